@@ -1,0 +1,81 @@
+"""What a codec is. Users implement these small protocols to bring a file format of their own.
+
+Data moves in chunks: a list of Python records, or an Arrow record batch. ``rows_of`` turns either
+into records for a codec that only knows those.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
+
+    import pyarrow as pa
+    from typing_extensions import Buffer
+
+    from lode.format.manifest import FileStats
+
+    Chunk: TypeAlias = list[Any] | pa.RecordBatch
+
+
+class Sink(Protocol):
+    """Where encoded bytes go: anything with ``write``."""
+
+    def write(self, data: Buffer, /) -> int: ...
+
+
+@runtime_checkable
+class Codec(Protocol):
+    """The part every codec has: its name in manifests, and reading."""
+
+    @property
+    def name(self) -> str: ...
+
+    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
+        """Yield the file's content in order. ``source`` is seekable unless the file is compressed."""
+        ...
+
+
+@runtime_checkable
+class WholeFileCodec(Codec, Protocol):
+    """Encodes a file in one go, with all of its records in memory."""
+
+    def encode(self, chunks: Sequence[Chunk], sink: Sink) -> None: ...
+
+
+@runtime_checkable
+class StatisticalCodec(WholeFileCodec, Protocol):
+    """A whole-file codec that reports what it wrote; asked once, after ``encode``."""
+
+    def statistics(self, chunks: Sequence[Chunk]) -> FileStats: ...
+
+
+class StreamEncoder(Protocol):
+    """Encodes one file chunk by chunk."""
+
+    def write(self, chunk: Chunk) -> None: ...
+
+    def close(self) -> None:
+        """Write what remains (a footer, say). Leaves the sink open."""
+        ...
+
+
+@runtime_checkable
+class StatisticalStreamEncoder(StreamEncoder, Protocol):
+    """A stream encoder that reports what it wrote; asked once, after ``close``."""
+
+    def statistics(self) -> FileStats: ...
+
+
+@runtime_checkable
+class StreamingCodec(Codec, Protocol):
+    """Encodes record by record, in memory that does not grow with the file."""
+
+    def stream_encoder(self, sink: Sink) -> StreamEncoder: ...
+
+
+def rows_of(chunk: Chunk) -> list[Any]:
+    """Return a chunk as Python records."""
+    return chunk if isinstance(chunk, list) else chunk.to_pylist()

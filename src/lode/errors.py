@@ -1,0 +1,233 @@
+"""Every error Lode raises, grouped by what a handler would do about it.
+
+    LodeError
+    ├── UsageError (ValueError)          the call is wrong: change the call
+    │   ├── InvalidPathError             a path or id no store may hold
+    │   ├── InvalidRangeError            a negative offset or length
+    │   ├── InvalidMetadataError         metadata that JSON cannot carry
+    │   ├── InvalidOptionError           an option out of its range or unknown
+    │   ├── CodecConfiguredError         stream_write on a dataset that has a codec
+    │   ├── CodecNotStreamableError      stream_write_records with a whole-file codec
+    │   ├── NilIteratorError             stream_write_records without an iterator
+    │   ├── PartitioningNotSupportedError
+    │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
+    │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
+    │   ├── RangeReadNotSupportedError   this object cannot be read at random
+    │   ├── TransactionClosedError       committed or aborted before
+    │   └── MissingDependencyError (ImportError)
+    ├── MissingError (LookupError)       it is not there: write it first, or ask for another
+    │   ├── NotFoundError                no such object, snapshot or dataset
+    │   ├── NoSnapshotsError             the history is empty
+    │   ├── NoManifestsError             objects, but no manifest among them
+    │   └── RangeMissingError            a volume has no bytes there
+    ├── DataError                        bytes or rows are wrong: mend the data
+    │   ├── SchemaViolationError         a row does not fit the schema
+    │   ├── InvalidFormatError           a file is not what its codec expects
+    │   ├── ManifestInvalidError         a manifest lacks or garbles a field
+    │   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
+    │   └── HistoryForkedError           two heads: damage, or a foreign writer
+    ├── CommitError                      the commit did not finish: see ``landed``
+    │   ├── SnapshotConflictError        landed=False: merge, then commit again
+    │   ├── OverlappingBlocksError       landed=False: the bytes are taken
+    │   └── CommitUnknownError           landed=None: ask again before writing again
+    └── StoreError (OSError)             the store failed: try again later
+        ├── PathExistsError              create-only put onto an existing object
+        ├── PermissionDeniedError
+        └── OutcomeUnknownError          a request that may or may not have taken effect
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class LodeError(Exception):
+    """The root of every error this library raises on purpose."""
+
+
+class UsageError(LodeError, ValueError):
+    """The call is wrong; nothing was read or written."""
+
+
+class InvalidPathError(UsageError):
+    """A path or id that no store may hold: empty, absolute, with ``..`` or control characters."""
+
+
+class InvalidRangeError(UsageError):
+    """A byte range with a negative offset or length."""
+
+
+class InvalidMetadataError(UsageError):
+    """Snapshot metadata that JSON cannot carry."""
+
+
+class InvalidOptionError(UsageError):
+    """An option that is unknown or out of its range."""
+
+
+class CodecConfiguredError(UsageError):
+    """``stream_write`` takes raw bytes and the dataset has a codec."""
+
+
+class CodecNotStreamableError(UsageError):
+    """``stream_write_records`` needs a codec that encodes record by record."""
+
+
+class NilIteratorError(UsageError):
+    """``stream_write_records`` was given ``None`` for its records."""
+
+
+class PartitioningNotSupportedError(UsageError):
+    """A single-pass write cannot fan out into partitions."""
+
+
+class ComponentMismatchError(UsageError):
+    """A snapshot was written with another codec, compressor or layout than this dataset is opened with."""
+
+
+class DatasetsNotModeledError(UsageError):
+    """The layout has no place that enumerates datasets."""
+
+
+class RangeReadNotSupportedError(UsageError):
+    """The object can only be read from its beginning."""
+
+
+class TransactionClosedError(UsageError):
+    """The transaction or stream was committed or aborted before."""
+
+
+class MissingDependencyError(UsageError, ImportError):
+    """An optional dependency is not installed."""
+
+
+class MissingError(LodeError, LookupError):
+    """What was asked for is not there."""
+
+
+class NotFoundError(MissingError):
+    """No such object, snapshot or dataset."""
+
+
+class NoSnapshotsError(MissingError):
+    """The dataset or volume has no snapshot yet."""
+
+
+class NoManifestsError(MissingError):
+    """There are objects here, but none of them is a manifest."""
+
+
+class RangeMissingError(MissingError):
+    """A volume holds no bytes for part of the range asked for."""
+
+    def __init__(self, message: str, missing: Sequence[tuple[int, int]]) -> None:
+        super().__init__(message)
+        self.missing = tuple(missing)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.missing)
+
+
+class DataError(LodeError):
+    """Bytes or rows that are not what they should be."""
+
+
+class SchemaViolationError(DataError):
+    """A row that does not fit the schema; says which row and which column."""
+
+    def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
+        super().__init__(message)
+        self.row = row
+        self.column = column
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"row": self.row, "column": self.column})
+
+
+class InvalidFormatError(DataError):
+    """A file whose bytes are not what its codec or compressor expects."""
+
+
+class ManifestInvalidError(DataError):
+    """A manifest that lacks a required field or carries an impossible value; ``field`` names it."""
+
+    def __init__(self, message: str, *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"field": self.field})
+
+
+class ChecksumMismatchError(DataError):
+    """A file's bytes are not the ones its manifest was written for."""
+
+
+class HistoryForkedError(DataError):
+    """More than one snapshot is nobody's parent; ``heads`` names them."""
+
+    def __init__(self, message: str, heads: Sequence[str]) -> None:
+        super().__init__(message)
+        self.heads = tuple(heads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (str(self), self.heads)
+
+
+class CommitError(LodeError):
+    """A commit that did not finish. ``landed``: True, False, or None when that cannot be known."""
+
+    landed: ClassVar[bool | None] = None
+
+
+class SnapshotConflictError(CommitError):
+    """Another writer committed overlapping data first; this write did not land and never will by itself.
+
+    ``transaction`` still holds the staged files: ``error.transaction.commit()`` commits them onto the
+    new head without uploading anything again, ``error.transaction.abort()`` removes them.
+    """
+
+    landed: ClassVar[bool | None] = False
+
+    def __init__(self, message: str, *, transaction: Any = None) -> None:
+        super().__init__(message)
+        self.transaction = transaction
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # The staged transaction belongs to the process that staged it.
+        return type(self), (str(self),)
+
+
+class OverlappingBlocksError(CommitError):
+    """Two blocks of a volume cover the same bytes; retrying cannot help."""
+
+    landed: ClassVar[bool | None] = False
+
+
+class CommitUnknownError(CommitError):
+    """The store stopped answering during the swap: the write may or may not have landed."""
+
+    landed: ClassVar[bool | None] = None
+
+
+class StoreError(LodeError, OSError):
+    """The store failed for a reason of its own."""
+
+
+class PathExistsError(StoreError):
+    """A create-only write found an object in its place; that object is untouched."""
+
+
+class PermissionDeniedError(StoreError):
+    """The store refused the credentials or the access."""
+
+
+class OutcomeUnknownError(StoreError):
+    """A request was sent and its answer lost: it may or may not have taken effect."""
+
+
+def _rebuild(kind: type[LodeError], message: str, fields: dict[str, Any]) -> LodeError:
+    return kind(message, **fields)

@@ -1,0 +1,197 @@
+"""The manifest of a dataset's snapshot: its fields, its exact JSON, its validation.
+
+Field order is the order on storage. A field that does not apply is left out, never null.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, TypeVar
+
+import msgspec
+
+from lode.errors import InvalidMetadataError, ManifestInvalidError
+
+SCHEMA_NAME: Final = "lode-manifest"
+FORMAT_VERSION: Final = "1.0.0"
+
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What one column of one file holds; a distinct count of zero means it was not computed."""
+
+    name: str
+    min: Any = None
+    max: Any = None
+    null_count: Count
+    distinct_count: Count = 0
+
+
+class FileStats(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the codec observed while it wrote one file."""
+
+    row_count: Count
+    columns: tuple[ColumnStats, ...] = ()
+
+
+class FileRef(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One data file: where it is, how long it is, and what is known about its content."""
+
+    path: Text
+    size_bytes: Count
+    checksum: str | None = None
+    stats: FileStats | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The authoritative description of one snapshot of a dataset."""
+
+    schema_name: Text
+    format_version: Text
+    dataset_id: Text
+    snapshot_id: Text
+    created_at: Text
+    metadata: dict[str, Any]
+    files: tuple[FileRef, ...]
+    parent_snapshot_id: str | None = None
+    row_count: Count
+    min_timestamp: str | None = None
+    max_timestamp: str | None = None
+    codec: str | None = None
+    compressor: Text
+    partitioner: Text
+    checksum_algorithm: str | None = None
+    sequence: Count | None = None
+    x: dict[str, Any] | None = None
+
+    @property
+    def idempotency(self) -> tuple[str, str] | None:
+        """The (writer, key) this commit was made under, if it was made under one."""
+        pair = (self.x or {}).get("idempotency")
+        return (pair["writer"], pair["key"]) if pair else None
+
+
+def encode_manifest(manifest: msgspec.Struct) -> bytes:
+    """Return the manifest as it lies on storage."""
+    return msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+
+
+def decode_manifest(data: bytes, *, origin: str) -> Manifest:
+    """Read a manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
+    manifest = decode_struct(data, Manifest, origin=origin)
+    require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
+    check_version(manifest.format_version, origin)
+    for field in ("created_at", "min_timestamp", "max_timestamp"):
+        text = getattr(manifest, field)
+        require(text is None or is_rfc3339(text), field, "is not an RFC 3339 time", origin)
+    return manifest
+
+
+def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
+    """Decode JSON into ``kind``; what is wrong with it becomes a ``ManifestInvalidError``."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        field = _field_of(str(error))
+        raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
+
+
+def require(holds: bool, field: str, complaint: str, origin: str) -> None:
+    """Raise ``ManifestInvalidError`` for ``field`` unless the condition holds."""
+    if not holds:
+        raise ManifestInvalidError(f"{origin}: field {field!r} {complaint}", field=field)
+
+
+def check_version(version: str, origin: str) -> None:
+    """Refuse a format newer than this one understands."""
+    require(
+        version.partition(".")[0] == FORMAT_VERSION.partition(".")[0],
+        "format_version",
+        f"is {version!r}, this library reads 1.x: upgrade lode",
+        origin,
+    )
+
+
+def check_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a JSON-clean copy of ``metadata``; ``None`` becomes an empty object."""
+    if metadata is None:
+        return {}
+    if not isinstance(metadata, dict):
+        raise InvalidMetadataError(f"metadata must be a dict, got {type(metadata).__name__}")
+    _refuse_non_json(metadata, "metadata")
+    try:
+        copy = msgspec.json.decode(msgspec.json.encode(metadata))
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
+        raise InvalidMetadataError(f"metadata is not JSON: {error}") from None
+    return dict(copy)
+
+
+def _refuse_non_json(value: Any, where: str) -> None:
+    """Name the first value that JSON has no word for, so that nothing changes its type on the way."""
+    match value:
+        case None | bool() | str():
+            return
+        case int():
+            if not -(2**63) <= value < 2**64:
+                raise InvalidMetadataError(f"{where} is an integer of more than 64 bits: store it as text")
+        case float():
+            if value != value or value in (float("inf"), float("-inf")):
+                raise InvalidMetadataError(f"{where} is {value}, which JSON cannot carry")
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise InvalidMetadataError(f"{where} has the key {key!r}: JSON keys are strings")
+                _refuse_non_json(item, f"{where}[{key!r}]")
+        case list() | tuple():
+            for index, item in enumerate(value):
+                _refuse_non_json(item, f"{where}[{index}]")
+        case _:
+            raise InvalidMetadataError(
+                f"{where} is a {type(value).__name__}, which is not JSON: convert it to text, a number, a list or a dict"
+            )
+
+
+_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
+
+
+def is_rfc3339(text: str) -> bool:
+    """Tell whether ``text`` is a time as manifests write it."""
+    return _RFC3339.fullmatch(text) is not None
+
+
+def format_time_ns(nanoseconds: int) -> str:
+    """Write nanoseconds since 1970 as RFC 3339, UTC, without trailing zeros."""
+    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
+    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    digits = f"{fraction:09d}".rstrip("0")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
+
+
+def format_time(moment: datetime) -> str:
+    """Write a datetime as RFC 3339 in UTC; one without a zone is taken as UTC."""
+    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    return moment.isoformat().replace("+00:00", "Z")
+
+
+def parse_time(text: str) -> datetime:
+    """Read an RFC 3339 time, to the microseconds a datetime can hold."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        raise ValueError(f"{text!r} is not an RFC 3339 time")
+    day, clock, fraction, zone = match.groups()
+    micros = (fraction or "")[:6].ljust(6, "0")
+    return datetime.fromisoformat(f"{day}T{clock}.{micros}{'+00:00' if zone == 'Z' else zone}").astimezone(UTC)
+
+
+def _field_of(message: str) -> str | None:
+    """Pick the field's path out of msgspec's sentence."""
+    missing = re.search(r"missing required field `([^`]+)`", message)
+    place = re.search(r"at `\$\.?([^`]*)`", message)
+    parts = [found.group(1) for found in (place, missing) if found and found.group(1)]
+    return ".".join(parts) or None

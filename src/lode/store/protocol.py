@@ -1,0 +1,150 @@
+"""What a store is: a small protocol, and one capability protocol per thing not every store can do.
+
+Paths are relative, ``/``-separated keys. ``check_path`` is the one rule for all of them and every
+store applies it before it does anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
+
+from lode.errors import InvalidPathError, InvalidRangeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from datetime import datetime
+    from types import TracebackType
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+
+class ObjectInfo(NamedTuple):
+    """What a store knows about an object without reading it."""
+
+    path: str
+    size: int
+    modified: datetime
+
+
+class ObjectReader(Protocol):
+    """Random access to one object."""
+
+    @property
+    def size(self) -> int: ...
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes at ``offset``; fewer only where the object ends."""
+        ...
+
+    def close(self) -> None: ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+class ObjectWriter(Protocol):
+    """A create-only upload in pieces: nothing is to be seen at the path before ``commit``.
+
+    Leaving the ``with`` block without ``commit`` aborts.
+    """
+
+    def write(self, data: Buffer) -> int:
+        """Append all of ``data`` and return its length in bytes."""
+        ...
+
+    def commit(self) -> None:
+        """Make the object appear, whole. Raises ``PathExistsError`` if the path was taken meanwhile."""
+        ...
+
+    def abort(self) -> None:
+        """Drop what was written. Does nothing after ``commit`` or a second time."""
+        ...
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None: ...
+
+
+@runtime_checkable
+class Store(Protocol):
+    """The least a store must do. Everything else is a capability of its own below."""
+
+    @property
+    def url(self) -> str:
+        """Where this store is, for messages; opens the same store again where that is possible."""
+        ...
+
+    def put(self, path: str, data: Buffer) -> None:
+        """Create the object, whole. ``PathExistsError`` if there is one; it stays as it is."""
+        ...
+
+    def get(self, path: str) -> bytes:
+        """Return the whole object, or raise ``NotFoundError``."""
+        ...
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        """Return ``length`` bytes at ``offset``; fewer, or none, where the object ends before."""
+        ...
+
+    def exists(self, path: str) -> bool: ...
+
+    def head(self, path: str) -> ObjectInfo:
+        """Return size and time of the object, or raise ``NotFoundError``."""
+        ...
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        """Yield the objects whose path starts with ``prefix`` and sorts behind ``after``, by path.
+
+        ``prefix`` is a plain string prefix and need not end at a ``/``.
+        """
+        ...
+
+    def delete(self, path: str) -> None:
+        """Remove the object. Removing what is not there is no error."""
+        ...
+
+    def open_reader(self, path: str) -> ObjectReader:
+        """Open the object for random access, or raise ``NotFoundError``."""
+        ...
+
+    def open_writer(self, path: str) -> ObjectWriter:
+        """Start a create-only upload in pieces, in memory that does not grow with its size."""
+        ...
+
+
+@runtime_checkable
+class SupportsCompareAndSwap(Protocol):
+    """A store on which many writers may swap a pointer and exactly one of them wins."""
+
+    def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
+        """Replace the object's content if it is ``expected`` (None: if there is no object).
+
+        Returns whether it did. Raises ``OutcomeUnknownError`` when the answer was lost and reading
+        back could not settle it. White space around the stored content is not significant.
+        """
+        ...
+
+
+def check_path(path: str) -> str:
+    """Return ``path`` if a store may hold it, else raise ``InvalidPathError`` saying why."""
+    if not path:
+        raise InvalidPathError("a path may not be empty")
+    if "\0" in path:
+        raise InvalidPathError(f"path {path!r} contains a NUL character")
+    if path.startswith("/") or "\\" in path:
+        raise InvalidPathError(f"path {path!r} is absolute or has a backslash: use relative '/'-separated keys")
+    if any(part in ("", ".", "..") for part in path.split("/")):
+        raise InvalidPathError(f"path {path!r} has an empty, '.' or '..' segment")
+    return path
+
+
+def check_range(path: str, offset: int, length: int) -> None:
+    """Refuse a range that starts or runs backwards."""
+    if offset < 0 or length < 0:
+        raise InvalidRangeError(f"range of {path!r} is negative: offset {offset}, length {length}")
