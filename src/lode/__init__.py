@@ -1,1 +1,125 @@
-"""Lode."""
+"""Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
+
+from lode.codec.arrow import ArrowIPC
+from lode.codec.jsonl import JSONL
+from lode.codec.parquet import Parquet
+from lode.codec.timestamps import Timestamped
+from lode.dataset import Dataset
+from lode.errors import (
+    ChecksumMismatchError,
+    CodecConfiguredError,
+    CodecNotStreamableError,
+    CommitError,
+    CommitUnknownError,
+    CommitUnpublishedError,
+    ComponentMismatchError,
+    DataError,
+    DatasetsNotModeledError,
+    HistoryForkedError,
+    InvalidFormatError,
+    InvalidMetadataError,
+    InvalidOptionError,
+    InvalidPathError,
+    InvalidRangeError,
+    LodeError,
+    ManifestInvalidError,
+    MissingDependencyError,
+    MissingError,
+    NilIteratorError,
+    NoManifestsError,
+    NoSnapshotsError,
+    NotFoundError,
+    OutcomeUnknownError,
+    OverlappingBlocksError,
+    PartitioningNotSupportedError,
+    PathExistsError,
+    PermissionDeniedError,
+    RangeMissingError,
+    RangeReadNotSupportedError,
+    SchemaViolationError,
+    SnapshotConflictError,
+    StoreError,
+    TransactionClosedError,
+    UsageError,
+)
+from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
+from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.read.verify import Problem, Verification, verify
+from lode.reader import DatasetReader, ManifestRef
+from lode.snapshot import Snapshot
+from lode.store.open import open_store
+from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.write.commit import CommitReport
+from lode.write.retry import Retry
+from lode.write.stage import Staged, Stager
+from lode.write.stream import StreamWriter
+from lode.write.sweep import Leftover, Sweep, sweep
+from lode.write.transaction import Transaction
+
+__all__ = [
+    "ArrowIPC",
+    "ChecksumMismatchError",
+    "CodecConfiguredError",
+    "CodecNotStreamableError",
+    "ColumnStats",
+    "CommitError",
+    "CommitReport",
+    "CommitUnknownError",
+    "CommitUnpublishedError",
+    "ComponentMismatchError",
+    "DataError",
+    "Dataset",
+    "DatasetReader",
+    "DatasetsNotModeledError",
+    "DefaultLayout",
+    "FileRef",
+    "FileStats",
+    "FlatLayout",
+    "HistoryForkedError",
+    "HiveLayout",
+    "InvalidFormatError",
+    "InvalidMetadataError",
+    "InvalidOptionError",
+    "InvalidPathError",
+    "InvalidRangeError",
+    "JSONL",
+    "Leftover",
+    "LodeError",
+    "Manifest",
+    "ManifestInvalidError",
+    "ManifestRef",
+    "MissingDependencyError",
+    "MissingError",
+    "NilIteratorError",
+    "NoManifestsError",
+    "NoSnapshotsError",
+    "NotFoundError",
+    "OutcomeUnknownError",
+    "OverlappingBlocksError",
+    "Parquet",
+    "PartitioningNotSupportedError",
+    "PathExistsError",
+    "PermissionDeniedError",
+    "Problem",
+    "RangeMissingError",
+    "RangeReadNotSupportedError",
+    "Retry",
+    "SchemaViolationError",
+    "Snapshot",
+    "SnapshotConflictError",
+    "Staged",
+    "Stager",
+    "Store",
+    "StoreError",
+    "StreamWriter",
+    "SupportsCompareAndSwap",
+    "Sweep",
+    "Timestamped",
+    "Transaction",
+    "TransactionClosedError",
+    "UsageError",
+    "Verification",
+    "open_store",
+    "sweep",
+    "verify",
+]

@@ -1,39 +1,40 @@
 """Every error Lode raises, grouped by what a handler would do about it.
 
-    LodeError
-    ├── UsageError (ValueError)          the call is wrong: change the call
-    │   ├── InvalidPathError             a path or id no store may hold
-    │   ├── InvalidRangeError            a negative offset or length
-    │   ├── InvalidMetadataError         metadata that JSON cannot carry
-    │   ├── InvalidOptionError           an option out of its range or unknown
-    │   ├── CodecConfiguredError         stream_write on a dataset that has a codec
-    │   ├── CodecNotStreamableError      stream_write_records with a whole-file codec
-    │   ├── NilIteratorError             stream_write_records without an iterator
-    │   ├── PartitioningNotSupportedError
-    │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
-    │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
-    │   ├── RangeReadNotSupportedError   this object cannot be read at random
-    │   ├── TransactionClosedError       committed or aborted before
-    │   └── MissingDependencyError (ImportError)
-    ├── MissingError (LookupError)       it is not there: write it first, or ask for another
-    │   ├── NotFoundError                no such object, snapshot or dataset
-    │   ├── NoSnapshotsError             the history is empty
-    │   ├── NoManifestsError             objects, but no manifest among them
-    │   └── RangeMissingError            a volume has no bytes there
-    ├── DataError                        bytes or rows are wrong: mend the data
-    │   ├── SchemaViolationError         a row does not fit the schema
-    │   ├── InvalidFormatError           a file is not what its codec expects
-    │   ├── ManifestInvalidError         a manifest lacks or garbles a field
-    │   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
-    │   └── HistoryForkedError           two heads: damage, or a foreign writer
-    ├── CommitError                      the commit did not finish: see ``landed``
-    │   ├── SnapshotConflictError        landed=False: merge, then commit again
-    │   ├── OverlappingBlocksError       landed=False: the bytes are taken
-    │   └── CommitUnknownError           landed=None: ask again before writing again
-    └── StoreError (OSError)             the store failed: try again later
-        ├── PathExistsError              create-only put onto an existing object
-        ├── PermissionDeniedError
-        └── OutcomeUnknownError          a request that may or may not have taken effect
+LodeError
+├── UsageError (ValueError)          the call is wrong: change the call
+│   ├── InvalidPathError             a path or id no store may hold
+│   ├── InvalidRangeError            a negative offset or length
+│   ├── InvalidMetadataError         metadata that JSON cannot carry
+│   ├── InvalidOptionError           an option out of its range or unknown
+│   ├── CodecConfiguredError         stream_write on a dataset that has a codec
+│   ├── CodecNotStreamableError      stream_write_records with a whole-file codec
+│   ├── NilIteratorError             stream_write_records without an iterator
+│   ├── PartitioningNotSupportedError
+│   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
+│   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
+│   ├── RangeReadNotSupportedError   this object cannot be read at random
+│   ├── TransactionClosedError       committed or aborted before
+│   └── MissingDependencyError (ImportError)
+├── MissingError (LookupError)       it is not there: write it first, or ask for another
+│   ├── NotFoundError                no such object, snapshot or dataset
+│   ├── NoSnapshotsError             the history is empty
+│   ├── NoManifestsError             objects, but no manifest among them
+│   └── RangeMissingError            a volume has no bytes there
+├── DataError                        bytes or rows are wrong: mend the data
+│   ├── SchemaViolationError         a row does not fit the schema
+│   ├── InvalidFormatError           a file is not what its codec expects
+│   ├── ManifestInvalidError         a manifest lacks or garbles a field
+│   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
+│   └── HistoryForkedError           two heads: damage, or a foreign writer
+├── CommitError                      the commit did not finish: see ``landed``
+│   ├── SnapshotConflictError        landed=False: merge, then commit again
+│   ├── OverlappingBlocksError       landed=False: the bytes are taken
+│   ├── CommitUnpublishedError       landed=True: decided; the next writer makes it visible
+│   └── CommitUnknownError           landed=None: ask again before writing again
+└── StoreError (OSError)             the store failed: try again later
+    ├── PathExistsError              create-only put onto an existing object
+    ├── PermissionDeniedError
+    └── OutcomeUnknownError          a request that may or may not have taken effect
 """
 
 from __future__ import annotations
@@ -205,6 +206,15 @@ class OverlappingBlocksError(CommitError):
     """Two blocks of a volume cover the same bytes; retrying cannot help."""
 
     landed: ClassVar[bool | None] = False
+
+
+class CommitUnpublishedError(CommitError):
+    """The write has its place in history, but the store failed before it could be shown there.
+
+    Do not write it again: the next commit by anybody publishes it, and so does ``Dataset.settle()``.
+    """
+
+    landed: ClassVar[bool | None] = True
 
 
 class CommitUnknownError(CommitError):

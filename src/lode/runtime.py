@@ -1,26 +1,55 @@
-"""What the library takes from the world: time, sleep and chance. Simulations bring their own."""
+"""What the library takes from the world: time, sleep, chance and threads. Simulations bring their own."""
 
 from __future__ import annotations
 
 import random
 import secrets
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@cache
+def _workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(16, thread_name_prefix="lode-io")
+
+
+@cache
+def _chores() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(1, thread_name_prefix="lode-chores")
+
+
+def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Run ``task`` over the items, several at once; a single item stays on this thread."""
+    work = list(items)
+    if len(work) < 2:
+        return [task(item) for item in work]
+    return list(_workers().map(task, work))
+
+
+def _in_background(chore: Callable[[], Any]) -> None:
+    _chores().submit(chore)
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """Clock, sleep and randomness, in one place so that a seed replays exactly."""
+    """Clock, sleep, randomness and threads, in one place so that a seed replays exactly."""
 
     now_ns: Callable[[], int] = time.time_ns
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
     random: Callable[[], float] = random.random
     random_bits: Callable[[int], int] = secrets.randbits
+    each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = _in_threads
+    background: Callable[[Callable[[], Any]], None] = _in_background
 
 
 REAL = Runtime()

@@ -70,6 +70,15 @@ class StatisticalStreamEncoder(StreamEncoder, Protocol):
 
 
 @runtime_checkable
+class ConformingCodec(Codec, Protocol):
+    """A codec with a schema: brings rows into its shape before they are split into partitions."""
+
+    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
+        """Return the chunk as the schema has it; an error names rows counted from ``first_row``."""
+        ...
+
+
+@runtime_checkable
 class StreamingCodec(Codec, Protocol):
     """Encodes record by record, in memory that does not grow with the file."""
 

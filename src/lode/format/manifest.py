@@ -75,7 +75,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return (pair["writer"], pair["key"]) if pair else None
 
 
-def encode_manifest(manifest: msgspec.Struct) -> bytes:
+def encode_manifest(manifest: object) -> bytes:
     """Return the manifest as it lies on storage."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2)
 
@@ -181,12 +181,18 @@ def format_time(moment: datetime) -> str:
 
 def parse_time(text: str) -> datetime:
     """Read an RFC 3339 time, to the microseconds a datetime can hold."""
+    seconds, nanoseconds = divmod(parse_time_ns(text), 1_000_000_000)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
+
+
+def parse_time_ns(text: str) -> int:
+    """Read an RFC 3339 time as nanoseconds since 1970."""
     match = _RFC3339.fullmatch(text)
     if match is None:
         raise ValueError(f"{text!r} is not an RFC 3339 time")
     day, clock, fraction, zone = match.groups()
-    micros = (fraction or "")[:6].ljust(6, "0")
-    return datetime.fromisoformat(f"{day}T{clock}.{micros}{'+00:00' if zone == 'Z' else zone}").astimezone(UTC)
+    whole = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
+    return int(whole.timestamp()) * 1_000_000_000 + int((fraction or "0").ljust(9, "0"))
 
 
 def _field_of(message: str) -> str | None:

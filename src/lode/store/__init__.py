@@ -1,0 +1,41 @@
+"""Stores: where objects live."""
+
+from lode.store.local import LocalStore
+from lode.store.memory import MemoryStore
+from lode.store.open import open_store
+from lode.store.protocol import (
+    ObjectInfo,
+    ObjectReader,
+    ObjectWriter,
+    Store,
+    SupportsCompareAndSwap,
+    check_path,
+    check_range,
+)
+from lode.store.wrappers import (
+    CountingStore,
+    Fault,
+    FaultStore,
+    LatencyStore,
+    SimulatedCrash,
+    StoreWrapper,
+)
+
+__all__ = [
+    "CountingStore",
+    "Fault",
+    "FaultStore",
+    "LatencyStore",
+    "LocalStore",
+    "MemoryStore",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectWriter",
+    "SimulatedCrash",
+    "Store",
+    "StoreWrapper",
+    "SupportsCompareAndSwap",
+    "check_path",
+    "check_range",
+    "open_store",
+]

@@ -138,7 +138,9 @@ def check_path(path: str) -> str:
     if "\0" in path:
         raise InvalidPathError(f"path {path!r} contains a NUL character")
     if path.startswith("/") or "\\" in path:
-        raise InvalidPathError(f"path {path!r} is absolute or has a backslash: use relative '/'-separated keys")
+        raise InvalidPathError(
+            f"path {path!r} is absolute or has a backslash: use relative '/'-separated keys"
+        )
     if any(part in ("", ".", "..") for part in path.split("/")):
         raise InvalidPathError(f"path {path!r} has an empty, '.' or '..' segment")
     return path

@@ -1,0 +1,1 @@
+"""The way of a write: stage the files, commit them (intent, swap, publish), rebase if somebody was first."""

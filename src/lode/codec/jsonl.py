@@ -1,0 +1,272 @@
+"""JSON Lines: one compact JSON value per line.
+
+A value is written exactly or refused. Beyond JSON's own types these are written as text:
+datetimes, dates, times, durations (ISO 8601), decimals, UUIDs, bytes (base64) and enums (their value).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from itertools import chain
+from math import isfinite
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
+from uuid import UUID
+
+import msgspec
+
+from lode.codec.schema import to_schema
+from lode.errors import InvalidFormatError, SchemaViolationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+    from lode.codec.protocol import Chunk, Sink
+    from lode.codec.schema import SchemaSpec
+
+_BLOCK: Final = 256 << 10
+_ROWS_PER_CHUNK: Final = 8192
+
+_LEAVES: Final = frozenset(
+    {str, bool, type(None), datetime, date, time, timedelta, Decimal, UUID}
+    | {bytes, bytearray, memoryview, msgspec.UnsetType}
+)
+
+
+@dataclass(frozen=True)
+class JSONL:
+    """One JSON value per line, streaming.
+
+    Args:
+        schema: What the records are as columns, for readers that want Arrow. Writing does not use it.
+    """
+
+    name: ClassVar[str] = "jsonl"
+    schema: pa.Schema | None = None
+
+    def __init__(self, schema: SchemaSpec | None = None) -> None:
+        object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
+
+    def stream_encoder(self, sink: Sink) -> JSONLEncoder:
+        return JSONLEncoder(sink)
+
+    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
+        """Yield lists of records; ``source`` need not be seekable. Blank lines are passed over.
+
+        Raises:
+            InvalidFormatError: A line is not JSON; says which.
+        """
+        line = 1
+        for block in _whole_lines(source):
+            rows = _decode_lines(block, line)
+            line += block.count(b"\n")
+            for start in range(0, len(rows), _ROWS_PER_CHUNK):
+                yield rows[start : start + _ROWS_PER_CHUNK]
+
+
+class JSONLEncoder:
+    """Writes one file, a chunk at a time; holds nothing between chunks."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._rows = 0
+
+    def write(self, chunk: Chunk) -> None:
+        """Write all records of a chunk, or none of them.
+
+        Raises:
+            SchemaViolationError: JSON cannot carry a value exactly; says which row and where in it.
+        """
+        if isinstance(chunk, list):
+            self._write_records(chunk)
+            return
+        for start in range(0, chunk.num_rows, _ROWS_PER_CHUNK):
+            self._write_records(chunk.slice(start, _ROWS_PER_CHUNK).to_pylist(maps_as_pydicts="strict"))
+
+    def close(self) -> None:
+        """Nothing remains to be written."""
+
+    def _write_records(self, records: list[Any]) -> None:
+        try:
+            lines = _ENCODER.encode_lines(records)
+            exact = _is_exact(records)
+        except (TypeError, ValueError, OverflowError, RecursionError, AttributeError, msgspec.MsgspecError):
+            exact = False
+        if not exact:
+            _name_the_culprit(records, self._rows)
+            lines = _ENCODER.encode_lines(records)
+        self._sink.write(lines)
+        self._rows += len(records)
+
+
+def _plain(value: Any) -> Any:
+    """Return what stands for a value JSON has no word for, or raise ``TypeError``."""
+    match value:
+        case str():
+            return str.__str__(value)
+        case int():
+            return int(value)
+        case float():
+            return float(value)
+        case Mapping():
+            return dict(value)
+    # A NumPy scalar is a number in a wrapper; asking by name avoids the import.
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        item = value.item()
+        if type(item) is not type(value):
+            return item
+    raise TypeError(f"a {type(value).__name__}, which JSON cannot carry")
+
+
+_ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
+
+
+def _is_exact(records: list[Any]) -> bool:
+    """Tell whether msgspec wrote these records without changing a value.
+
+    It writes NaN as null, sets as lists and numbers as keys. Looking level by level keeps the work in
+    C loops over whole levels, an order of magnitude faster than a visit of every value.
+    """
+    level = records
+    while level:
+        deeper: list[Any] = []
+        kinds = set(map(type, level))
+        for kind in kinds - _LEAVES:
+            same: list[Any] = level if len(kinds) == 1 else [value for value in level if type(value) is kind]
+            if kind is int:
+                if min(same) < -(2**63) or max(same) >= 2**64:
+                    return False
+            elif kind is float:
+                # A sum is not finite if one of its terms is not; the reverse needs the second look.
+                if not isfinite(sum(same)) and not all(map(isfinite, same)):
+                    return False
+            elif issubclass(kind, dict):
+                if not set(map(type, chain.from_iterable(same))) <= {str}:
+                    return False
+                deeper.extend(chain.from_iterable(map(dict.values, same)))
+            elif issubclass(kind, list | tuple):
+                deeper.extend(chain.from_iterable(same))
+            elif names := _field_names(kind):
+                get = attrgetter(*names)
+                deeper.extend(map(get, same) if len(names) == 1 else chain.from_iterable(map(get, same)))
+            elif issubclass(kind, Enum):
+                deeper.extend(value.value for value in same)
+            elif issubclass(kind, set | frozenset):
+                return False
+            elif not _is_record(kind):
+                deeper.extend(map(_plain, same))
+        level = deeper
+    return True
+
+
+def _is_record(kind: type) -> bool:
+    return issubclass(kind, msgspec.Struct) or is_dataclass(kind)
+
+
+def _field_names(kind: type) -> tuple[str, ...]:
+    if issubclass(kind, msgspec.Struct):
+        return kind.__struct_fields__
+    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+
+
+def _name_the_culprit(records: list[Any], first_row: int) -> None:
+    """Raise for the first value that cannot be written exactly; return if there is none after all."""
+    for row, record in enumerate(records, first_row):
+        try:
+            _check(record, "")
+        except _Refused as refused:
+            path, complaint = refused.args
+            where = f"row {row}, field {path!r}" if path else f"row {row}"
+            raise SchemaViolationError(f"{where}: {complaint}", row=row, column=path or None) from None
+        except RecursionError:
+            raise SchemaViolationError(
+                f"row {row}: nested too deeply for JSON, or contains itself", row=row
+            ) from None
+
+
+class _Refused(Exception):  # noqa: N818 - a path and a complaint on their way to the row number
+    pass
+
+
+def _check(value: Any, path: str) -> None:
+    match value:
+        case None | bool() | bytes() | bytearray() | memoryview():
+            return
+        case str():
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                raise _Refused(path, "the text holds a lone surrogate, which UTF-8 cannot carry") from None
+        case Enum():
+            _check(value.value, path)
+        case int():
+            if not -(2**63) <= value < 2**64:
+                raise _Refused(path, "an integer of more than 64 bits: write it as text")
+        case float():
+            if not isfinite(value):
+                raise _Refused(path, f"JSON has no {value}: write null or text")
+        case dict():
+            for key, item in value.items():
+                if not isinstance(key, str):
+                    raise _Refused(path, f"the key {key!r} is not text: JSON keys are text")
+                _check(key, path)
+                _check(item, f"{path}.{key}" if path else key)
+        case list() | tuple():
+            for index, item in enumerate(value):
+                _check(item, f"{path}[{index}]")
+        case _ if _is_record(type(value)):
+            for name in _field_names(type(value)):
+                if not hasattr(value, name):
+                    raise _Refused(f"{path}.{name}" if path else name, "the field has no value")
+                _check(getattr(value, name), f"{path}.{name}" if path else name)
+        case _ if type(value) not in _LEAVES:
+            try:
+                plain = msgspec.UNSET if isinstance(value, set | frozenset) else _plain(value)
+            except TypeError as error:
+                raise _Refused(path, str(error)) from None
+            if plain is msgspec.UNSET:
+                raise _Refused(path, "a set has no order: write a list")
+            _check(plain, path)
+
+
+def _whole_lines(source: BinaryIO) -> Iterator[bytes]:
+    """Yield blocks that end where a line ends."""
+    pending: list[bytes] = []
+    while block := source.read(_BLOCK):
+        head, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield b"".join((*pending, head, newline))
+            pending = [tail] if tail else []
+        else:
+            pending.append(tail)
+    if pending:
+        yield b"".join(pending)
+
+
+def _decode_lines(block: bytes, first_line: int) -> list[Any]:
+    try:
+        rows: list[Any] = _DECODER.decode_lines(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        rows = []
+    # msgspec lets two values share a line and one value span two: then the counts differ.
+    return rows if rows and len(rows) == block.count(b"\n") else _decode_each(block, first_line)
+
+
+def _decode_each(block: bytes, first_line: int) -> list[Any]:
+    rows = []
+    for number, line in enumerate(block.split(b"\n"), first_line):
+        try:
+            if line and not line.isspace():
+                rows.append(_DECODER.decode(line))
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise InvalidFormatError(f"line {number} is not one JSON value: {error}") from error
+    return rows
+
+
+_DECODER: Final = msgspec.json.Decoder()

@@ -1,0 +1,189 @@
+"""The many shapes of data a write accepts, as one stream of bounded chunks.
+
+A chunk is a list of records or an Arrow record batch. Data is pulled as it is needed: at most one
+chunk is ever held, and Arrow data is sliced, never copied.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import fields, is_dataclass
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from lode.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.codec.protocol import Chunk
+
+ROWS_PER_CHUNK: Final = 8192
+BYTES_PER_CHUNK: Final = 8 << 20
+
+# Records are weighed by sample: two out of every slice, so that a chunk of fat records closes early.
+_SLICE: Final = 64
+_ARROW_ROWS_PER_CHUNK: Final = 65_536
+_DEPTH: Final = 4
+
+_WHAT_TO_PASS: Final = (
+    "pass an iterable of records (dicts, dataclasses, msgspec structs), "
+    "or Arrow data (a table, batch, reader, or a data frame that exports Arrow)"
+)
+
+
+def chunks_of(data: Any, *, rows_per_chunk: int | None = None) -> Iterator[Chunk]:
+    """Yield ``data`` as chunks of bounded size, in order.
+
+    Errors raised by the caller's own iterator pass through unchanged. Arrow data without rows yields
+    one empty batch, because its schema is still worth knowing.
+
+    Args:
+        data: An Arrow table, batch or reader; anything that exports Arrow (pandas, polars, duckdb);
+            an iterable of those; or an iterable of records.
+        rows_per_chunk: The most rows a chunk may have. Chunks of large rows have fewer.
+
+    Raises:
+        InvalidOptionError: ``data`` is none of these.
+    """
+    if rows_per_chunk is not None and rows_per_chunk < 1:
+        raise InvalidOptionError(f"rows_per_chunk must be at least 1, got {rows_per_chunk}")
+    if _is_arrow(data):
+        return _sliced(_reader(data), rows_per_chunk or _ARROW_ROWS_PER_CHUNK)
+    if isinstance(data, Mapping | str | bytes | bytearray | memoryview | msgspec.Struct) or is_dataclass(
+        data
+    ):
+        raise InvalidOptionError(
+            f"a single {type(data).__name__} is one record: put it in a list, or {_WHAT_TO_PASS}"
+        )
+    if not isinstance(data, Iterable):
+        raise InvalidOptionError(f"cannot read records from a {type(data).__name__}: {_WHAT_TO_PASS}")
+    return _from_iterable(data, rows_per_chunk)
+
+
+def _is_arrow(data: Any) -> bool:
+    # A class has the method too, without being data.
+    return not isinstance(data, type) and (
+        isinstance(data, pa.RecordBatchReader)
+        or hasattr(data, "__arrow_c_stream__")
+        or hasattr(data, "__arrow_c_array__")
+    )
+
+
+def _reader(data: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of one Arrow-like object; at least one, empty if need be."""
+    if isinstance(data, pa.RecordBatch):
+        yield data
+        return
+    unnamed: list[str] = []
+    if isinstance(data, pa.Table):
+        reader = data.to_reader()
+    elif isinstance(data, pa.RecordBatchReader):
+        reader = data
+    else:
+        reader = _foreign_reader(data)
+        unnamed = [name for name in reader.schema.names if name.startswith("__index_level_")]
+    # pandas describes itself in the schema's metadata, which would be wrong for a slice of it.
+    metadata = {k: v for k, v in (reader.schema.metadata or {}).items() if k != b"pandas"}
+    empty = True
+    with reader:
+        for batch in reader:
+            empty = False
+            yield _cleaned(batch, unnamed, metadata)
+    if empty:
+        yield _cleaned(pa.RecordBatch.from_pylist([], schema=reader.schema), unnamed, metadata)
+
+
+def _cleaned(batch: pa.RecordBatch, unnamed: list[str], metadata: dict[bytes, bytes]) -> pa.RecordBatch:
+    """Drop what pandas adds of its own: an index nobody named, and its metadata."""
+    if unnamed:
+        batch = batch.drop_columns(unnamed)
+    if batch.schema.metadata and b"pandas" in batch.schema.metadata:
+        batch = batch.replace_schema_metadata(metadata or None)
+    return batch
+
+
+def _foreign_reader(data: Any) -> pa.RecordBatchReader:
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.RecordBatchReader.from_stream(data)
+        batch = pa.record_batch(data)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise InvalidOptionError(
+            f"a {type(data).__name__} does not hold rows of named columns ({error}): {_WHAT_TO_PASS}"
+        ) from error
+    return pa.RecordBatchReader.from_batches(batch.schema, [batch])
+
+
+def _sliced(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        rows = batch.num_rows
+        step = min(most_rows, max(1, rows * BYTES_PER_CHUNK // batch.nbytes)) if batch.nbytes else most_rows
+        if rows <= step:
+            yield batch
+            continue
+        for start in range(0, rows, step):
+            yield batch.slice(start, step)
+
+
+def _from_iterable(data: Iterable[Any], rows_per_chunk: int | None) -> Iterator[Chunk]:
+    iterator = iter(data)
+    for first in iterator:
+        if _is_arrow(first):
+            yield from _sliced(_all_arrow(first, iterator), rows_per_chunk or _ARROW_ROWS_PER_CHUNK)
+        else:
+            yield from _listed(chain((first,), iterator), rows_per_chunk or ROWS_PER_CHUNK)
+
+
+def _all_arrow(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
+    yield from _reader(first)
+    for item in rest:
+        if not _is_arrow(item):
+            raise InvalidOptionError(
+                f"an iterable of Arrow data holds a {type(item).__name__}: "
+                "give all of it as Arrow, or all as records"
+            )
+        yield from _reader(item)
+
+
+def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:
+    chunk: list[Any] = []
+    weight = 0
+    while part := list(islice(records, min(_SLICE, most_rows - len(chunk)))):
+        if any(map(_is_arrow, {type(record): record for record in part}.values())):
+            raise InvalidOptionError(
+                "an iterable of records holds Arrow data: give all of it as one or the other"
+            )
+        chunk += part
+        weight += (_weight(part[0]) + _weight(part[-1])) * len(part) // 2
+        if len(chunk) >= most_rows or weight >= BYTES_PER_CHUNK:
+            yield chunk
+            # A new list: the consumer may keep the one it was given.
+            chunk, weight = [], 0
+    if chunk:
+        yield chunk
+
+
+def _weight(value: Any, depth: int = _DEPTH) -> int:
+    """Estimate the bytes a record holds; long lists count by their first and last element."""
+    size = sys.getsizeof(value, 64)
+    if depth == 0:
+        return size
+    match value:
+        case str() | bytes() | bool() | int() | float() | None:
+            return size
+        case dict():
+            return size + sum(_weight(item, depth - 1) for item in value.values())
+        case list() | tuple():
+            if value:
+                size += (_weight(value[0], depth - 1) + _weight(value[-1], depth - 1)) * len(value) // 2
+            return size
+        case msgspec.Struct():
+            return size + sum(_weight(getattr(value, name), depth - 1) for name in value.__struct_fields__)
+    if is_dataclass(value):
+        return size + sum(_weight(getattr(value, field.name, None), depth - 1) for field in fields(value))
+    return size

@@ -1,0 +1,281 @@
+"""What a file holds, in numbers: rows, and per column the bounds, the nulls and the distinct values.
+
+Bounds are left out where they are not certain: with NaN among the values, for nested columns, for
+text too long to repeat in a manifest, and for values JSON has no word for.
+"""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from dataclasses import dataclass, field
+from datetime import date, datetime, time
+from decimal import Decimal
+from math import isfinite
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lode.codec.coerce import Refused, coercion
+from lode.codec.temporal import NS_PER, datetime_to_ns, ns_to_text, time_ns_to_text, time_to_ns
+from lode.format.manifest import ColumnStats, FileStats
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+LONGEST_BOUND: Final = 256
+DISTINCT_LIMIT: Final = 100_000
+
+
+def to_json_value(value: Any) -> Any:
+    """Return a bound as JSON can carry it, or None if it cannot.
+
+    Times become RFC 3339 text, dates ISO text, decimals text, bytes base64 text.
+    """
+    match value:
+        case bool() | int():
+            return value
+        case float():
+            # -0.0 and 0.0 are one number, and manifests write it one way.
+            return value + 0.0 if isfinite(value) else None
+        case str():
+            return value if len(value) <= LONGEST_BOUND else None
+        case bytes():
+            return b64encode(value).decode() if len(value) <= LONGEST_BOUND else None
+        case datetime():
+            return ns_to_text(datetime_to_ns(value), zone="Z" if value.tzinfo else "")
+        case date():
+            return value.isoformat()
+        case time():
+            return time_ns_to_text(time_to_ns(value))
+        case Decimal():
+            return format(value, "f") if value.is_finite() else None
+    return None
+
+
+def from_json_value(value: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
+    """Return a bound from a manifest as a scalar of the column's type, or None if it is not one."""
+    if value is None:
+        return None
+    try:
+        ready = coercion(kind, from_json=True)(value)
+    except Refused:
+        return None
+    return pa.array([ready], kind)[0]
+
+
+def bound_to_json(value: Any, kind: Any) -> Any:
+    """Return a bound, given as Arrow stores it (an integer for times), as JSON can carry it."""
+    if pt.is_timestamp(kind):
+        try:
+            return ns_to_text(value * NS_PER[kind.unit], zone="" if kind.tz is None else "Z")
+        except OverflowError:
+            return None
+    if pt.is_time(kind):
+        return time_ns_to_text(value * NS_PER[kind.unit])
+    if pt.is_duration(kind):
+        return None
+    return to_json_value(value)
+
+
+@dataclass
+class StatsAccumulator:
+    """Follows the batches of one file.
+
+    Args:
+        schema: The schema of every batch.
+        distinct: Whether to count distinct values, each column until ``DISTINCT_LIMIT``.
+    """
+
+    schema: pa.Schema
+    distinct: bool = False
+    _rows: int = 0
+    _columns: list[_Column] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._columns = [_Column(f.name, f.type, self.distinct) for f in self.schema if is_flat(f.type)]
+
+    def observe(self, batch: pa.RecordBatch) -> None:
+        self._rows += batch.num_rows
+        for column in self._columns:
+            column.observe(batch.column(column.name))
+
+    def result(self) -> FileStats:
+        return FileStats(self._rows, tuple(column.result() for column in self._columns))
+
+
+def is_flat(kind: Any) -> bool:
+    """Tell whether a column of this type has statistics."""
+    return not pt.is_nested(kind) and not isinstance(kind, pa.BaseExtensionType)
+
+
+def has_bounds(kind: Any) -> bool:
+    """Tell whether a column of this type can have bounds in a manifest."""
+    return not (pt.is_null(kind) or pt.is_duration(kind) or pt.is_float16(kind) or pt.is_interval(kind))
+
+
+class _Column:
+    def __init__(self, name: str, kind: Any, distinct: bool) -> None:
+        self.name = name
+        self._kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+        self._nulls = 0
+        self._bounded = has_bounds(self._kind) and is_flat(self._kind)
+        self._low: Any = None
+        self._high: Any = None
+        self._distinct = DistinctCounter() if distinct else None
+
+    def observe(self, array: Any) -> None:
+        self._nulls += array.null_count
+        if isinstance(array.type, pa.DictionaryType):
+            array = array.dictionary_decode()
+        if self._distinct is not None:
+            self._distinct.observe(array)
+        if self._bounded and array.null_count < len(array):
+            self._widen(_comparable(array))
+
+    def _widen(self, array: Any) -> None:
+        import pyarrow.compute as pc
+
+        if has_nan(array):
+            self._bounded = False
+            return
+        low, high = pc.min_max(array).values()
+        low, high = low.as_py(), high.as_py()
+        self._low = low if self._low is None else min(self._low, low)
+        self._high = high if self._high is None else max(self._high, high)
+
+    def result(self) -> ColumnStats:
+        bounds = (
+            (bound_to_json(self._low, self._kind), bound_to_json(self._high, self._kind))
+            if self._bounded and self._low is not None
+            else (None, None)
+        )
+        return ColumnStats(
+            name=self.name,
+            min=bounds[0],
+            max=bounds[1],
+            null_count=self._nulls,
+            distinct_count=0 if self._distinct is None else self._distinct.count,
+        )
+
+
+def _comparable(array: Any) -> Any:
+    """Return an array that ``min_max`` takes and whose values survive the way to Python."""
+    kind = array.type
+    if pt.is_timestamp(kind) or pt.is_time64(kind):
+        return array.cast(pa.int64())
+    if pt.is_time32(kind):
+        return array.cast(pa.int32())
+    if pt.is_string_view(kind):
+        return array.cast(pa.large_string())
+    if pt.is_binary_view(kind):
+        return array.cast(pa.large_binary())
+    return array
+
+
+def has_nan(array: Any) -> bool:
+    """Tell whether a column holds a NaN, which lies within no bounds."""
+    if not pt.is_floating(array.type):
+        return False
+    import pyarrow.compute as pc
+
+    found: Any = pc.any(pc.is_nan(array))
+    return bool(found.as_py())
+
+
+class DistinctCounter:
+    """Counts distinct values that are not null, exactly, until there are too many to remember."""
+
+    def __init__(self, limit: int = DISTINCT_LIMIT) -> None:
+        self._limit = limit
+        self._seen: Any = None
+        self._gave_up = False
+
+    def observe(self, array: Any) -> None:
+        if self._gave_up:
+            return
+        fresh = array.unique().drop_null()
+        if self._seen is not None:
+            fresh = pa.concat_arrays([self._seen, fresh]).unique()
+        self._seen = fresh
+        if len(fresh) > self._limit or fresh.nbytes > self._limit * 64:
+            self._gave_up, self._seen = True, None
+
+    @property
+    def count(self) -> int:
+        """How many there are; 0 if that was not computed."""
+        return 0 if self._gave_up or self._seen is None else len(self._seen)
+
+
+def footer_stats(
+    metadata: Any, schema: pa.Schema, *, unbounded: Iterable[str] = (), distinct: dict[str, int] | None = None
+) -> FileStats:
+    """Return the statistics in a Parquet footer.
+
+    Args:
+        metadata: The footer, as pyarrow gives it.
+        schema: The schema the file was written with.
+        unbounded: Columns whose bounds the footer does not tell the truth about, because of NaN.
+        distinct: Distinct counts by column.
+    """
+    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+    # Leaf columns of nested ones have longer paths; the flat ones are found by their own name.
+    places = {}
+    if groups:
+        paths = [groups[0].column(index).path_in_schema for index in range(metadata.num_columns)]
+        places = {path: index for index, path in enumerate(paths)}
+    without = set(unbounded)
+    columns = []
+    for member in schema:
+        if not is_flat(member.type):
+            continue
+        kind: Any = member.type
+        kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
+        chunks = [group.column(places[member.name]) for group in groups]
+        low, high = (None, None) if member.name in without else _footer_bounds(chunks, kind)
+        columns.append(
+            ColumnStats(
+                name=member.name,
+                min=low,
+                max=high,
+                null_count=sum(_null_count(chunk) for chunk in chunks),
+                distinct_count=(distinct or {}).get(member.name, 0),
+            )
+        )
+    return FileStats(metadata.num_rows, tuple(columns))
+
+
+def _null_count(chunk: Any) -> int:
+    # A column of the null type has no statistics at all: every value of it is null.
+    statistics = chunk.statistics
+    return int(chunk.num_values if statistics is None else statistics.null_count)
+
+
+def _footer_bounds(chunks: list[Any], kind: Any) -> tuple[Any, Any]:
+    if not has_bounds(kind):
+        return None, None
+    lows, highs = [], []
+    for chunk in chunks:
+        statistics = chunk.statistics
+        if statistics is not None and statistics.null_count == chunk.num_values:
+            continue
+        if statistics is None or not statistics.has_min_max:
+            return None, None
+        raw = pt.is_timestamp(kind) or pt.is_time(kind)
+        try:
+            lows.append(statistics.min_raw if raw else statistics.min)
+            highs.append(statistics.max_raw if raw else statistics.max)
+        except OverflowError:
+            # A date past the year 9999.
+            return None, None
+    if not lows:
+        return None, None
+    stored = _stored_kind(kind)
+    return bound_to_json(min(lows), stored), bound_to_json(max(highs), stored)
+
+
+def _stored_kind(kind: Any) -> Any:
+    """Parquet has no seconds: it stores milliseconds instead."""
+    if pt.is_timestamp(kind) and kind.unit == "s":
+        return pa.timestamp("ms", kind.tz)
+    return pa.time32("ms") if pt.is_time32(kind) else kind

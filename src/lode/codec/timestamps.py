@@ -1,0 +1,142 @@
+"""The earliest and latest time of a write, from records that say theirs.
+
+Nothing is inferred: a record counts if it has ``timestamp()``, a column counts if it was named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from lode.codec.temporal import NS_PER, datetime_to_ns, ns_to_datetime, text_to_ns
+from lode.errors import InvalidOptionError, SchemaViolationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lode.codec.protocol import Chunk
+
+
+@runtime_checkable
+class Timestamped(Protocol):
+    """A record that knows its own time. One without a zone is taken as UTC."""
+
+    def timestamp(self) -> datetime: ...
+
+
+class TimestampRange:
+    """Follows the chunks of a write and keeps the earliest and latest time among them.
+
+    Args:
+        column: Where Arrow data and records without ``timestamp()`` keep their time: datetimes, Arrow
+            timestamps, or RFC 3339 text. Nulls are passed over.
+    """
+
+    def __init__(self, column: str | None = None) -> None:
+        self._column = column
+        self._first: int | None = None
+        self._last: int | None = None
+        self._rows = 0
+
+    @property
+    def min(self) -> datetime | None:
+        """The earliest time, in UTC, or the microsecond before it."""
+        return None if self._first is None else ns_to_datetime(self._first)
+
+    @property
+    def max(self) -> datetime | None:
+        """The latest time, in UTC, or the microsecond after it: the range never leaves a record out."""
+        return None if self._last is None else ns_to_datetime(self._last + 999)
+
+    def observe(self, chunk: Chunk) -> None:
+        """Take the times of one chunk into account.
+
+        Raises:
+            InvalidOptionError: The named column is not there.
+            SchemaViolationError: A time is not a time.
+        """
+        if isinstance(chunk, list):
+            self._observe_records(chunk)
+        elif self._column is not None:
+            self._observe_batch(chunk, self._column)
+        self._rows += len(chunk)
+
+    def _observe_records(self, records: list[Any]) -> None:
+        kinds = set(map(type, records))
+        speaking = {kind for kind in kinds if _is_timestamped(kind)}
+        if speaking:
+            self._widen(
+                self._to_ns(row, record.timestamp(), "timestamp()")
+                for row, record in enumerate(records, self._rows)
+                if type(record) in speaking
+            )
+        if self._column is not None and kinds - speaking:
+            self._observe_column(records, self._column, speaking)
+
+    def _observe_column(self, records: list[Any], column: str, speaking: set[type]) -> None:
+        silent = [(row, r) for row, r in enumerate(records, self._rows) if type(r) not in speaking]
+        # One record may leave a nullable column out. If none of the first chunk has it, it is misspelt.
+        if self._rows == 0 and not any(_has(record, column) for _, record in silent):
+            raise InvalidOptionError(f"no record has the timestamp column {column!r}: name one that is there")
+        self._widen(
+            self._to_ns(row, value, column)
+            for row, record in silent
+            if (value := _value(record, column)) is not None
+        )
+
+    def _observe_batch(self, batch: pa.RecordBatch, column: str) -> None:
+        if column not in batch.schema.names:
+            raise InvalidOptionError(
+                f"there is no timestamp column {column!r}: the columns are {', '.join(batch.schema.names)}"
+            )
+        values = batch.column(column)
+        if not pa.types.is_timestamp(values.type):
+            raise SchemaViolationError(
+                f"the timestamp column {column!r} is {values.type}: it must be a timestamp",
+                row=self._rows,
+                column=column,
+            )
+        import pyarrow.compute as pc
+
+        bounds: Any = pc.min_max(values.cast(pa.int64()))
+        scale = NS_PER[values.type.unit]
+        self._widen(bound * scale for bound in bounds.as_py().values() if bound is not None)
+
+    def _to_ns(self, row: int, value: Any, column: str) -> int:
+        if isinstance(value, datetime):
+            return datetime_to_ns(value)
+        if isinstance(value, str) and column == self._column:
+            try:
+                return text_to_ns(value)[0]
+            except ValueError as error:
+                raise SchemaViolationError(
+                    f"row {row}, column {column!r}: {error}", row=row, column=column
+                ) from None
+        raise SchemaViolationError(
+            f"row {row}, {column!r} gave a {type(value).__name__}: it must be a datetime",
+            row=row,
+            column=column,
+        )
+
+    def _widen(self, moments: Iterable[int]) -> None:
+        seen = list(moments)
+        if seen:
+            first, last = min(seen), max(seen)
+            self._first = first if self._first is None else min(self._first, first)
+            self._last = last if self._last is None else max(self._last, last)
+
+
+def _is_timestamped(kind: type) -> bool:
+    # A datetime has a timestamp() too, but it is a number of seconds, and no record.
+    return callable(getattr(kind, "timestamp", None)) and not issubclass(kind, datetime)
+
+
+def _has(record: Any, column: str) -> bool:
+    return column in record if isinstance(record, Mapping) else hasattr(record, column)
+
+
+def _value(record: Any, column: str) -> Any:
+    return record.get(column) if isinstance(record, Mapping) else getattr(record, column, None)

@@ -1,0 +1,232 @@
+"""Where things lie on storage: the paths of one history, and the layouts of datasets."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import quote, unquote
+from uuid import UUID
+
+from lode.errors import InvalidOptionError, SchemaViolationError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+MANIFEST: Final = "manifest.json"
+INTENT: Final = "intent.json"
+# What Spark and Hive write for a null or empty key, so that their readers understand ours.
+NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+
+
+@dataclass(frozen=True, slots=True)
+class ChainPaths:
+    """The objects of one linear history, of a dataset or of a volume."""
+
+    root: str
+    manifests: str
+
+    @property
+    def pointer(self) -> str:
+        return f"{self.root}/latest"
+
+    def manifest(self, snapshot_id: str) -> str:
+        return f"{self.manifests}/{snapshot_id}/{MANIFEST}"
+
+    def intent(self, snapshot_id: str) -> str:
+        return f"{self.manifests}/{snapshot_id}/{INTENT}"
+
+    def key(self, writer: str, key: str) -> str:
+        """The object that names the snapshot committed under an idempotency key."""
+        digest = sha256(f"{len(writer)}:{writer}{key}".encode()).hexdigest()
+        return f"{self.root}/keys/{digest}.json"
+
+    def segment(self, level: int, last: int) -> str:
+        """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
+        return f"{self.root}/history/{level}/{last:012d}.json.zst"
+
+    def snapshot_of(self, path: str) -> str | None:
+        """The snapshot whose canonical manifest lies at ``path``, if that is what it is."""
+        head, _, name = path.rpartition("/")
+        folder, _, snapshot_id = head.rpartition("/")
+        return snapshot_id if name == MANIFEST and folder == self.manifests and snapshot_id else None
+
+
+class ManifestPlace(NamedTuple):
+    """What a manifest's path says: its dataset, its snapshot, and the partition if it is a copy."""
+
+    dataset_id: str
+    snapshot_id: str
+    partition: str
+
+
+@runtime_checkable
+class Layout(Protocol):
+    """Decides where a dataset's objects lie."""
+
+    @property
+    def partitioner(self) -> str: ...
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The columns that partition the data; none for an unpartitioned layout."""
+        ...
+
+    @property
+    def datasets_root(self) -> str | None:
+        """The prefix under which datasets can be enumerated, or None."""
+        ...
+
+    def chain(self, dataset_id: str) -> ChainPaths: ...
+
+    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str: ...
+
+    def partition_of(self, dataset_id: str, path: str) -> str:
+        """The partition a data file lies in; empty for unpartitioned data."""
+        ...
+
+    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
+        """Where the manifest is repeated, beside the canonical one."""
+        ...
+
+    def place(self, path: str) -> ManifestPlace | None:
+        """Recognise a manifest, at exactly the shapes this layout writes."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultLayout:
+    """``datasets/<dataset>/snapshots/<snapshot>/…``: unpartitioned."""
+
+    partitioner = "noop"
+    keys = ()
+    datasets_root = "datasets/"
+
+    def chain(self, dataset_id: str) -> ChainPaths:
+        return ChainPaths(f"datasets/{dataset_id}", f"datasets/{dataset_id}/snapshots")
+
+    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
+        return f"datasets/{dataset_id}/snapshots/{snapshot_id}/data/{name}"
+
+    def partition_of(self, dataset_id: str, path: str) -> str:
+        return ""
+
+    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
+        return []
+
+    def place(self, path: str) -> ManifestPlace | None:
+        match path.split("/"):
+            case ["datasets", dataset_id, "snapshots", snapshot_id, "manifest.json"]:
+                return ManifestPlace(dataset_id, snapshot_id, "")
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class FlatLayout:
+    """``<dataset>/<snapshot>/…``: unpartitioned, and nothing says which top-level names are datasets."""
+
+    partitioner = "noop"
+    keys = ()
+    datasets_root = None
+
+    def chain(self, dataset_id: str) -> ChainPaths:
+        return ChainPaths(dataset_id, dataset_id)
+
+    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
+        return f"{dataset_id}/{snapshot_id}/data/{name}"
+
+    def partition_of(self, dataset_id: str, path: str) -> str:
+        return ""
+
+    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
+        return []
+
+    def place(self, path: str) -> ManifestPlace | None:
+        match path.split("/"):
+            case [dataset_id, snapshot_id, "manifest.json"]:
+                return ManifestPlace(dataset_id, snapshot_id, "")
+        return None
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class HiveLayout:
+    """``datasets/<dataset>/partitions/<key=value>/…/segments/<snapshot>/…``: one file or more a partition."""
+
+    keys: tuple[str, ...]
+    partitioner = "hive"
+    datasets_root = "datasets/"
+
+    def __init__(self, *keys: str) -> None:
+        if not keys:
+            raise InvalidOptionError("HiveLayout needs at least one partition key, as in HiveLayout('day')")
+        for key in keys:
+            if not isinstance(key, str) or not key or "/" in key or "=" in key or "\\" in key or "\0" in key:
+                raise InvalidOptionError(
+                    f"partition key {key!r} must be a column name without '/', '=' or '\\'"
+                )
+        if len(set(keys)) != len(keys):
+            raise InvalidOptionError(f"partition keys repeat: {', '.join(keys)}")
+        object.__setattr__(self, "keys", keys)
+
+    def chain(self, dataset_id: str) -> ChainPaths:
+        return ChainPaths(f"datasets/{dataset_id}", f"datasets/{dataset_id}/segments")
+
+    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
+        return f"datasets/{dataset_id}/partitions/{partition}/segments/{snapshot_id}/data/{name}"
+
+    def partition_of(self, dataset_id: str, path: str) -> str:
+        root = f"datasets/{dataset_id}/partitions/"
+        return path.removeprefix(root).rpartition("/segments/")[0] if path.startswith(root) else ""
+
+    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
+        root = f"datasets/{dataset_id}/partitions"
+        return [f"{root}/{partition}/segments/{snapshot_id}/{MANIFEST}" for partition in partitions]
+
+    def place(self, path: str) -> ManifestPlace | None:
+        match path.split("/"):
+            case ["datasets", dataset_id, "segments", snapshot_id, "manifest.json"]:
+                return ManifestPlace(dataset_id, snapshot_id, "")
+            case ["datasets", dataset_id, "partitions", *parts, "segments", snapshot_id, "manifest.json"]:
+                if parts and all("=" in part for part in parts):
+                    return ManifestPlace(dataset_id, snapshot_id, "/".join(parts))
+        return None
+
+
+def partition_path(keys: Sequence[str], values: Sequence[Any]) -> str:
+    """Return ``key=value/…`` for one row's values, escaped as Go's ``url.PathEscape`` does."""
+    return "/".join(
+        f"{key}={quote(partition_text(key, value), safe='$&+=:@')}"
+        for key, value in zip(keys, values, strict=True)
+    )
+
+
+def partition_values(partition: str) -> dict[str, str | None]:
+    """Read a partition path back into texts; None where the value was null or empty."""
+    pairs = (part.partition("=") for part in partition.split("/") if part)
+    return {key: None if value == NULL_PARTITION else unquote(value) for key, _, value in pairs}
+
+
+def partition_text(key: str, value: Any) -> str:
+    """The text of one partition value, as the Go implementation renders it."""
+    match value:
+        case None | "":
+            return NULL_PARTITION
+        case str():
+            return value
+        case bool():
+            return "true" if value else "false"
+        case date():  # a datetime is one too, and stands for its day
+            return f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
+        case float() if math.isfinite(value) and value == int(value) and abs(value) < 1e21:
+            return str(int(value))
+        case int() | float() | Decimal() | UUID():
+            return str(value)
+        case _:
+            raise SchemaViolationError(
+                f"partition column {key!r} holds a {type(value).__name__}: "
+                "partition by text, numbers, booleans or dates",
+                column=key,
+            )

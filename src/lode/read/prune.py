@@ -1,0 +1,105 @@
+"""Leave out files that cannot hold a wanted row, by what their partition and statistics guarantee."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lode.codec.stats import from_json_value
+from lode.format.paths import partition_values
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow.compute as pc
+
+    from lode.format.manifest import ColumnStats, FileRef
+
+
+def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
+    """Tell whether the file may hold a row for which ``where`` is true."""
+    import pyarrow.dataset as pads
+    import pyarrow.fs as pafs
+
+    promise = guarantee(file, partition, schema)
+    if promise is None:
+        return True
+    # pyarrow simplifies a filter by a fragment's guarantee; the fragment itself is never opened.
+    form = pads.ParquetFileFormat()
+    fragment = form.make_fragment(file.path, pafs.LocalFileSystem(), promise)
+    nothing = pads.FileSystemDataset([fragment], schema, form, pafs.LocalFileSystem())
+    return any(True for _ in nothing.get_fragments(filter=where))
+
+
+def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression | None:
+    """What is true of every row of the file, as an expression; None if nothing is known."""
+    facts = [*_from_partition(partition, schema), *_from_statistics(file, schema)]
+    whole: pc.Expression | None = None
+    for fact in facts:
+        whole = fact if whole is None else whole & fact
+    return whole
+
+
+def _from_partition(partition: str, schema: pa.Schema) -> Iterable[pc.Expression]:
+    import pyarrow.compute as pc
+
+    for key, text in partition_values(partition).items():
+        if text is None or key not in schema.names:
+            continue
+        value = _typed(text, schema.field(key).type)
+        if value is not None:
+            yield pc.field(key) == value
+
+
+def _typed(text: str, kind: pa.DataType) -> pa.Scalar[Any] | None:
+    """A partition's text as a value of its column, where that is one exact value.
+
+    A timestamp's partition is its day and a float's text may be shortened: they promise nothing.
+    """
+    exact = (
+        pa.types.is_string(kind)
+        or pa.types.is_large_string(kind)
+        or pa.types.is_integer(kind)
+        or pa.types.is_boolean(kind)
+        or pa.types.is_date32(kind)
+    )
+    if not exact:
+        return None
+    try:
+        return pa.scalar(text, pa.string()).cast(kind)
+    except pa.ArrowException:
+        return None
+
+
+def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[pc.Expression]:
+    if file.stats is None:
+        return
+    for column in file.stats.columns:
+        if column.name in schema.names:
+            fact = _range(column, file.stats.row_count, schema.field(column.name).type)
+            if fact is not None:
+                yield fact
+
+
+def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> pc.Expression | None:
+    import pyarrow.compute as pc
+
+    field = pc.field(column.name)
+    if rows and column.null_count == rows:
+        return field.is_null()
+    # NaN lies outside every range and statistics do not count it, so a float's range promises nothing.
+    if column.min is None or column.max is None or pa.types.is_floating(kind):
+        return None
+    low, high = _value(column.min, kind), _value(column.max, kind)
+    if low is None or high is None:
+        return None
+    within = (field >= low) & (field <= high)
+    return within | field.is_null() if column.null_count else within
+
+
+def _value(stored: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
+    try:
+        return pa.scalar(from_json_value(stored, kind), kind)
+    except (pa.ArrowException, ValueError, TypeError):
+        return None

@@ -1,0 +1,195 @@
+"""Find the head of a history: pointer, manifest, and what to make of a pointer without a manifest.
+
+Only the snapshot the pointer names can be unpublished, because nobody builds on a snapshot before its
+manifest is there. So a reader looks at two objects, at most four, and never waits.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from lode.errors import HistoryForkedError, ManifestInvalidError, NoSnapshotsError, NotFoundError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lode.format.paths import ChainPaths
+    from lode.store.protocol import Store
+
+REMEMBERED_MANIFESTS = 64
+LARGEST_REMEMBERED = 1 << 20
+
+
+class AnyManifest(Protocol):
+    """What the history asks of a manifest, be it of a dataset or of a volume."""
+
+    @property
+    def snapshot_id(self) -> str: ...
+    @property
+    def parent_snapshot_id(self) -> str | None: ...
+    @property
+    def created_at(self) -> str: ...
+    @property
+    def sequence(self) -> int | None: ...
+    @property
+    def idempotency(self) -> tuple[str, str] | None: ...
+
+
+M = TypeVar("M", bound=AnyManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[M]):
+    """A snapshot's manifest and its bytes, as its intent holds them."""
+
+    manifest: M
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Generic[M]):
+    """Where a history stands.
+
+    ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
+    snapshot. ``pending`` is set while the pointer names a snapshot whose manifest is still missing.
+    """
+
+    pointer: bytes | None
+    manifest: M | None
+    pending: Pending[M] | None = None
+
+    @property
+    def id(self) -> str | None:
+        return self.manifest.snapshot_id if self.manifest else None
+
+
+@dataclass(slots=True)
+class Chain(Generic[M]):
+    """One linear history on a store: reads its pointer, manifests and intents."""
+
+    store: Store
+    paths: ChainPaths
+    decode: Callable[[bytes, str], M]
+    # Where a manifest is repeated besides its canonical place.
+    copies: Callable[[M], Sequence[str]]
+    name: str
+    _remembered: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+
+    def pointer(self) -> bytes | None:
+        """The pointer's content, trimmed; None if there is no pointer."""
+        try:
+            return self.store.get(self.paths.pointer).strip()
+        except NotFoundError:
+            return None
+
+    def manifest(self, snapshot_id: str) -> M | None:
+        """The snapshot's published manifest, or None. Manifests never change, so recent ones are kept."""
+        data = self.manifest_bytes(snapshot_id)
+        return None if data is None else self.decode(data, self.paths.manifest(snapshot_id))
+
+    def manifest_bytes(self, snapshot_id: str) -> bytes | None:
+        known = self._remembered.get(snapshot_id)
+        if known is not None:
+            return known
+        try:
+            data = self.store.get(self.paths.manifest(snapshot_id))
+        except NotFoundError:
+            return None
+        self.remember(snapshot_id, data)
+        return data
+
+    def remember(self, snapshot_id: str, data: bytes) -> None:
+        """Keep a published manifest's bytes at hand."""
+        if len(data) > LARGEST_REMEMBERED:
+            return
+        self._remembered[snapshot_id] = data
+        while len(self._remembered) > REMEMBERED_MANIFESTS:
+            self._remembered.popitem(last=False)
+
+    def intent(self, snapshot_id: str) -> Pending[M] | None:
+        """The snapshot's intent, or None if there is none that can be read.
+
+        Intents are not synced to disk, so a machine that lost power may leave a torn one; its snapshot
+        was never acknowledged and counts as never begun.
+        """
+        path = self.paths.intent(snapshot_id)
+        try:
+            data = self.store.get(path)
+            return Pending(self.decode(data, path), data)
+        except (NotFoundError, ManifestInvalidError):
+            return None
+
+    def require(self, snapshot_id: str) -> M:
+        """The snapshot's manifest, or ``NotFoundError``."""
+        found = self.manifest(snapshot_id)
+        if found is None:
+            raise NotFoundError(f"{self.name} has no snapshot {snapshot_id!r} in {self.store.url}")
+        return found
+
+    def resolve(self) -> Head[M]:
+        """Find the newest visible snapshot: two reads, a few more while somebody is committing."""
+        while True:
+            pointer = self.pointer()
+            if pointer is None:
+                return Head(None, self.head_by_links())
+            snapshot_id = pointer.decode("utf-8", "replace")
+            published = self.manifest(snapshot_id)
+            if published is not None:
+                return Head(pointer, published)
+            intent = self.intent(snapshot_id)
+            if intent is not None:
+                parent = intent.manifest.parent_snapshot_id
+                return Head(pointer, self.require(parent) if parent else None, pending=intent)
+            # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
+            if self.pointer() == pointer and self.manifest(snapshot_id) is None:
+                return Head(pointer, self.head_by_links())
+
+    def latest(self) -> M:
+        head = self.resolve()
+        if head.manifest is None:
+            raise NoSnapshotsError(f"{self.name} in {self.store.url} has no snapshots yet: write one first")
+        return head.manifest
+
+    def head_by_links(self) -> M | None:
+        """Find the head without a pointer: the one snapshot that is nobody's parent. Lists the store."""
+        manifests = {found.snapshot_id: found for found in self.listed()}
+        parents = {found.parent_snapshot_id for found in manifests.values()}
+        heads = sorted(manifests.keys() - parents)
+        if len(heads) > 1:
+            raise HistoryForkedError(
+                f"{self.name} in {self.store.url} has {len(heads)} heads ({', '.join(heads)}): "
+                "a writer outside this protocol raced; decide which to keep and move the other's manifest away",
+                heads,
+            )
+        return manifests[heads[0]] if heads else None
+
+    def listed(self) -> Iterator[M]:
+        """Every published manifest there is, in no particular order of history."""
+        for entry in self.store.list(f"{self.paths.manifests}/"):
+            snapshot_id = self.paths.snapshot_of(entry.path)
+            if snapshot_id is not None:
+                found = self.manifest(snapshot_id)
+                if found is not None:
+                    yield found
+
+    def back(self, start: M | None) -> Iterator[M]:
+        """Walk from ``start`` to the root along the parent links, one read a snapshot."""
+        current = start
+        while current is not None:
+            yield current
+            parent = current.parent_snapshot_id
+            current = self.require(parent) if parent else None
+
+    def sequence_of(self, manifest: M | None) -> int:
+        """The snapshot's position in history, the root being 1; 0 for no snapshot.
+
+        Manifests of the Go implementation carry none: then it is counted along the parent links.
+        """
+        behind = 0
+        for step in self.back(manifest):
+            if step.sequence is not None:
+                return step.sequence + behind
+            behind += 1
+        return behind

@@ -1,0 +1,143 @@
+"""Open stored objects as Python files and as Arrow file systems."""
+
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING, Any
+
+from lode.errors import ChecksumMismatchError, NotFoundError
+from lode.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+    import pyarrow.fs as pafs
+
+    from lode.codec.checksum import Checksum
+    from lode.format.manifest import FileRef
+    from lode.store.protocol import ObjectReader, Store
+
+READ_AHEAD = 1 << 20
+
+
+class ObjectFile(io.RawIOBase):
+    """A stored object as a seekable, read-only file."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        super().__init__()
+        self._reader = reader
+        self._at = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._reader.size}[whence]
+        if start + offset < 0:
+            raise ValueError(f"seek to {start + offset}: before the beginning")
+        self._at = start + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        data = self._reader.read_at(self._at, len(view))
+        view[: len(data)] = data
+        self._at += len(data)
+        return len(data)
+
+    def readall(self) -> bytes:
+        data = self._reader.read_at(self._at, max(self._reader.size - self._at, 0))
+        self._at += len(data)
+        return data
+
+    def close(self) -> None:
+        if not self.closed:
+            self._reader.close()
+        super().close()
+
+
+def open_file(store: Store, path: str) -> BinaryIO:
+    """Open an object as a buffered, seekable file."""
+    return io.BufferedReader(ObjectFile(store.open_reader(path)), READ_AHEAD)
+
+
+def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
+    """Raise ``ChecksumMismatchError`` unless the object's bytes are the ones its manifest was written for."""
+    hasher = checksum.start()
+    size = 0
+    with store.open_reader(file.path) as reader:
+        while piece := reader.read_at(size, READ_AHEAD):
+            hasher.update(piece)
+            size += len(piece)
+    if size != file.size_bytes:
+        raise ChecksumMismatchError(
+            f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: it is damaged"
+        )
+    if hasher.hexdigest() != file.checksum:
+        raise ChecksumMismatchError(
+            f"{file.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {file.checksum}: it is damaged"
+        )
+
+
+def arrow_filesystem(store: Store) -> pafs.FileSystem:
+    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader."""
+    import pyarrow.fs as pafs
+
+    if isinstance(store, LocalStore):
+        return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
+    return pafs.PyFileSystem(_handler(store))
+
+
+def _handler(store: Store) -> pafs.FileSystemHandler:
+    import pyarrow as pa
+    import pyarrow.fs as pafs
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise NotImplementedError("Lode hands pyarrow a read-only view of named files")
+
+    class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]  # pyarrow is untyped
+        """Just enough of a file system to open the files a plan names."""
+
+        def get_type_name(self) -> str:
+            return "lode"
+
+        def normalize_path(self, path: str) -> str:
+            return path
+
+        def get_file_info(self, paths: str | list[str]) -> Any:
+            return [self._info(path) for path in paths]
+
+        def _info(self, path: str) -> pafs.FileInfo:
+            try:
+                return pafs.FileInfo(path, pafs.FileType.File, size=store.head(path).size)
+            except NotFoundError:
+                return pafs.FileInfo(path, pafs.FileType.NotFound)
+
+        def open_input_file(self, path: str) -> pa.NativeFile:
+            return pa.PythonFile(ObjectFile(store.open_reader(path)), mode="r")
+
+        open_input_stream = open_input_file
+
+        get_file_info_selector = refused
+        create_dir = refused
+        delete_dir = refused
+        delete_dir_contents = refused
+        delete_root_dir_contents = refused
+        delete_file = refused
+        move = refused
+        copy_file = refused
+        open_output_stream = refused
+        open_append_stream = refused
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+        __hash__ = object.__hash__
+
+    return ReadOnlyView()

@@ -1,0 +1,70 @@
+"""A snapshot as a user meets it: its manifest in Python's own types, and how its commit went."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lode.format.manifest import FileRef, Manifest, parse_time
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from lode.write.commit import CommitReport
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """An immutable point in a dataset's history.
+
+    ``commit`` says what it took to commit it; None on snapshots that were read.
+    """
+
+    manifest: Manifest
+    commit: CommitReport | None = field(default=None, compare=False)
+
+    @property
+    def id(self) -> str:
+        return self.manifest.snapshot_id
+
+    @property
+    def parent_id(self) -> str | None:
+        return self.manifest.parent_snapshot_id
+
+    @property
+    def sequence(self) -> int | None:
+        """The position in history, the first being 1; None on snapshots the Go implementation wrote."""
+        return self.manifest.sequence
+
+    @property
+    def created_at(self) -> datetime:
+        return parse_time(self.manifest.created_at)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.manifest.metadata
+
+    @property
+    def files(self) -> tuple[FileRef, ...]:
+        return self.manifest.files
+
+    @property
+    def row_count(self) -> int:
+        return self.manifest.row_count
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.manifest.files)
+
+    @property
+    def min_timestamp(self) -> datetime | None:
+        return parse_time(self.manifest.min_timestamp) if self.manifest.min_timestamp else None
+
+    @property
+    def max_timestamp(self) -> datetime | None:
+        return parse_time(self.manifest.max_timestamp) if self.manifest.max_timestamp else None
+
+    def __repr__(self) -> str:
+        return (
+            f"Snapshot({self.id!r}, sequence={self.sequence}, rows={self.row_count}, files={len(self.files)})"
+        )

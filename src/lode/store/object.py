@@ -1,0 +1,340 @@
+"""A store in object storage: S3, Google Cloud Storage, Azure Blob, all through obstore.
+
+Creating carries ``If-None-Match: *`` and swapping the etag the pointer had. Two clients share the work:
+one retries by itself and makes every request that may be repeated; the other never does and makes the
+conditional writes. A client that repeats a conditional write whose answer was lost is told that the
+condition failed, by its own first try; so after a lost answer we read back what is there instead.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import OrderedDict
+from threading import Lock
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lode.errors import (
+    InvalidOptionError,
+    LodeError,
+    MissingDependencyError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PathExistsError,
+    StoreError,
+    UsageError,
+)
+from lode.store.object_errors import Refusal, refusal, status_of, translated
+from lode.store.object_list import list_objects
+from lode.store.object_writer import ObjectStoreWriter
+from lode.store.protocol import ObjectInfo, check_path, check_range
+from lode.store.rules import byte_view, check_prefix, same_content
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from obstore import PutMode, PutResult, UpdateVersion
+    from typing_extensions import Buffer
+
+OBJECT_SCHEMES = ("s3", "gs", "az")
+
+_EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
+_ATTEMPTS = 8
+_REMEMBERED = 1024
+_REMEMBERED_SIZE = 512
+_LARGEST_OFFSET = 1 << 62
+
+
+def open_object_store(url: str, **options: Any) -> ObjectStore:
+    """Open ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
+
+    Args:
+        url: Bucket or container, and a prefix taken literally.
+        options: What the obstore store of that kind takes: its configuration (``endpoint``, ``region``,
+            ``access_key_id``, …), ``client_options``, ``retry_config``, ``credential_provider``.
+    """
+    scheme, _, rest = url.partition("://")
+    scheme = scheme.lower()
+    bucket, _, prefix = rest.partition("/")
+    if scheme not in OBJECT_SCHEMES or not bucket:
+        raise InvalidOptionError(f"{url!r} names no bucket: write {scheme}://bucket/prefix")
+    try:
+        from obstore import exceptions, store
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{scheme}:// needs obstore, which is not installed: pip install 'lode[{_EXTRAS[scheme]}]'"
+        ) from error
+    kinds: dict[str, Any] = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}
+    try:
+        client = kinds[scheme](bucket, **options)
+    except (exceptions.BaseError, ValueError, TypeError) as error:
+        raise InvalidOptionError(f"cannot open {url!r} with these options: {error}") from error
+    return ObjectStore(client, url=f"{scheme}://{bucket}", prefix=prefix)
+
+
+class _Version(NamedTuple):
+    """An object's content and what a conditional write must name to replace just that."""
+
+    content: bytes
+    version: UpdateVersion
+
+
+class ObjectStore:
+    """Objects in one bucket below a prefix.
+
+    Args:
+        client: An obstore store.
+        url: The bucket's URL, for messages.
+        prefix: Goes before every path.
+        part_size: The size of the parts of a streaming upload; S3 takes 10,000 of them at most.
+        sleep: How to wait before trying again.
+    """
+
+    def __init__(
+        self,
+        client: Any,
+        *,
+        url: str,
+        prefix: str = "",
+        part_size: int = 8 << 20,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.client = client
+        self._conditional = _without_retries(client)
+        self._bucket_url = url.rstrip("/")
+        self._prefix = f"{check_path(prefix.strip('/'))}/" if prefix.strip("/") else ""
+        self._part_size = part_size
+        self._sleep = sleep
+        self._versions: OrderedDict[str, _Version] = OrderedDict()
+        self._lock = Lock()
+
+    @property
+    def url(self) -> str:
+        return f"{self._bucket_url}/{self._prefix}".rstrip("/")
+
+    def __repr__(self) -> str:
+        return f"ObjectStore({self.url!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.client, self._bucket_url, self._prefix, self._part_size)
+
+    def put(self, path: str, data: Buffer) -> None:
+        key = self._key(path)
+        content = bytes(byte_view(data))
+        doubtful = False
+        for attempt in range(_ATTEMPTS):
+            outcome = self._try_put(path, key, content, "create")
+            if not isinstance(outcome, Refusal):
+                return
+            if outcome is Refusal.CONDITION and not doubtful:
+                raise PathExistsError(f"{path!r} exists already in {self.url}")
+            doubtful = doubtful or outcome is Refusal.UNKNOWN
+            if outcome is not Refusal.CONDITION:
+                self._back_off(attempt)
+            current = self._read_back(path, key, doubtful=doubtful)
+            if current is not None:
+                if doubtful and current.content == content:
+                    return
+                raise PathExistsError(f"{path!r} exists already in {self.url}")
+        raise self._gave_up(path, doubtful=doubtful)
+
+    def get(self, path: str) -> bytes:
+        found = self._read(path, self._key(path))
+        if found is None:
+            raise NotFoundError(f"no object {path!r} in {self.url}")
+        return found.content
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        import obstore
+
+        key = self._key(path)
+        check_range(path, offset, length)
+        if not length:
+            self.head(path)
+            return b""
+        offset, length = min(offset, _LARGEST_OFFSET), min(length, _LARGEST_OFFSET)
+        try:
+            return bytes(obstore.get_range(self.client, key, start=offset, length=length))
+        except Exception as error:
+            if status_of(error) == 416:
+                return b""
+            raise translated(error, path) from error
+
+    def exists(self, path: str) -> bool:
+        try:
+            self.head(path)
+        except NotFoundError:
+            return False
+        return True
+
+    def head(self, path: str) -> ObjectInfo:
+        import obstore
+
+        key = self._key(path)
+        try:
+            meta = obstore.head(self.client, key)
+        except Exception as error:
+            raise translated(error, path) from error
+        return ObjectInfo(path, meta["size"], meta["last_modified"])
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return list_objects(self.client, self._prefix, check_prefix(prefix), after)
+
+    def delete(self, path: str) -> None:
+        import obstore
+
+        key = self._key(path)
+        self._forget(key)
+        try:
+            obstore.delete(self.client, key)
+        except FileNotFoundError:
+            return
+        except Exception as error:
+            raise translated(error, path) from error
+
+    def open_reader(self, path: str) -> ObjectStoreReader:
+        return ObjectStoreReader(self, self.head(path))
+
+    def open_writer(self, path: str) -> ObjectStoreWriter:
+        return ObjectStoreWriter(self, path, self._key(path), self._part_size)
+
+    def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
+        key = self._key(path)
+        current = self._versions.get(key)
+        doubtful = False
+        for attempt in range(_ATTEMPTS):
+            if expected is not None and (current is None or not same_content(current.content, expected)):
+                current = self._read(path, key)
+                if current is None or not same_content(current.content, expected):
+                    return False
+            outcome = self._try_put(
+                path, key, replacement, "create" if expected is None or current is None else current.version
+            )
+            if not isinstance(outcome, Refusal):
+                self._remember(key, _Version(replacement, _version(outcome)))
+                return True
+            if outcome is Refusal.CONDITION and expected is None and not doubtful:
+                return False
+            doubtful = doubtful or outcome is Refusal.UNKNOWN
+            if outcome is not Refusal.CONDITION:
+                self._back_off(attempt)
+            current = self._read_back(path, key, doubtful=doubtful)
+            if doubtful and current is not None and current.content == replacement:
+                return True
+            if not same_content(None if current is None else current.content, expected):
+                if doubtful:
+                    # Ours may have landed and been replaced in turn by somebody who built on it.
+                    raise OutcomeUnknownError(
+                        f"the swap of {path!r} was sent and its answer lost, and something else is there "
+                        "by now: it may or may not have taken effect before that"
+                    )
+                return False
+        raise self._gave_up(path, doubtful=doubtful)
+
+    def _try_put(self, path: str, key: str, content: bytes, mode: PutMode) -> PutResult | Refusal:
+        import obstore
+
+        try:
+            return obstore.put(self._conditional, key, content, mode=mode, use_multipart=False)
+        except Exception as error:
+            self._forget(key)
+            return refusal(error, path, creating=mode == "create")
+
+    def _read(self, path: str, key: str) -> _Version | None:
+        import obstore
+
+        try:
+            result = obstore.get(self.client, key)
+            found = _Version(bytes(result.bytes()), _version(result.meta))
+        except FileNotFoundError:
+            self._forget(key)
+            return None
+        except Exception as error:
+            raise translated(error, path) from error
+        self._remember(key, found)
+        return found
+
+    def _read_back(self, path: str, key: str, *, doubtful: bool) -> _Version | None:
+        try:
+            return self._read(path, key)
+        except LodeError as error:
+            if not doubtful:
+                raise
+            raise OutcomeUnknownError(
+                f"the write of {path!r} was sent, its answer lost, and reading back failed too: {error}"
+            ) from error
+
+    def _back_off(self, attempt: int) -> None:
+        self._sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
+
+    def _gave_up(self, path: str, *, doubtful: bool) -> StoreError:
+        if doubtful:
+            return OutcomeUnknownError(f"the write of {path!r} was sent and its answer lost, again and again")
+        return StoreError(f"cannot write {path!r}: the store turned it away {_ATTEMPTS} times")
+
+    def _remember(self, key: str, found: _Version) -> None:
+        if len(found.content) > _REMEMBERED_SIZE:
+            return
+        with self._lock:
+            self._versions[key] = found
+            self._versions.move_to_end(key)
+            if len(self._versions) > _REMEMBERED:
+                self._versions.popitem(last=False)
+
+    def _forget(self, key: str) -> None:
+        with self._lock:
+            self._versions.pop(key, None)
+
+    def _key(self, path: str) -> str:
+        return f"{self._prefix}{check_path(path)}"
+
+
+class ObjectStoreReader:
+    """Random access by range requests; holds nothing open, so threads may share it."""
+
+    def __init__(self, store: ObjectStore, info: ObjectInfo) -> None:
+        self._store = store
+        self._info = info
+        self._open = True
+
+    @property
+    def size(self) -> int:
+        return self._info.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        check_range(self._info.path, offset, length)
+        if not self._open:
+            raise UsageError(f"the reader of {self._info.path!r} is closed")
+        length = min(length, self._info.size - offset)
+        return self._store.get_range(self._info.path, offset, length) if length > 0 else b""
+
+    def close(self) -> None:
+        self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _version(source: Any) -> UpdateVersion:
+    return {"e_tag": source["e_tag"], "version": source["version"]}
+
+
+def _without_retries(client: Any) -> Any:
+    return type(client)(
+        config=client.config,
+        client_options=client.client_options,
+        retry_config={**(client.retry_config or {}), "max_retries": 0},
+        credential_provider=client.credential_provider,
+        prefix=client.prefix,
+    )
+
+
+def _reopen(client: Any, url: str, prefix: str, part_size: int) -> ObjectStore:
+    return ObjectStore(client, url=url, prefix=prefix, part_size=part_size)

@@ -1,0 +1,84 @@
+"""What obstore's errors mean for us."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, auto
+
+from lode.errors import (
+    InvalidPathError,
+    LodeError,
+    NotFoundError,
+    PermissionDeniedError,
+    StoreError,
+)
+
+_STATUS = re.compile(r"status code: (\d{3})")
+
+
+class Refusal(Enum):
+    """Why a conditional write did not report success."""
+
+    CONDITION = auto()
+    """The condition did not hold: somebody else's object is there."""
+
+    CONFLICT = auto()
+    """Another conditional write was under way at the same moment; this one was not tried."""
+
+    UNSENT = auto()
+    """The request was turned away or never left, so it cannot have taken effect."""
+
+    UNKNOWN = auto()
+    """The request left and its answer was lost: it may have taken effect, even later."""
+
+
+def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:
+    """Tell why a conditional write failed. What no second try can mend is raised.
+
+    obstore reports a 412 as ``PreconditionError``, or as ``AlreadyExistsError`` when creating, and a
+    409 as ``AlreadyExistsError`` always; so those two are told apart by the status in the message.
+    """
+    from obstore import exceptions
+
+    if isinstance(error, (exceptions.PreconditionError, exceptions.NotModifiedError)):
+        return Refusal.CONDITION
+    status = status_of(error)
+    if isinstance(error, exceptions.AlreadyExistsError):
+        # Azure says 409 for "exists" as well and names it; S3 only for two requests at once.
+        conflict = status == 409 and "BlobAlreadyExists" not in str(error)
+        return Refusal.CONFLICT if conflict else Refusal.CONDITION
+    if isinstance(error, FileNotFoundError):
+        if not creating:
+            return Refusal.CONDITION
+        raise StoreError(f"cannot put {path!r}: the bucket or container is not there") from error
+    if not isinstance(error, exceptions.GenericError):
+        raise translated(error, path) from error
+    if status == 429 or (status is None and "kind: Connect" in str(error)):
+        return Refusal.UNSENT
+    if status is None or status >= 500 or status == 408:
+        return Refusal.UNKNOWN
+    raise translated(error, path) from error
+
+
+def translated(error: Exception, path: str) -> LodeError:
+    """Return the library's error for one of obstore's."""
+    from obstore import exceptions
+
+    if isinstance(error, FileNotFoundError):
+        return NotFoundError(f"no object {path!r}")
+    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
+        return PermissionDeniedError(f"no permission for {path!r}: {summary(error)}")
+    if isinstance(error, (exceptions.InvalidPathError, UnicodeError)):
+        return InvalidPathError(f"path {path!r} cannot be held in object storage: {summary(error)}")
+    return StoreError(f"the object store failed on {path!r}: {summary(error)}")
+
+
+def status_of(error: Exception) -> int | None:
+    """Return the HTTP status in an error's message; None if there was no answer."""
+    match = _STATUS.search(summary(error))
+    return int(match[1]) if match else None
+
+
+def summary(error: Exception) -> str:
+    """Return the message without the dump of obstore's own structures below it."""
+    return str(error).partition("\n\nDebug source")[0]

@@ -1,0 +1,63 @@
+"""Listings of object storage by plain string prefix, which obstore itself only has by whole segments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lode.store.object_errors import translated
+from lode.store.protocol import ObjectInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_PAGE = 1000
+
+
+def list_objects(client: Any, root: str, prefix: str, after: str) -> Iterator[ObjectInfo]:
+    """Yield what starts with ``prefix`` and sorts behind ``after``, by path, page by page.
+
+    ``root`` goes before both and is cut from what is found.
+    """
+    import obstore
+
+    start = root + prefix
+    directory = start.rpartition("/")[0]
+    offset = _offset(start, root + after if after else "")
+    try:
+        for page in obstore.list(client, directory or None, offset=offset, chunk_size=_PAGE):
+            for meta in page:
+                key = meta["path"]
+                path = key[len(root) :]
+                if not key.startswith(start):
+                    if key > start:
+                        return
+                    continue
+                if path > after:
+                    yield ObjectInfo(path, meta["size"], meta["last_modified"])
+    except Exception as error:
+        raise translated(error, prefix) from error
+
+
+def _offset(start: str, after: str) -> str | None:
+    """Return a key that sorts before all that is wanted, and best not long before; None for none.
+
+    It only spares requests: what comes back is compared again. So where no such key can be written
+    down exactly, one further in front does.
+    """
+    if after >= start and after:
+        return _longest_key(after)
+    last = start[-1:]
+    if last in ("", "/") or not "!" < last < "\x7f":
+        return None
+    # The key before all keys that start so, give or take those with many tildes.
+    return _longest_key(f"{start[:-1]}{chr(ord(last) - 1)}~~~~~~~~")
+
+
+def _longest_key(text: str) -> str | None:
+    """Return the longest beginning of ``text`` that obstore takes for a path."""
+    kept: list[str] = []
+    for part in text.split("/"):
+        if part in ("", ".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in part):
+            break
+        kept.append(part)
+    return "/".join(kept) or None

@@ -1,0 +1,84 @@
+"""From what people have (a URL, a path, a store) to a store."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from lode.errors import InvalidOptionError
+from lode.store.local import LocalStore
+from lode.store.memory import MemoryStore
+from lode.store.object import OBJECT_SCHEMES, open_object_store
+from lode.store.protocol import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+_KNOWN = ("memory", "file", *OBJECT_SCHEMES)
+
+
+def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
+    """Return the store that ``target`` names.
+
+    Args:
+        target: A store (returned as it is), a directory, or a URL: ``memory://`` (a new one) or
+            ``memory://name`` (one per process), ``file:///path`` with ``?durable=false`` if so wished,
+            ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
+        options: ``durable`` for a directory; for object stores all that obstore takes.
+    """
+    if isinstance(target, os.PathLike):
+        return _open_directory(os.fspath(target), options)
+    if not isinstance(target, str):
+        if not isinstance(target, Store):
+            raise InvalidOptionError(f"not a store, a path or a URL: {target!r}")
+        _refuse(options, "a store that is open already")
+        return target
+    match = _SCHEME.match(target)
+    if match is None:
+        return _open_directory(target, options)
+    scheme = match[1].lower()
+    if scheme == "memory":
+        _refuse(options, "memory://")
+        name = target[match.end() :]
+        return MemoryStore.shared(name) if name else MemoryStore()
+    if scheme == "file":
+        return _open_file_url(target, options)
+    if scheme in OBJECT_SCHEMES:
+        return open_object_store(target, **options)
+    known = ", ".join(f"{name}://" for name in _KNOWN)
+    raise InvalidOptionError(f"unknown scheme {match[0]!r} in {target!r}: known are {known} and plain paths")
+
+
+def _open_file_url(url: str, options: Mapping[str, Any]) -> LocalStore:
+    parts = urlsplit(url)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise InvalidOptionError(f"{url!r} names no local directory: write file:///absolute/path")
+    from_query: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if "durable" in from_query:
+        from_query["durable"] = _boolean("durable", from_query["durable"])
+    return _open_directory(unquote(parts.path), {**from_query, **options})
+
+
+def _open_directory(root: str, options: Mapping[str, Any]) -> LocalStore:
+    if not root:
+        raise InvalidOptionError("a store's directory may not be empty: '.' is the current one")
+    _refuse({name: value for name, value in options.items() if name != "durable"}, f"directory {root!r}")
+    durable = options.get("durable", True)
+    if not isinstance(durable, bool):
+        raise InvalidOptionError(f"durable must be True or False, got {durable!r}")
+    return LocalStore(root, durable=durable)
+
+
+def _boolean(name: str, text: str) -> bool:
+    values = {"true": True, "1": True, "false": False, "0": False}
+    if text.lower() not in values:
+        raise InvalidOptionError(f"{name} must be true or false, got {text!r}")
+    return values[text.lower()]
+
+
+def _refuse(options: Mapping[str, Any], target: str) -> None:
+    if options:
+        raise InvalidOptionError(f"{target} takes no option {', '.join(sorted(options))}")

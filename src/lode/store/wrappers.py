@@ -1,0 +1,311 @@
+"""Stores around a store: one counts its calls, one makes them fail, one makes them slow.
+
+A wrapper can swap exactly if the store inside can: ``isinstance(wrapper, SupportsCompareAndSwap)``
+tells the truth. What is only offered by one kind of store (such as local paths) is not passed on, so
+that nothing gets past a wrapper.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections import Counter
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+from lode.store.protocol import SupportsCompareAndSwap
+from lode.store.rules import byte_view
+
+if TYPE_CHECKING:
+    import builtins
+    from collections.abc import Callable, Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+    from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store
+
+T = TypeVar("T")
+
+
+class StoreWrapper(ABC):
+    """Passes every call on, each through ``around``, which a wrapper overrides."""
+
+    def __init__(self, inner: Store) -> None:
+        self.inner = inner
+        if isinstance(inner, SupportsCompareAndSwap):
+            # On the instance, for only there can the answer depend on the store inside.
+            self.compare_and_swap = self._compare_and_swap
+
+    @abstractmethod
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        """Make one call. ``method`` names it; for readers and writers: read_at, write, commit, abort."""
+
+    def sent(self, size: int) -> None:  # noqa: B027 - most wrappers do not care
+        """Learn that ``size`` bytes went into the store."""
+
+    def received(self, size: int) -> None:  # noqa: B027 - most wrappers do not care
+        """Learn that ``size`` bytes came out of the store."""
+
+    @property
+    def url(self) -> str:
+        return self.inner.url
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    def put(self, path: str, data: Buffer) -> None:
+        view = byte_view(data)
+        self.around("put", path, lambda: self.inner.put(path, view))
+        self.sent(view.nbytes)
+
+    def get(self, path: str) -> bytes:
+        data = self.around("get", path, lambda: self.inner.get(path))
+        self.received(len(data))
+        return data
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        data = self.around("get_range", path, lambda: self.inner.get_range(path, offset, length))
+        self.received(len(data))
+        return data
+
+    def exists(self, path: str) -> bool:
+        return self.around("exists", path, lambda: self.inner.exists(path))
+
+    def head(self, path: str) -> ObjectInfo:
+        return self.around("head", path, lambda: self.inner.head(path))
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        return self.around("list", prefix, lambda: self.inner.list(prefix, after=after))
+
+    def delete(self, path: str) -> None:
+        self.around("delete", path, lambda: self.inner.delete(path))
+
+    def open_reader(self, path: str) -> WrappedReader:
+        return WrappedReader(
+            self, path, self.around("open_reader", path, lambda: self.inner.open_reader(path))
+        )
+
+    def open_writer(self, path: str) -> WrappedWriter:
+        return WrappedWriter(
+            self, path, self.around("open_writer", path, lambda: self.inner.open_writer(path))
+        )
+
+    def _compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
+        inner = self.inner
+        assert isinstance(inner, SupportsCompareAndSwap)
+        swapped = self.around(
+            "compare_and_swap", path, lambda: inner.compare_and_swap(path, expected, replacement)
+        )
+        self.sent(len(replacement))
+        return swapped
+
+
+class WrappedReader:
+    """A reader whose reads go through its store's ``around``."""
+
+    def __init__(self, store: StoreWrapper, path: str, inner: ObjectReader) -> None:
+        self._store = store
+        self._path = path
+        self._inner = inner
+
+    @property
+    def size(self) -> int:
+        return self._inner.size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        data = self._store.around("read_at", self._path, lambda: self._inner.read_at(offset, length))
+        self._store.received(len(data))
+        return data
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class WrappedWriter:
+    """A writer whose calls go through its store's ``around``."""
+
+    def __init__(self, store: StoreWrapper, path: str, inner: ObjectWriter) -> None:
+        self._store = store
+        self._path = path
+        self._inner = inner
+        self._open = True
+
+    def write(self, data: Buffer) -> int:
+        size = self._store.around("write", self._path, lambda: self._inner.write(data))
+        self._store.sent(size)
+        return size
+
+    def commit(self) -> None:
+        self._store.around("commit", self._path, self._inner.commit)
+        self._open = False
+
+    def abort(self) -> None:
+        if self._open:
+            self._store.around("abort", self._path, self._inner.abort)
+            self._open = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+class CountingStore(StoreWrapper):
+    """Counts calls by method, and bytes.
+
+    ``write`` on a writer adds to ``bytes_in`` but is no call of its own: into how many pieces an encoder
+    cuts its output says nothing about the store. Opening, committing and aborting are calls.
+    """
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._lock = threading.Lock()
+        self.reset()
+
+    def reset(self) -> None:
+        """Start again from nothing."""
+        with self._lock:
+            self.counts: Counter[str] = Counter()
+            self.events: builtins.list[tuple[str, str]] = []
+            self.bytes_in = 0
+            self.bytes_out = 0
+
+    @property
+    def total(self) -> int:
+        return self.counts.total()
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        if method != "write":
+            with self._lock:
+                self.counts[method] += 1
+                self.events.append((method, path))
+        return call()
+
+    def sent(self, size: int) -> None:
+        with self._lock:
+            self.bytes_in += size
+
+    def received(self, size: int) -> None:
+        with self._lock:
+            self.bytes_out += size
+
+
+class SimulatedCrash(BaseException):
+    """The process is as good as dead. No ``except Exception`` catches it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Which calls go wrong, and how.
+
+    Args:
+        method: The call's name, or ``*`` for any; on readers and writers: read_at, write, commit, abort.
+        path: A glob pattern (``*`` also matches ``/``) or a predicate.
+        nth: The first matching call to fail, counted from 1.
+        times: How many matching calls fail from there on; None: all of them.
+        when: ``before`` the store does anything, or ``after`` it did all and only the answer is lost.
+        error: What to raise; ``SimulatedCrash`` also makes all later calls through this store crash.
+    """
+
+    method: str = "*"
+    path: str | Callable[[str], bool] = "*"
+    nth: int = 1
+    times: int | None = 1
+    when: Literal["before", "after"] = "before"
+    error: BaseException | type[BaseException] = SimulatedCrash
+
+    def matches(self, method: str, path: str) -> bool:
+        if self.method not in ("*", method):
+            return False
+        return fnmatchcase(path, self.path) if isinstance(self.path, str) else self.path(path)
+
+    def strikes(self, count: int) -> bool:
+        """Whether the ``count``-th matching call fails."""
+        return count >= self.nth and (self.times is None or count < self.nth + self.times)
+
+
+class FaultStore(StoreWrapper):
+    """Makes chosen calls fail.
+
+    After a ``SimulatedCrash`` every call crashes and reaches nothing, as ``finally`` blocks and other
+    threads still run where a dead process would not. What survived is seen through the inner store.
+    """
+
+    def __init__(self, inner: Store, *faults: Fault) -> None:
+        super().__init__(inner)
+        self._lock = threading.Lock()
+        self._faults = [(fault, Counter[None]()) for fault in faults]
+        self.crashed = False
+
+    def add(self, fault: Fault) -> None:
+        """Add a fault; its count of calls starts now."""
+        with self._lock:
+            self._faults.append((fault, Counter()))
+
+    def clear(self) -> None:
+        """Drop all faults. A crashed store stays crashed."""
+        with self._lock:
+            self._faults.clear()
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        struck = self._struck(method, path)
+        for fault in struck:
+            if fault.when == "before":
+                self._raise(fault)
+        result = call()
+        for fault in struck:
+            self._raise(fault)
+        return result
+
+    def _struck(self, method: str, path: str) -> builtins.list[Fault]:
+        with self._lock:
+            if self.crashed:
+                raise SimulatedCrash(f"{method} {path!r} after the crash")
+            struck = []
+            for fault, counter in self._faults:
+                if fault.matches(method, path):
+                    counter[None] += 1
+                    if fault.strikes(counter[None]):
+                        struck.append(fault)
+            return struck
+
+    def _raise(self, fault: Fault) -> None:
+        error = fault.error() if isinstance(fault.error, type) else fault.error
+        if isinstance(error, SimulatedCrash):
+            self.crashed = True
+        raise error
+
+
+class LatencyStore(StoreWrapper):
+    """Sleeps before each call, as long as ``seconds`` says: a number, or a function of method and path."""
+
+    def __init__(
+        self,
+        inner: Store,
+        seconds: float | Callable[[str, str], float],
+        *,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        super().__init__(inner)
+        self._seconds = seconds
+        self._sleep = sleep
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        seconds = self._seconds
+        self._sleep(seconds if isinstance(seconds, (int, float)) else seconds(method, path))
+        return call()

@@ -1,0 +1,497 @@
+"""Programs as sequences of store calls: the calls, a pure store to answer them, actors replayed from answers.
+
+An actor is an ordinary function of a store. It is never suspended: what it has done so far is the list of
+answers it was given, and what it does next is found by running it again from the start with those answers. So
+it must be deterministic: clock, ids and randomness come from the test, and it makes its calls on one thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+
+from lode.errors import NotFoundError, PathExistsError
+from lode.store.protocol import ObjectInfo, Store, SupportsCompareAndSwap, check_path, check_range
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+    from typing import Self
+
+    from typing_extensions import Buffer
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""When every simulated object was written: times would only tell equal states apart."""
+
+Verb = Literal["put", "get", "get_range", "exists", "head", "list", "delete", "compare_and_swap"]
+MUTATING: frozenset[Verb] = frozenset({"put", "delete", "compare_and_swap"})
+
+
+class SwapStore(Store, SupportsCompareAndSwap, Protocol):
+    """A store an actor may also swap a pointer on."""
+
+
+Actor: TypeAlias = Callable[[SwapStore], object]
+
+
+class NondeterministicActorError(BaseException):
+    """An actor given the same answers made other calls; no handler of the actor may hide that."""
+
+
+class EndlessActorError(AssertionError):
+    """An actor made more calls than the scenario allows and was still not done."""
+
+
+class Operation(NamedTuple):
+    """One store call. ``data`` is what a put or a swap writes, ``path`` is the prefix of a list."""
+
+    verb: Verb
+    path: str
+    data: bytes | None = None
+    expected: bytes | None = None
+    offset: int = 0
+    length: int = 0
+    after: str = ""
+
+    @property
+    def mutating(self) -> bool:
+        return self.verb in MUTATING
+
+
+class Answer(NamedTuple):
+    """What a call gave back: a value, or an error to raise afresh in every replay."""
+
+    value: Any = None
+    error: type[Exception] | None = None
+    message: str = ""
+
+    def take(self) -> Any:
+        if self.error is not None:
+            raise self.error(self.message)
+        return self.value
+
+
+class Contents(Mapping[str, bytes]):
+    """What a store holds at one moment. Hashable, so a checker may cache what it works out from it."""
+
+    __slots__ = ("_hash", "_objects")
+
+    def __init__(self, objects: Mapping[str, bytes]) -> None:
+        self._objects = dict(sorted(objects.items()))
+        self._hash = hash(tuple(self._objects.items()))
+
+    def __getitem__(self, path: str) -> bytes:
+        return self._objects[path]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._objects)
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Contents) and self._objects == other._objects)
+
+    def __repr__(self) -> str:
+        return f"Contents({self._objects!r})"
+
+    def with_object(self, path: str, data: bytes) -> Contents:
+        return Contents({**self._objects, path: data})
+
+    def without(self, path: str) -> Contents:
+        return Contents({name: data for name, data in self._objects.items() if name != path})
+
+
+def perform(contents: Contents, operation: Operation) -> tuple[Contents, Answer]:
+    """Return what the store holds afterwards (the same object if nothing changed) and what it answers."""
+    path = operation.path
+    stored = contents.get(path)
+    match operation.verb:
+        case "put":
+            if stored is not None:
+                return contents, Answer(error=PathExistsError, message=f"{path!r} exists")
+            return contents.with_object(path, operation.data or b""), Answer()
+        case "delete":
+            return (contents if stored is None else contents.without(path)), Answer()
+        case "compare_and_swap":
+            if _significant(stored) != _significant(operation.expected):
+                return contents, Answer(False)
+            data = operation.data or b""
+            return (contents if stored == data else contents.with_object(path, data)), Answer(True)
+        case "exists":
+            return contents, Answer(stored is not None)
+        case "list":
+            found = (name for name in contents if name.startswith(path) and name > operation.after)
+            return contents, Answer(tuple(ObjectInfo(name, len(contents[name]), EPOCH) for name in found))
+    if stored is None:
+        return contents, Answer(error=NotFoundError, message=f"no object at {path!r}")
+    match operation.verb:
+        case "get":
+            return contents, Answer(stored)
+        case "get_range":
+            return contents, Answer(stored[operation.offset : operation.offset + operation.length])
+        case "head":
+            return contents, Answer(ObjectInfo(path, len(stored), EPOCH))
+
+
+def _significant(content: bytes | None) -> bytes | None:
+    return None if content is None else content.strip()
+
+
+class SimStore:
+    """The store an actor sees: every call becomes an ``Operation`` for ``answer`` to deal with."""
+
+    url = "sim://"
+
+    def __init__(self, answer: Callable[[Operation], Any]) -> None:
+        self._answer = answer
+
+    def put(self, path: str, data: Buffer) -> None:
+        self._answer(Operation("put", check_path(path), bytes(data)))
+
+    def get(self, path: str) -> bytes:
+        found: bytes = self._answer(Operation("get", check_path(path)))
+        return found
+
+    def get_range(self, path: str, offset: int, length: int) -> bytes:
+        check_range(check_path(path), offset, length)
+        found: bytes = self._answer(Operation("get_range", path, offset=offset, length=length))
+        return found
+
+    def exists(self, path: str) -> bool:
+        found: bool = self._answer(Operation("exists", check_path(path)))
+        return found
+
+    def head(self, path: str) -> ObjectInfo:
+        found: ObjectInfo = self._answer(Operation("head", check_path(path)))
+        return found
+
+    def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
+        yield from self._answer(Operation("list", prefix, after=after))
+
+    def delete(self, path: str) -> None:
+        self._answer(Operation("delete", check_path(path)))
+
+    def open_reader(self, path: str) -> SimReader:
+        return SimReader(self, path, self.head(path).size)
+
+    def open_writer(self, path: str) -> SimWriter:
+        return SimWriter(self, check_path(path))
+
+
+class SimSwapStore(SimStore):
+    """The same with compare-and-swap."""
+
+    def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
+        operation = Operation("compare_and_swap", check_path(path), bytes(replacement), expected)
+        swapped: bool = self._answer(operation)
+        return swapped
+
+
+class SimReader:
+    """Random access as one head and a range read each time."""
+
+    def __init__(self, store: SimStore, path: str, size: int) -> None:
+        self._store = store
+        self._path = path
+        self.size = size
+
+    def read_at(self, offset: int, length: int) -> bytes:
+        return self._store.get_range(self._path, offset, length)
+
+    def close(self) -> None:
+        pass
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class SimWriter:
+    """An upload whose only step that anybody can see is its commit: one put."""
+
+    def __init__(self, store: SimStore, path: str) -> None:
+        self._store = store
+        self._path = path
+        self._parts: list[bytes] | None = []
+
+    def write(self, data: Buffer) -> int:
+        if self._parts is None:
+            raise ValueError(f"the upload to {self._path!r} is closed")
+        part = bytes(data)
+        self._parts.append(part)
+        return len(part)
+
+    def commit(self) -> None:
+        if self._parts is None:
+            raise ValueError(f"the upload to {self._path!r} is closed")
+        data, self._parts = b"".join(self._parts), None
+        self._store.put(self._path, data)
+
+    def abort(self) -> None:
+        self._parts = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.abort()
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The actor has calls to make."""
+
+    def __str__(self) -> str:
+        return "running"
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """The actor is done and gave ``value``."""
+
+    value: Any
+
+    def __str__(self) -> str:
+        return f"returned {self.value!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The actor ended with ``error``. Errors of one type and one message count as the same."""
+
+    error: Exception
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Raised) and self._identity() == other._identity()
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def __str__(self) -> str:
+        return f"raised {type(self.error).__name__}: {self.error}"
+
+    def _identity(self) -> tuple[type[Exception], str]:
+        return type(self.error), str(self.error)
+
+
+@dataclass(frozen=True, slots=True)
+class Crashed:
+    """The actor died between two calls or inside one, and nothing of it will ever run again."""
+
+    def __str__(self) -> str:
+        return "crashed"
+
+
+Ended: TypeAlias = Returned | Raised
+Status: TypeAlias = Running | Returned | Raised | Crashed
+RUNNING = Running()
+CRASHED = Crashed()
+
+
+class _Suspended(BaseException):
+    """Unwinds an actor that has made its next call."""
+
+
+class _Replay:
+    """Feeds recorded answers, then stops the actor at its first call beyond them and at every call after."""
+
+    def __init__(self, operations: list[Operation], answers: list[Answer]) -> None:
+        self.next: Operation | None = None
+        self.used = 0
+        self._operations = operations
+        self._answers = answers
+        self._thread = threading.get_ident()
+
+    def answer(self, operation: Operation) -> Any:
+        if self.next is not None:
+            raise _Suspended
+        if threading.get_ident() != self._thread:
+            raise NondeterministicActorError("an actor may call its store from one thread only")
+        if self.used == len(self._answers):
+            self.next = operation
+            raise _Suspended
+        if operation != self._operations[self.used]:
+            before = self._operations[self.used]
+            raise NondeterministicActorError(
+                f"call {self.used + 1} was {before} and is now {operation}, given the same answers"
+            )
+        self.used += 1
+        return self._answers[self.used - 1].take()
+
+
+def _store(answer: Callable[[Operation], Any], *, swap: bool) -> Any:
+    return SimSwapStore(answer) if swap else SimStore(answer)
+
+
+class World:
+    """Every content, call and answer met so far as a small number, and what each call does to each."""
+
+    def __init__(self) -> None:
+        self.contents: list[Contents] = []
+        self.operations: list[Operation] = []
+        self.answers: list[Answer] = []
+        self._numbers: dict[tuple[type, Any], int] = {}
+        self._effects: dict[tuple[int, int], tuple[int, int]] = {}
+        self._asked: dict[tuple[int, Actor, bool], Alone] = {}
+
+    def store(self, contents: Contents) -> int:
+        return self._number(self.contents, contents)
+
+    def operation(self, operation: Operation) -> int:
+        return self._number(self.operations, operation)
+
+    def answer(self, answer: Answer) -> int:
+        return self._number(self.answers, answer)
+
+    def effect(self, store: int, operation: int) -> tuple[int, int]:
+        """Return the store after the call and the answer to it."""
+        known = self._effects.get((store, operation))
+        if known is None:
+            contents, answer = perform(self.contents[store], self.operations[operation])
+            known = self._effects[store, operation] = self.store(contents), self.answer(answer)
+        return known
+
+    def alone(self, store: int, actor: Actor, *, swap: bool) -> Alone:
+        """Return what becomes of ``actor`` run by itself from here; it is run once per content."""
+        known = self._asked.get((store, actor, swap))
+        if known is None:
+            known = self._asked[store, actor, swap] = run_alone(actor, self.contents[store], swap=swap)
+        return known
+
+    def _number(self, known: list[Any], value: Any) -> int:
+        number = self._numbers.setdefault((type(value), value), len(known))
+        if number == len(known):
+            known.append(value)
+        return number
+
+
+class Program:
+    """One actor and all it was ever seen to do: a position for each sequence of answers, each run once.
+
+    Positions where it ended the same way are one position, and so are all where it crashed.
+    """
+
+    CRASHED = 0
+    START = 1
+
+    def __init__(self, world: World, actor: Actor, *, swap: bool = True, max_calls: int = 200) -> None:
+        self.next: list[int] = [-1]
+        """By position: the number of the call it makes there; -1 where it makes none."""
+        self.statuses: list[Status] = [CRASHED]
+        self.longest = 0
+        self._world = world
+        self._actor = actor
+        self._swap = swap
+        self._max_calls = max_calls
+        self._origins: list[tuple[int, int]] = [(0, 0)]
+        self._children: dict[tuple[int, int], int] = {}
+        self._endings: dict[tuple[type, Ended], int] = {}
+        self._grow(0, 0)
+
+    def advance(self, position: int, answer: int) -> int:
+        """Return where the actor stands once its call at ``position`` got this answer."""
+        known = self._children.get((position, answer))
+        if known is None:
+            known = self._children[position, answer] = self._grow(position, answer)
+        return known
+
+    def _grow(self, parent: int, answer: int) -> int:
+        operations, answers = self._history(parent, answer)
+        self.longest = max(self.longest, len(answers))
+        then = self._run(operations, answers)
+        if isinstance(then, Operation):
+            if len(answers) < self._max_calls:
+                return self._add(parent, answer, self._world.operation(then), RUNNING)
+            then = Raised(EndlessActorError(f"still running after {self._max_calls} calls"))
+        kind = type(then.value if isinstance(then, Returned) else then.error)
+        try:
+            known = self._endings.get((kind, then))
+        except TypeError:
+            return self._add(parent, answer, -1, then)
+        if known is None:
+            known = self._endings[kind, then] = self._add(parent, answer, -1, then)
+        return known
+
+    def _add(self, parent: int, answer: int, operation: int, status: Status) -> int:
+        self.next.append(operation)
+        self.statuses.append(status)
+        self._origins.append((parent, answer))
+        return len(self.next) - 1
+
+    def _history(self, position: int, answer: int) -> tuple[list[Operation], list[Answer]]:
+        operations: list[Operation] = []
+        answers: list[Answer] = []
+        while position:
+            operations.append(self._world.operations[self.next[position]])
+            answers.append(self._world.answers[answer])
+            position, answer = self._origins[position]
+        return operations[::-1], answers[::-1]
+
+    def _run(self, operations: list[Operation], answers: list[Answer]) -> Operation | Ended:
+        replay = _Replay(operations, answers)
+        ended: Ended = Returned(None)
+        try:
+            ended = Returned(self._actor(_store(replay.answer, swap=self._swap)))
+        except _Suspended:
+            pass
+        except Exception as error:
+            ended = Raised(error)
+        if replay.next is not None:
+            return replay.next
+        if replay.used < len(answers):
+            raise NondeterministicActorError(
+                f"the actor ended after {replay.used} calls where it had made {len(answers)} before"
+            )
+        return ended
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """One actor run by itself: how it ended, what it left, and the calls it made."""
+
+    status: Ended
+    store: Contents
+    calls: tuple[tuple[Operation, Answer, Contents], ...]
+
+    @property
+    def value(self) -> Any:
+        """What the actor returned; raises what it raised."""
+        if isinstance(self.status, Raised):
+            raise self.status.error.with_traceback(None)
+        return self.status.value
+
+
+def run_alone(actor: Actor, store: Mapping[str, bytes], *, swap: bool = True, max_calls: int = 1000) -> Alone:
+    """Run ``actor`` to its end on a copy of ``store`` with nobody else about."""
+    contents = store if isinstance(store, Contents) else Contents(store)
+    calls: list[tuple[Operation, Answer, Contents]] = []
+
+    def answer(operation: Operation) -> Any:
+        nonlocal contents
+        if len(calls) >= max_calls:
+            raise _Suspended
+        contents, given = perform(contents, operation)
+        calls.append((operation, given, contents))
+        return given.take()
+
+    status: Ended
+    try:
+        status = Returned(actor(_store(answer, swap=swap)))
+    except _Suspended:
+        status = Raised(EndlessActorError(f"still running alone after {max_calls} calls"))
+    except Exception as error:
+        status = Raised(error)
+    return Alone(status, contents, tuple(calls))

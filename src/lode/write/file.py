@@ -1,0 +1,147 @@
+"""One data file on its way to the store: encoded, compressed, hashed and counted as it streams."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from lode.codec.protocol import StatisticalCodec, StatisticalStreamEncoder, StreamingCodec, WholeFileCodec
+from lode.errors import InvalidOptionError, LodeError, TransactionClosedError
+from lode.format.manifest import FileRef, FileStats
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from lode.codec.checksum import Checksum
+    from lode.codec.components import Components
+    from lode.codec.protocol import Chunk, Codec, StreamEncoder
+    from lode.store.protocol import ObjectWriter, Store
+
+# A file up to this size goes up in one request; a larger one is streamed in pieces.
+ONE_PUT: Final = 4 << 20
+
+
+class DataFile:
+    """A file of raw bytes. Nothing is to be seen at its path before ``finish``."""
+
+    def __init__(self, store: Store, path: str, components: Components) -> None:
+        self._upload = _Upload(store, path, components.checksum)
+        self._packed = components.compressor.compress(self._upload)
+        self._open = True
+
+    def write(self, data: Buffer) -> int:
+        if not self._open:
+            raise TransactionClosedError(
+                f"{self._upload.path} is finished or aborted: no more can be written"
+            )
+        return self._packed.write(data)
+
+    def finish(self) -> FileRef:
+        """Make the file appear and say what it is."""
+        self._open = False
+        self._packed.close()
+        return self._upload.finish()
+
+    def abort(self) -> None:
+        """Drop the file; a failure to do so changes nothing, the leftovers are invisible."""
+        self._open = False
+        with suppress(LodeError):
+            self._upload.abort()
+
+
+class RecordFile:
+    """A file of records, encoded by the dataset's codec."""
+
+    def __init__(self, store: Store, path: str, components: Components) -> None:
+        self._file = DataFile(store, path, components)
+        self._encoding = _encoding(components.codec, self._file)
+
+    def write(self, chunk: Chunk) -> None:
+        self._encoding.write(chunk)
+
+    def finish(self) -> FileRef:
+        self._encoding.close()
+        stats = self._encoding.statistics() if isinstance(self._encoding, StatisticalStreamEncoder) else None
+        plain = self._file.finish()
+        return FileRef(plain.path, plain.size_bytes, plain.checksum, stats)
+
+    def abort(self) -> None:
+        self._file.abort()
+
+
+class _WholeFile:
+    """Lets a whole-file codec be written to chunk by chunk: it keeps them until the end."""
+
+    def __init__(self, codec: WholeFileCodec, file: DataFile) -> None:
+        self._codec = codec
+        self._file = file
+        self._chunks: list[Chunk] = []
+
+    def write(self, chunk: Chunk) -> None:
+        self._chunks.append(chunk)
+
+    def close(self) -> None:
+        self._codec.encode(self._chunks, self._file)
+
+
+class _WholeFileWithStatistics(_WholeFile):
+    def __init__(self, codec: StatisticalCodec, file: DataFile) -> None:
+        super().__init__(codec, file)
+        self._reporter = codec
+
+    def statistics(self) -> FileStats:
+        return self._reporter.statistics(self._chunks)
+
+
+def _encoding(codec: Codec | None, file: DataFile) -> StreamEncoder:
+    match codec:
+        case StreamingCodec():
+            return codec.stream_encoder(file)
+        case StatisticalCodec():
+            return _WholeFileWithStatistics(codec, file)
+        case WholeFileCodec():
+            return _WholeFile(codec, file)
+        case _:
+            raise InvalidOptionError(
+                f"codec {codec!r} has neither stream_encoder() nor encode(): it cannot write"
+            )
+
+
+class _Upload:
+    """Hashes and counts the stored bytes; holds small files back so that they go up in one request."""
+
+    def __init__(self, store: Store, path: str, checksum: Checksum | None) -> None:
+        self.path = path
+        self._store = store
+        self._hasher = checksum.start() if checksum else None
+        self._size = 0
+        self._held = bytearray()
+        self._writer: ObjectWriter | None = None
+
+    def write(self, data: Buffer) -> int:
+        view = memoryview(data).cast("B")
+        if self._hasher is not None:
+            self._hasher.update(view)
+        self._size += view.nbytes
+        if self._writer is not None:
+            self._writer.write(view)
+        elif self._size <= ONE_PUT:
+            self._held += view
+        else:
+            self._writer = self._store.open_writer(self.path)
+            self._writer.write(self._held)
+            self._writer.write(view)
+            self._held = bytearray()
+        return view.nbytes
+
+    def finish(self) -> FileRef:
+        if self._writer is None:
+            self._store.put(self.path, self._held)
+        else:
+            self._writer.commit()
+        return FileRef(self.path, self._size, self._hasher.hexdigest() if self._hasher else None)
+
+    def abort(self) -> None:
+        self._held = bytearray()
+        if self._writer is not None:
+            self._writer.abort()

@@ -1,0 +1,71 @@
+"""Split chunks of records into partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lode.errors import SchemaViolationError
+from lode.format.paths import partition_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lode.codec.protocol import Chunk
+
+
+def split(chunk: Chunk, keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
+    """Yield (partition, rows) with the rows of each partition in their order; a null key has its own."""
+    if isinstance(chunk, list):
+        yield from _split_records(chunk, keys)
+    elif chunk.num_rows:
+        yield from _split_batch(chunk, keys)
+
+
+def _split_records(records: list[Any], keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
+    # Grouped by the rendered path, not by the values: 1 and 1.0 and True are equal, their paths are not.
+    groups: dict[str, list[Any]] = {}
+    for record in records:
+        get = record.get if isinstance(record, dict) else lambda key, of=record: getattr(of, key, None)
+        groups.setdefault(partition_path(keys, [get(key) for key in keys]), []).append(record)
+    yield from groups.items()
+
+
+def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
+    import pyarrow.compute as pc
+
+    for key in keys:
+        if key not in batch.schema.names:
+            raise SchemaViolationError(
+                f"the data has no column {key!r}, by which the dataset is partitioned: add it", column=key
+            )
+    compute: Any = pc  # the stubs know neither run_end_encode nor what dictionary_encode returns
+    values = [_by_day(batch.column(key)) for key in keys]
+    codes: Any = pa.scalar(0, pa.int64())
+    for value in values:
+        column = compute.dictionary_encode(value, null_encoding="encode")
+        codes = compute.add(
+            compute.multiply(codes, max(len(column.dictionary), 1)), compute.cast(column.indices, pa.int64())
+        )
+    order = compute.sort_indices(codes)
+    runs = compute.run_end_encode(codes.take(order))
+    if len(runs.values) > 1:
+        batch = batch.take(order)
+    start = 0
+    for end in runs.run_ends.to_pylist():
+        first = order[start].as_py()
+        yield (
+            partition_path(keys, [value[first].as_py() for value in values]),
+            batch.slice(start, end - start),
+        )
+        start = end
+
+
+def _by_day(column: Any) -> Any:
+    """A timestamp stands for its day, in its own zone; everything else for itself."""
+    import pyarrow.compute as pc
+
+    if not pa.types.is_timestamp(column.type):
+        return column
+    return pc.cast(pc.local_timestamp(column) if column.type.tz else column, pa.date32(), safe=False)

@@ -1,0 +1,140 @@
+"""Stage files from many places, commit them as one snapshot."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from lode.errors import CommitError, LodeError, SnapshotConflictError, TransactionClosedError
+from lode.snapshot import Snapshot
+from lode.write.commit import CommitReport, Committer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from types import TracebackType
+    from typing import Self
+
+    from lode.format.manifest import Manifest
+    from lode.write.draft import DatasetDraft
+    from lode.write.stage import Staged, Stager
+
+
+class Transaction:
+    """One snapshot in the making; leaving its ``with`` block without ``commit()`` aborts it.
+
+    Threads call ``stage`` on the transaction itself. Processes and Spark tasks get a pickled
+    ``transaction.stager``, stage with it, send back what it returns, and the transaction ``add``\\ s it.
+    """
+
+    def __init__(self, committer: Committer[Manifest], draft: DatasetDraft, found: Manifest | None) -> None:
+        self._committer = committer
+        self._draft = draft
+        self._found = found
+        self._staged: dict[object, Staged] = {}
+        self._surplus: list[Staged] = []
+        self._lock = threading.Lock()
+        self._state = "open"
+
+    @property
+    def snapshot_id(self) -> str:
+        """The id the snapshot will have."""
+        return self._draft.snapshot_id
+
+    @property
+    def stager(self) -> Stager:
+        """Stages files for this transaction from anywhere; pickles."""
+        return self._draft.stager
+
+    @property
+    def replayed(self) -> Snapshot | None:
+        """The snapshot already committed under this idempotency key: there is nothing left to do then."""
+        return Snapshot(self._found, CommitReport(replayed=True)) if self._found else None
+
+    @property
+    def kept(self) -> bool:
+        """Whether the staged files must stay: committed, perhaps committed, or kept for a second try."""
+        return self._state in ("committed", "undecided", "conflicted")
+
+    def stage(self, data: Any, *, task: str | None = None) -> Staged:
+        """Write ``data`` to new files of this transaction. Safe from many threads at once."""
+        self._require("open")
+        staged = self.stager.stage(data, task=task)
+        self.add(staged)
+        return staged
+
+    def write_records(self, records: Iterable[Any], *, task: str | None = None) -> Staged:
+        """Stream records into this transaction, partitions included, in bounded memory."""
+        self._require("open")
+        staged = self.stager.write_records(records, task=task)
+        self.add(staged)
+        return staged
+
+    def add(self, *staged: Staged) -> None:
+        """Take in what stagers elsewhere returned. A task's second result is dropped."""
+        with self._lock:
+            self._require("open")
+            for part in staged:
+                key = (
+                    part.task
+                    if part.task is not None
+                    else tuple(file.path for file in part.files) or object()
+                )
+                kept = self._staged.setdefault(key, part)
+                if kept.files != part.files:
+                    self._surplus.append(part)
+
+    def commit(self) -> Snapshot:
+        """Make everything staged one snapshot.
+
+        After ``SnapshotConflictError`` it can be called again: nothing is uploaded twice.
+        """
+        with self._lock:
+            self._require("open", "conflicted")
+            self._state = "committing"
+            self._draft.staged = tuple(self._staged.values())
+        if self._found is not None:
+            return self._finish(Snapshot(self._found, CommitReport(replayed=True)))
+        try:
+            committed = self._committer.commit(self._draft)
+        except SnapshotConflictError as error:
+            self._state = "conflicted"
+            error.transaction = self
+            raise
+        except CommitError:
+            self._state = "undecided"  # its files may be part of history: nobody may remove them
+            raise
+        except LodeError:
+            self._state = "open"  # it failed before the swap
+            raise
+        return self._finish(Snapshot(committed.manifest, committed.report))
+
+    def abort(self) -> None:
+        """Give up and remove the staged files, best effort. Does nothing once committed or undecided."""
+        if self._state in ("open", "conflicted"):
+            self._state = "aborted"
+            self._discard([*self._staged.values(), *self._surplus])
+
+    def _finish(self, snapshot: Snapshot) -> Snapshot:
+        self._state = "committed"
+        replayed = snapshot.commit is not None and snapshot.commit.replayed
+        self._discard([*self._staged.values(), *self._surplus] if replayed else self._surplus)
+        return snapshot
+
+    def _discard(self, parts: Iterable[Staged]) -> None:
+        self.stager.discard(file for part in parts for file in part.files)
+
+    def _require(self, *states: str) -> None:
+        if self._state not in states:
+            raise TransactionClosedError(
+                f"transaction {self.snapshot_id} is {self._state}: begin another one with dataset.transaction()"
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # After a conflict the caller holds the transaction in the error and decides.
+        if not isinstance(error, SnapshotConflictError):
+            self.abort()
