@@ -57,6 +57,7 @@ from lode.write.sweep import Leftover, Sweep, sweep
 from lode.write.transaction import Transaction
 
 __all__ = [
+    "JSONL",
     "ArrowIPC",
     "ChecksumMismatchError",
     "CodecConfiguredError",
@@ -82,7 +83,6 @@ __all__ = [
     "InvalidOptionError",
     "InvalidPathError",
     "InvalidRangeError",
-    "JSONL",
     "Leftover",
     "LodeError",
     "Manifest",

@@ -155,8 +155,8 @@ class Dataset:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
         if self._components.codec is not None:
             raise CodecConfiguredError(
-                f"dataset {self.id!r} has the codec {self._components.codec.name!r}, stream_write takes raw bytes: "
-                "use write() or stream_write_records()"
+                f"dataset {self.id!r} has the codec {self._components.codec.name!r} and stream_write takes "
+                "raw bytes: use write() or stream_write_records()"
             )
         return StreamWriter(self.transaction(metadata, idempotency_key=idempotency_key))
 
@@ -173,13 +173,13 @@ class Dataset:
         if not isinstance(self._components.codec, StreamingCodec):
             name = self._components.codec.name if self._components.codec else None
             raise CodecNotStreamableError(
-                f"dataset {self.id!r} has the codec {name!r}, which cannot encode record by record: use write(), or "
-                "lode.JSONL(), lode.Parquet(schema) or lode.ArrowIPC()"
+                f"dataset {self.id!r} has the codec {name!r}, which cannot encode record by record: "
+                "use write(), or lode.JSONL(), lode.Parquet(schema) or lode.ArrowIPC()"
             )
         if self._layout.keys:
             raise PartitioningNotSupportedError(
-                f"dataset {self.id!r} is partitioned by {', '.join(self._layout.keys)}, a single pass into one file "
-                "cannot be: use transaction().write_records()"
+                f"dataset {self.id!r} is partitioned by {', '.join(self._layout.keys)}, which a "
+                "single pass into one file cannot be: use transaction().write_records()"
             )
         return self.write(records, metadata, idempotency_key=idempotency_key)
 

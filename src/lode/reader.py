@@ -64,7 +64,7 @@ class DatasetReader:
         root = self._layout.datasets_root
         if root is None:
             raise DatasetsNotModeledError(
-                f"{type(self._layout).__name__} has no place that enumerates datasets: name the dataset you want"
+                f"{type(self._layout).__name__} has no place that enumerates datasets: name the one you want"
             )
         found = _first(limit, self._datasets(root))
         if not found and limit != 0 and any(True for _ in self._store.list()):
@@ -91,7 +91,7 @@ class DatasetReader:
         check_id(dataset_id, kind="dataset")
         if partition is not None and not self._layout.keys:
             raise ComponentMismatchError(
-                f"{type(self._layout).__name__} has no partitions: open the reader with layout=lode.HiveLayout(…)"
+                f"{type(self._layout).__name__} has no partitions: open with layout=lode.HiveLayout(…)"
             )
         hidden = self._unpublished(dataset_id) if partition else None
         found = _first(

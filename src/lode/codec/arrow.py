@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
 import pyarrow as pa
 
 from lode.codec.columnar import schema_for, to_batch
+from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
 from lode.codec.schema import to_schema
 from lode.codec.stats import StatsAccumulator
@@ -39,6 +39,10 @@ class ArrowIPC:
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
 
+    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
+        """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
+        return to_batch(chunk, schema_for(chunk, self.schema), first_row=first_row)
+
     def stream_encoder(self, sink: Sink) -> ArrowEncoder:
         return ArrowEncoder(sink, self.schema)
 
@@ -48,7 +52,7 @@ class ArrowIPC:
         Raises:
             InvalidFormatError: The bytes are not a whole Arrow stream.
         """
-        watched = _TailWatch(source)
+        watched = Inlet(source)
         try:
             with pa.ipc.open_stream(pa.PythonFile(watched, mode="r")) as reader:
                 empty = True
@@ -99,24 +103,3 @@ class ArrowEncoder:
             self._writer = pa.ipc.new_stream(pa.PythonFile(self._outlet, mode="w"), schema)
             self._stats = StatsAccumulator(schema)
         return self._writer, self._stats
-
-
-class _TailWatch(io.RawIOBase):
-    """Remembers the last bytes that were read, and the error if reading failed."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-        self.tail = b""
-        self.error: BaseException | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        try:
-            data = self._source.read(size)
-        except BaseException as error:
-            self.error = error
-            raise
-        self.tail = (self.tail + data[-8:])[-8:]
-        return data

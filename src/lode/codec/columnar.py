@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lode.codec.coerce import Refused, as_mapping, field_coercion
+from lode.codec.parse import parse_text
 from lode.codec.recast import recast
 from lode.errors import InvalidOptionError
 
@@ -87,6 +88,8 @@ def to_array(
 ) -> pa.Array[Any]:
     """Return one column's values as an Arrow array, or name the row that does not fit."""
     array = _direct(values, field)
+    if array is None:
+        array = parse_text(values, field)
     return _coerced(values, field, first_row, from_json) if array is None else array
 
 

@@ -9,6 +9,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, Protocol, cast, runtime_checkable
 
+from lode.codec.inlet import Inlet
 from lode.errors import InvalidFormatError, InvalidOptionError
 
 if TYPE_CHECKING:
@@ -178,7 +179,7 @@ class _DecompressingSource(io.RawIOBase):
         import pyarrow as pa
 
         self._name = name
-        self._source = _WatchedSource(source)
+        self._source = Inlet(source)
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), name)
 
     def readable(self) -> bool:
@@ -200,25 +201,4 @@ class _DecompressingSource(io.RawIOBase):
     def close(self) -> None:
         if not self.closed:
             super().close()
-            self._source.inner.close()
-
-
-class _WatchedSource(io.RawIOBase):
-    """Tells errors of the source from errors of the decompressor, which are both ``OSError``."""
-
-    def __init__(self, inner: BinaryIO) -> None:
-        self.inner = inner
-        self.consumed = 0
-        self.error: BaseException | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1, /) -> bytes:
-        try:
-            data = self.inner.read(size)
-        except BaseException as error:
-            self.error = error
-            raise
-        self.consumed += len(data)
-        return data
+            self._source.close_source()

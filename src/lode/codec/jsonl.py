@@ -13,12 +13,13 @@ from decimal import Decimal
 from enum import Enum
 from itertools import chain
 from math import isfinite
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 from uuid import UUID
 
 import msgspec
 
+from lode.codec.recordize import batch_records
 from lode.codec.schema import to_schema
 from lode.errors import InvalidFormatError, SchemaViolationError
 
@@ -87,7 +88,7 @@ class JSONLEncoder:
             self._write_records(chunk)
             return
         for start in range(0, chunk.num_rows, _ROWS_PER_CHUNK):
-            self._write_records(chunk.slice(start, _ROWS_PER_CHUNK).to_pylist(maps_as_pydicts="strict"))
+            self._write_records(batch_records(chunk.slice(start, _ROWS_PER_CHUNK), first_row=self._rows))
 
     def close(self) -> None:
         """Nothing remains to be written."""
@@ -130,12 +131,12 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 def _is_exact(records: list[Any]) -> bool:
     """Tell whether msgspec wrote these records without changing a value.
 
-    It writes NaN as null, sets as lists and numbers as keys. Looking level by level keeps the work in
-    C loops over whole levels, an order of magnitude faster than a visit of every value.
+    It writes NaN as null, sets as lists and numbers as keys. Looking at whole columns and levels keeps the
+    work in C loops, an order of magnitude faster than a visit of every value.
     """
-    level = records
-    while level:
-        deeper: list[Any] = []
+    levels = [records]
+    while levels:
+        level = levels.pop()
         kinds = set(map(type, level))
         for kind in kinds - _LEAVES:
             same: list[Any] = level if len(kinds) == 1 else [value for value in level if type(value) is kind]
@@ -146,23 +147,41 @@ def _is_exact(records: list[Any]) -> bool:
                 # A sum is not finite if one of its terms is not; the reverse needs the second look.
                 if not isfinite(sum(same)) and not all(map(isfinite, same)):
                     return False
-            elif issubclass(kind, dict):
-                if not set(map(type, chain.from_iterable(same))) <= {str}:
-                    return False
-                deeper.extend(chain.from_iterable(map(dict.values, same)))
-            elif issubclass(kind, list | tuple):
-                deeper.extend(chain.from_iterable(same))
-            elif names := _field_names(kind):
-                get = attrgetter(*names)
-                deeper.extend(map(get, same) if len(names) == 1 else chain.from_iterable(map(get, same)))
-            elif issubclass(kind, Enum):
-                deeper.extend(value.value for value in same)
             elif issubclass(kind, set | frozenset):
                 return False
-            elif not _is_record(kind):
-                deeper.extend(map(_plain, same))
-        level = deeper
+            elif issubclass(kind, dict):
+                columns = _columns(same)
+                if columns is None:
+                    return False
+                levels.extend(columns)
+            else:
+                levels.append(_inside(kind, same))
     return True
+
+
+def _columns(dicts: list[dict[Any, Any]]) -> list[list[Any]] | None:
+    """Return the values of many dicts, by key if they all have the same; None if a key is not text."""
+    first = dicts[0]
+    # As many keys as the first one, and each of its keys: no others can be there.
+    if set(map(len, dicts)) == {len(first)} and set(map(type, first)) <= {str}:
+        try:
+            return [list(map(itemgetter(key), dicts)) for key in first]
+        except KeyError:
+            pass
+    if not set(map(type, chain.from_iterable(dicts))) <= {str}:
+        return None
+    return [list(chain.from_iterable(map(dict.values, dicts)))]
+
+
+def _inside(kind: type, values: list[Any]) -> list[Any]:
+    """Return what values of one class consist of."""
+    if issubclass(kind, list | tuple):
+        return list(chain.from_iterable(values))
+    if issubclass(kind, Enum):
+        return [value.value for value in values]
+    if _is_record(kind):
+        return [getattr(value, name) for name in _field_names(kind) for value in values]
+    return list(map(_plain, values))
 
 
 def _is_record(kind: type) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lode.codec.columnar import schema_for, to_batch
+from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
 from lode.codec.schema import to_schema
 from lode.codec.stats import DistinctCounter, footer_stats, has_nan, is_flat
@@ -81,6 +82,10 @@ class Parquet:
         for key, value in options.items():
             object.__setattr__(self, key, value)
 
+    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
+        """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
+        return to_batch(chunk, schema_for(chunk, self.schema), first_row=first_row)
+
     def stream_encoder(self, sink: Sink) -> ParquetEncoder:
         return ParquetEncoder(sink, self)
 
@@ -95,12 +100,12 @@ class Parquet:
         import pyarrow.parquet as pq
 
         with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
-            seekable: Any = source
+            inlet = Inlet(source)
             if not source.seekable():
                 shutil.copyfileobj(source, spool)
-                seekable = spool
+                inlet = Inlet(cast("BinaryIO", spool))
             try:
-                file = pq.ParquetFile(pa.PythonFile(seekable, mode="r"))
+                file = pq.ParquetFile(pa.PythonFile(inlet, mode="r"))
                 empty = True
                 for batch in file.iter_batches(_ROWS_PER_READ):
                     empty = False
@@ -108,8 +113,7 @@ class Parquet:
                 if empty:
                     yield pa.RecordBatch.from_pylist([], schema=file.schema_arrow)
             except (pa.ArrowException, OSError) as error:
-                # Errors of the source are OSErrors of some class of their own.
-                if type(error) is not OSError and not isinstance(error, pa.ArrowException):
+                if error is inlet.error:
                     raise
                 raise InvalidFormatError(f"not a Parquet file: {error}") from error
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 ROWS_PER_CHUNK: Final = 8192
 BYTES_PER_CHUNK: Final = 8 << 20
 
-# Records are weighed by sample: two out of every slice, so that a chunk of fat records closes early.
-_SLICE: Final = 64
+# Records are weighed by sample, slice by slice, so that a chunk of fat records closes early.
+_FIRST_SLICE: Final = 16
+_LONGEST_SLICE: Final = 512
+_SAMPLES: Final = 4
 _ARROW_ROWS_PER_CHUNK: Final = 65_536
 _DEPTH: Final = 4
 
@@ -152,18 +154,22 @@ def _all_arrow(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
 
 def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:
     chunk: list[Any] = []
-    weight = 0
-    while part := list(islice(records, min(_SLICE, most_rows - len(chunk)))):
+    held, step = 0, _FIRST_SLICE
+    while part := list(islice(records, min(step, most_rows - len(chunk)))):
         if any(map(_is_arrow, {type(record): record for record in part}.values())):
             raise InvalidOptionError(
                 "an iterable of records holds Arrow data: give all of it as one or the other"
             )
         chunk += part
-        weight += (_weight(part[0]) + _weight(part[-1])) * len(part) // 2
-        if len(chunk) >= most_rows or weight >= BYTES_PER_CHUNK:
+        sample = part[:: max(1, len(part) // _SAMPLES)]
+        weight = 1 + sum(map(_weight, sample)) // len(sample)
+        held += weight * len(part)
+        # The next slice is sized by this one, so that a turn to fat records is noticed in time.
+        step = min(_LONGEST_SLICE, max(1, BYTES_PER_CHUNK // 8 // weight))
+        if len(chunk) >= most_rows or held >= BYTES_PER_CHUNK:
             yield chunk
             # A new list: the consumer may keep the one it was given.
-            chunk, weight = [], 0
+            chunk, held = [], 0
     if chunk:
         yield chunk
 

@@ -153,7 +153,8 @@ def _refuse_non_json(value: Any, where: str) -> None:
                 _refuse_non_json(item, f"{where}[{index}]")
         case _:
             raise InvalidMetadataError(
-                f"{where} is a {type(value).__name__}, which is not JSON: convert it to text, a number, a list or a dict"
+                f"{where} is a {type(value).__name__}, which is not JSON: "
+                "convert it to text, a number, a list or a dict"
             )
 
 

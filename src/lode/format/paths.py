@@ -97,12 +97,25 @@ class Layout(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class DefaultLayout:
-    """``datasets/<dataset>/snapshots/<snapshot>/…``: unpartitioned."""
+class _Unpartitioned:
+    """What the layouts without partitions have in common."""
+
+    __slots__ = ()
 
     partitioner = "noop"
     keys = ()
+
+    def partition_of(self, dataset_id: str, path: str) -> str:
+        return ""
+
+    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
+        return []
+
+
+@dataclass(frozen=True, slots=True)
+class DefaultLayout(_Unpartitioned):
+    """``datasets/<dataset>/snapshots/<snapshot>/…``: unpartitioned."""
+
     datasets_root = "datasets/"
 
     def chain(self, dataset_id: str) -> ChainPaths:
@@ -110,12 +123,6 @@ class DefaultLayout:
 
     def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
         return f"datasets/{dataset_id}/snapshots/{snapshot_id}/data/{name}"
-
-    def partition_of(self, dataset_id: str, path: str) -> str:
-        return ""
-
-    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
-        return []
 
     def place(self, path: str) -> ManifestPlace | None:
         match path.split("/"):
@@ -125,11 +132,9 @@ class DefaultLayout:
 
 
 @dataclass(frozen=True, slots=True)
-class FlatLayout:
+class FlatLayout(_Unpartitioned):
     """``<dataset>/<snapshot>/…``: unpartitioned, and nothing says which top-level names are datasets."""
 
-    partitioner = "noop"
-    keys = ()
     datasets_root = None
 
     def chain(self, dataset_id: str) -> ChainPaths:
@@ -137,12 +142,6 @@ class FlatLayout:
 
     def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
         return f"{dataset_id}/{snapshot_id}/data/{name}"
-
-    def partition_of(self, dataset_id: str, path: str) -> str:
-        return ""
-
-    def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
-        return []
 
     def place(self, path: str) -> ManifestPlace | None:
         match path.split("/"):

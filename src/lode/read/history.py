@@ -7,6 +7,7 @@ walk goes on with smaller segments and finally with single manifests.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
@@ -106,7 +107,7 @@ class History(Generic[M]):
         if (segment.first, segment.last, len(segment.manifests)) != (last - level + 1, last, level):
             raise ManifestInvalidError(f"{path} does not hold sequences {last - level + 1} to {last}")
         run = [self._chain.decode(bytes(raw), path) for raw in segment.manifests]
-        for older, newer in zip(run, run[1:], strict=False):
+        for older, newer in pairwise(run):
             if newer.parent_snapshot_id != older.snapshot_id:
                 raise ManifestInvalidError(f"{path} is not one line at {newer.snapshot_id}")
         return run

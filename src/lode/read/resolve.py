@@ -160,7 +160,7 @@ class Chain(Generic[M]):
         if len(heads) > 1:
             raise HistoryForkedError(
                 f"{self.name} in {self.store.url} has {len(heads)} heads ({', '.join(heads)}): "
-                "a writer outside this protocol raced; decide which to keep and move the other's manifest away",
+                "a writer outside this protocol raced; keep one and move the other's manifest away",
                 heads,
             )
         return manifests[heads[0]] if heads else None

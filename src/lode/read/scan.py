@@ -64,8 +64,8 @@ def check_components(manifest: Manifest, components: Components) -> None:
     ):
         if written != opened:
             raise ComponentMismatchError(
-                f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} was written with the {what} "
-                f"{written!r} and is read with {opened!r}: open the dataset with {what}={written!r}"
+                f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} was written with the "
+                f"{what} {written!r} and is read with {opened!r}: open the dataset with {what}={written!r}"
             )
 
 

@@ -76,12 +76,10 @@ def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
             hasher.update(piece)
             size += len(piece)
     if size != file.size_bytes:
-        raise ChecksumMismatchError(
-            f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: it is damaged"
-        )
+        raise ChecksumMismatchError(f"{file.path} has {size} bytes, its manifest says {file.size_bytes}")
     if hasher.hexdigest() != file.checksum:
         raise ChecksumMismatchError(
-            f"{file.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {file.checksum}: it is damaged"
+            f"{file.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {file.checksum}"
         )
 
 

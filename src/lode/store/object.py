@@ -24,7 +24,7 @@ from lode.errors import (
     StoreError,
     UsageError,
 )
-from lode.store.object_errors import Refusal, refusal, status_of, translated
+from lode.store.object_errors import Refusal, Refused, refusal, status_of, translated
 from lode.store.object_list import list_objects
 from lode.store.object_writer import ObjectStoreWriter
 from lode.store.protocol import ObjectInfo, check_path, check_range
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from obstore import PutMode, PutResult, UpdateVersion
+    from obstore import PutMode, UpdateVersion
     from typing_extensions import Buffer
 
 OBJECT_SCHEMES = ("s3", "gs", "az")
@@ -124,21 +124,22 @@ class ObjectStore:
         key = self._key(path)
         content = bytes(byte_view(data))
         doubtful = False
+        error: Exception | None = None
         for attempt in range(_ATTEMPTS):
             outcome = self._try_put(path, key, content, "create")
-            if not isinstance(outcome, Refusal):
+            if outcome is None:
                 return
-            if outcome is Refusal.CONDITION and not doubtful:
-                raise PathExistsError(f"{path!r} exists already in {self.url}")
-            doubtful = doubtful or outcome is Refusal.UNKNOWN
-            if outcome is not Refusal.CONDITION:
-                self._back_off(attempt)
+            error = outcome.error
+            if outcome.why is Refusal.CONDITION and not doubtful:
+                raise PathExistsError(f"{path!r} exists already in {self.url}") from error
+            doubtful = doubtful or outcome.why is Refusal.UNKNOWN
+            self._back_off(outcome, attempt)
             current = self._read_back(path, key, doubtful=doubtful)
             if current is not None:
                 if doubtful and current.content == content:
                     return
-                raise PathExistsError(f"{path!r} exists already in {self.url}")
-        raise self._gave_up(path, doubtful=doubtful)
+                raise PathExistsError(f"{path!r} exists already in {self.url}") from error
+        raise self._gave_up(path, doubtful=doubtful) from error
 
     def get(self, path: str) -> bytes:
         found = self._read(path, self._key(path))
@@ -204,6 +205,7 @@ class ObjectStore:
         key = self._key(path)
         current = self._versions.get(key)
         doubtful = False
+        error: Exception | None = None
         for attempt in range(_ATTEMPTS):
             if expected is not None and (current is None or not same_content(current.content, expected)):
                 current = self._read(path, key)
@@ -212,14 +214,13 @@ class ObjectStore:
             outcome = self._try_put(
                 path, key, replacement, "create" if expected is None or current is None else current.version
             )
-            if not isinstance(outcome, Refusal):
-                self._remember(key, _Version(replacement, _version(outcome)))
+            if outcome is None:
                 return True
-            if outcome is Refusal.CONDITION and expected is None and not doubtful:
+            error = outcome.error
+            if outcome.why is Refusal.CONDITION and expected is None and not doubtful:
                 return False
-            doubtful = doubtful or outcome is Refusal.UNKNOWN
-            if outcome is not Refusal.CONDITION:
-                self._back_off(attempt)
+            doubtful = doubtful or outcome.why is Refusal.UNKNOWN
+            self._back_off(outcome, attempt)
             current = self._read_back(path, key, doubtful=doubtful)
             if doubtful and current is not None and current.content == replacement:
                 return True
@@ -229,18 +230,20 @@ class ObjectStore:
                     raise OutcomeUnknownError(
                         f"the swap of {path!r} was sent and its answer lost, and something else is there "
                         "by now: it may or may not have taken effect before that"
-                    )
+                    ) from error
                 return False
-        raise self._gave_up(path, doubtful=doubtful)
+        raise self._gave_up(path, doubtful=doubtful) from error
 
-    def _try_put(self, path: str, key: str, content: bytes, mode: PutMode) -> PutResult | Refusal:
+    def _try_put(self, path: str, key: str, content: bytes, mode: PutMode) -> Refused | None:
         import obstore
 
         try:
-            return obstore.put(self._conditional, key, content, mode=mode, use_multipart=False)
+            result = obstore.put(self._conditional, key, content, mode=mode, use_multipart=False)
         except Exception as error:
             self._forget(key)
-            return refusal(error, path, creating=mode == "create")
+            return Refused(refusal(error, path, creating=mode == "create"), error)
+        self._remember(key, _Version(content, _version(result)))
+        return None
 
     def _read(self, path: str, key: str) -> _Version | None:
         import obstore
@@ -266,8 +269,9 @@ class ObjectStore:
                 f"the write of {path!r} was sent, its answer lost, and reading back failed too: {error}"
             ) from error
 
-    def _back_off(self, attempt: int) -> None:
-        self._sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
+    def _back_off(self, refused: Refused, attempt: int) -> None:
+        if refused.why is not Refusal.CONDITION:
+            self._sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
 
     def _gave_up(self, path: str, *, doubtful: bool) -> StoreError:
         if doubtful:
@@ -323,7 +327,12 @@ class ObjectStoreReader:
 
 
 def _version(source: Any) -> UpdateVersion:
-    return {"e_tag": source["e_tag"], "version": source["version"]}
+    version: UpdateVersion = {}
+    if source["e_tag"] is not None:
+        version["e_tag"] = source["e_tag"]
+    if source["version"] is not None:
+        version["version"] = source["version"]
+    return version
 
 
 def _without_retries(client: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum, auto
+from typing import NamedTuple
 
 from lode.errors import (
     InvalidPathError,
@@ -30,6 +31,13 @@ class Refusal(Enum):
 
     UNKNOWN = auto()
     """The request left and its answer was lost: it may have taken effect, even later."""
+
+
+class Refused(NamedTuple):
+    """A conditional write that did not report success."""
+
+    why: Refusal
+    error: Exception
 
 
 def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:

@@ -42,7 +42,7 @@ class Scenario:
 
     Attributes:
         actors: The programs that run at once, by name.
-        initial: What the store holds at the start.
+        initial: What the store holds at the start, dated a day before all that the actors write.
         crashes: How many actors may crash in one run, before or after any call.
         mortal: Who may crash; everybody if not given.
         unknown: How many mutating calls of one run may end in ``OutcomeUnknownError``, having taken effect or
@@ -221,14 +221,14 @@ class System:
             raise ValueError(f"the name {RECOVERY!r} is taken by the recovery actor")
         self.scenario = scenario
         self.names = tuple(scenario.actors)
-        self.world = World()
+        self.world = World(scenario.initial)
         self.recoveries: dict[int, Alone] = {}
         self._check = check
         self._check_end = check_end
         self._swap = scenario.compare_and_swap
         self._programs = tuple(
-            Program(self.world, actor, swap=self._swap, max_calls=scenario.max_calls)
-            for actor in scenario.actors.values()
+            Program(self.world, name, actor, swap=self._swap, max_calls=scenario.max_calls)
+            for name, actor in scenario.actors.items()
         )
         self._mortal = tuple(scenario.mortal is None or name in scenario.mortal for name in self.names)
         self._unknown = self.world.answer(Answer(error=OutcomeUnknownError, message="the answer was lost"))
@@ -239,7 +239,7 @@ class System:
     def start(self) -> State:
         extra = Extra(self.scenario.crashes, self.scenario.unknown, self.scenario.failures, 0, ())
         positions = (Program.START,) * len(self._programs)
-        return self.world.store(Contents(self.scenario.initial)), extra, positions
+        return self.world.store(self.world.initial), extra, positions
 
     def moves(self, state: State) -> list[Move]:
         """Return all that may happen next. What cannot be told from another move is left out."""
@@ -386,7 +386,7 @@ class System:
         if recovery is not None:
             names, statuses = (*names, RECOVERY), {**statuses, RECOVERY: recovery.status}
             done += tuple(Step(RECOVERY, Event.RECOVERED, *call) for call in recovery.calls)
-        return Trace(names, Contents(self.scenario.initial), done, statuses)
+        return Trace(names, self.world.initial, done, statuses)
 
     def calls(self) -> dict[str, int]:
         longest = {name: program.longest for name, program in zip(self.names, self._programs, strict=True)}

@@ -11,10 +11,11 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeAlias
 
-from lode.errors import NotFoundError, PathExistsError
+from lode.errors import NotFoundError, PathExistsError, TransactionClosedError
 from lode.store.protocol import ObjectInfo, Store, SupportsCompareAndSwap, check_path, check_range
+from lode.store.rules import byte_view, check_prefix, same_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
-"""When every simulated object was written: times would only tell equal states apart."""
+BEFORE = datetime(2000, 1, 1, tzinfo=UTC)
+"""When the objects were written that a simulation starts with."""
+
+SINCE = datetime(2000, 1, 2, tzinfo=UTC)
+"""When all others were written: finer times would tell apart states that are the same."""
 
 Verb = Literal["put", "get", "get_range", "exists", "head", "list", "delete", "compare_and_swap"]
 MUTATING: frozenset[Verb] = frozenset({"put", "delete", "compare_and_swap"})
@@ -108,8 +112,19 @@ class Contents(Mapping[str, bytes]):
         return Contents({name: data for name, data in self._objects.items() if name != path})
 
 
-def perform(contents: Contents, operation: Operation) -> tuple[Contents, Answer]:
-    """Return what the store holds afterwards (the same object if nothing changed) and what it answers."""
+NOTHING = Contents({})
+
+
+def perform(contents: Contents, operation: Operation, initial: Contents = NOTHING) -> tuple[Contents, Answer]:
+    """Return what the store holds afterwards (the same object if nothing changed) and what it answers.
+
+    Objects that are as ``initial`` has them are dated ``BEFORE``, all others ``SINCE``.
+    """
+
+    def info(name: str) -> ObjectInfo:
+        data = contents[name]
+        return ObjectInfo(name, len(data), BEFORE if initial.get(name) == data else SINCE)
+
     path = operation.path
     stored = contents.get(path)
     match operation.verb:
@@ -120,7 +135,7 @@ def perform(contents: Contents, operation: Operation) -> tuple[Contents, Answer]
         case "delete":
             return (contents if stored is None else contents.without(path)), Answer()
         case "compare_and_swap":
-            if _significant(stored) != _significant(operation.expected):
+            if not same_content(stored, operation.expected):
                 return contents, Answer(False)
             data = operation.data or b""
             return (contents if stored == data else contents.with_object(path, data)), Answer(True)
@@ -128,7 +143,7 @@ def perform(contents: Contents, operation: Operation) -> tuple[Contents, Answer]
             return contents, Answer(stored is not None)
         case "list":
             found = (name for name in contents if name.startswith(path) and name > operation.after)
-            return contents, Answer(tuple(ObjectInfo(name, len(contents[name]), EPOCH) for name in found))
+            return contents, Answer(tuple(info(name) for name in found))
     if stored is None:
         return contents, Answer(error=NotFoundError, message=f"no object at {path!r}")
     match operation.verb:
@@ -137,11 +152,7 @@ def perform(contents: Contents, operation: Operation) -> tuple[Contents, Answer]
         case "get_range":
             return contents, Answer(stored[operation.offset : operation.offset + operation.length])
         case "head":
-            return contents, Answer(ObjectInfo(path, len(stored), EPOCH))
-
-
-def _significant(content: bytes | None) -> bytes | None:
-    return None if content is None else content.strip()
+            return contents, Answer(info(path))
 
 
 class SimStore:
@@ -153,7 +164,7 @@ class SimStore:
         self._answer = answer
 
     def put(self, path: str, data: Buffer) -> None:
-        self._answer(Operation("put", check_path(path), bytes(data)))
+        self._answer(Operation("put", check_path(path), bytes(byte_view(data))))
 
     def get(self, path: str) -> bytes:
         found: bytes = self._answer(Operation("get", check_path(path)))
@@ -173,7 +184,7 @@ class SimStore:
         return found
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        yield from self._answer(Operation("list", prefix, after=after))
+        return self._list(Operation("list", check_prefix(prefix), after=after))
 
     def delete(self, path: str) -> None:
         self._answer(Operation("delete", check_path(path)))
@@ -183,6 +194,9 @@ class SimStore:
 
     def open_writer(self, path: str) -> SimWriter:
         return SimWriter(self, check_path(path))
+
+    def _list(self, operation: Operation) -> Iterator[ObjectInfo]:
+        yield from self._answer(operation)
 
 
 class SimSwapStore(SimStore):
@@ -227,14 +241,14 @@ class SimWriter:
 
     def write(self, data: Buffer) -> int:
         if self._parts is None:
-            raise ValueError(f"the upload to {self._path!r} is closed")
-        part = bytes(data)
+            raise TransactionClosedError(f"the upload to {self._path!r} is closed")
+        part = bytes(byte_view(data))
         self._parts.append(part)
         return len(part)
 
     def commit(self) -> None:
         if self._parts is None:
-            raise ValueError(f"the upload to {self._path!r} is closed")
+            raise TransactionClosedError(f"the upload to {self._path!r} is closed")
         data, self._parts = b"".join(self._parts), None
         self._store.put(self._path, data)
 
@@ -311,6 +325,7 @@ class _Replay:
     def __init__(self, operations: list[Operation], answers: list[Answer]) -> None:
         self.next: Operation | None = None
         self.used = 0
+        self.diverged: NondeterministicActorError | None = None
         self._operations = operations
         self._answers = answers
         self._thread = threading.get_ident()
@@ -319,17 +334,19 @@ class _Replay:
         if self.next is not None:
             raise _Suspended
         if threading.get_ident() != self._thread:
-            raise NondeterministicActorError("an actor may call its store from one thread only")
+            self._diverge("it called its store from another thread")
         if self.used == len(self._answers):
             self.next = operation
             raise _Suspended
-        if operation != self._operations[self.used]:
-            before = self._operations[self.used]
-            raise NondeterministicActorError(
-                f"call {self.used + 1} was {before} and is now {operation}, given the same answers"
-            )
+        before = self._operations[self.used]
+        if operation != before:
+            self._diverge(f"given the same answers, call {self.used + 1} was {before} and is now {operation}")
         self.used += 1
         return self._answers[self.used - 1].take()
+
+    def _diverge(self, how: str) -> NoReturn:
+        self.diverged = NondeterministicActorError(how)
+        raise self.diverged
 
 
 def _store(answer: Callable[[Operation], Any], *, swap: bool) -> Any:
@@ -339,7 +356,8 @@ def _store(answer: Callable[[Operation], Any], *, swap: bool) -> Any:
 class World:
     """Every content, call and answer met so far as a small number, and what each call does to each."""
 
-    def __init__(self) -> None:
+    def __init__(self, initial: Mapping[str, bytes]) -> None:
+        self.initial = Contents(initial)
         self.contents: list[Contents] = []
         self.operations: list[Operation] = []
         self.answers: list[Answer] = []
@@ -360,7 +378,7 @@ class World:
         """Return the store after the call and the answer to it."""
         known = self._effects.get((store, operation))
         if known is None:
-            contents, answer = perform(self.contents[store], self.operations[operation])
+            contents, answer = perform(self.contents[store], self.operations[operation], self.initial)
             known = self._effects[store, operation] = self.store(contents), self.answer(answer)
         return known
 
@@ -368,7 +386,8 @@ class World:
         """Return what becomes of ``actor`` run by itself from here; it is run once per content."""
         known = self._asked.get((store, actor, swap))
         if known is None:
-            known = self._asked[store, actor, swap] = run_alone(actor, self.contents[store], swap=swap)
+            known = run_alone(actor, self.contents[store], swap=swap, initial=self.initial)
+            self._asked[store, actor, swap] = known
         return known
 
     def _number(self, known: list[Any], value: Any) -> int:
@@ -387,12 +406,15 @@ class Program:
     CRASHED = 0
     START = 1
 
-    def __init__(self, world: World, actor: Actor, *, swap: bool = True, max_calls: int = 200) -> None:
+    def __init__(
+        self, world: World, name: str, actor: Actor, *, swap: bool = True, max_calls: int = 200
+    ) -> None:
         self.next: list[int] = [-1]
         """By position: the number of the call it makes there; -1 where it makes none."""
         self.statuses: list[Status] = [CRASHED]
         self.longest = 0
         self._world = world
+        self._name = name
         self._actor = actor
         self._swap = swap
         self._max_calls = max_calls
@@ -445,15 +467,18 @@ class Program:
         ended: Ended = Returned(None)
         try:
             ended = Returned(self._actor(_store(replay.answer, swap=self._swap)))
-        except _Suspended:
+        except (_Suspended, NondeterministicActorError):
             pass
         except Exception as error:
             ended = Raised(error)
+        if replay.diverged is not None:
+            raise NondeterministicActorError(f"actor {self._name!r}: {replay.diverged}")
         if replay.next is not None:
             return replay.next
         if replay.used < len(answers):
             raise NondeterministicActorError(
-                f"the actor ended after {replay.used} calls where it had made {len(answers)} before"
+                f"actor {self._name!r}: given the same answers, it ended after {replay.used} calls, "
+                f"not after {len(answers)} or more"
             )
         return ended
 
@@ -474,16 +499,24 @@ class Alone:
         return self.status.value
 
 
-def run_alone(actor: Actor, store: Mapping[str, bytes], *, swap: bool = True, max_calls: int = 1000) -> Alone:
+def run_alone(
+    actor: Actor,
+    store: Mapping[str, bytes],
+    *,
+    swap: bool = True,
+    max_calls: int = 1000,
+    initial: Contents | None = None,
+) -> Alone:
     """Run ``actor`` to its end on a copy of ``store`` with nobody else about."""
     contents = store if isinstance(store, Contents) else Contents(store)
+    old = contents if initial is None else initial
     calls: list[tuple[Operation, Answer, Contents]] = []
 
     def answer(operation: Operation) -> Any:
         nonlocal contents
         if len(calls) >= max_calls:
             raise _Suspended
-        contents, given = perform(contents, operation)
+        contents, given = perform(contents, operation, old)
         calls.append((operation, given, contents))
         return given.take()
 

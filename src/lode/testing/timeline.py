@@ -123,14 +123,14 @@ def _outcome(answer: Answer | None, show: Callable[[bytes], str]) -> str:
         case bool(yes):
             return " ✓" if yes else " ✗"
         case tuple(found) if not hasattr(found, "_fields"):
-            return f" = {len(found)} objects"
+            return f" = {len(found)} object{'s' * (len(found) != 1)}"
     return f" = {answer.value.size} bytes"
 
 
 def _table(header: list[str], rows: list[list[str]], endings: list[str]) -> str:
     body = [*rows, endings]
     widths = [max(len(row[column]) for row in [header, *body]) for column in range(len(header))]
-    number = len(str(len(rows)))
+    number = len(str(len(rows) - 1))
 
     def line(label: str, cells: list[str]) -> str:
         padded = (cell.ljust(width) for cell, width in zip(cells, widths, strict=True))

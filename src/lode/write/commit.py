@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 from abc import ABC, abstractmethod
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -193,8 +192,8 @@ class Committer(Generic[M]):
             self._publish(placed)
         except StoreError as error:
             raise CommitUnpublishedError(
-                f"{self._chain.name}: snapshot {draft.snapshot_id} is committed but its manifest could not be "
-                f"written ({error}); do not write it again, the next commit publishes it"
+                f"{self._chain.name}: snapshot {draft.snapshot_id} is committed but its manifest could not "
+                f"be written ({error}); do not write it again, the next commit publishes it"
             ) from error
         self._head = Head(draft.snapshot_id.encode(), placed.manifest)
         return self._report(placed.manifest, attempts + 1, rebases, retries, began)
@@ -268,8 +267,14 @@ class Committer(Generic[M]):
         self._chain.remember(snapshot_id, placed.data)
 
     def _create(self, path: str, data: bytes) -> None:
-        with suppress(PathExistsError):  # somebody published it for us, or we for somebody
-            self._store.put(path, data)
+        for remaining in reversed(range(MOST_UNANSWERED)):
+            try:
+                return self._store.put(path, data)
+            except PathExistsError:
+                return  # somebody published it for us, or we for somebody, or our last try came through
+            except OutcomeUnknownError:
+                if not remaining:
+                    raise
 
     def _look_again(self, draft: Draft[M]) -> Head[M]:
         try:
@@ -317,7 +322,7 @@ class Committer(Generic[M]):
 
     def _unknown(self, draft: Draft[M]) -> str:
         return (
-            f"{self._chain.name}: the store stopped answering while snapshot {draft.snapshot_id} was committed, "
+            f"{self._chain.name}: the store stopped answering while {draft.snapshot_id} was committed, "
             "so it may or may not have landed; look for it in the history before writing it again"
         )
 

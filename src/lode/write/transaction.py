@@ -23,7 +23,7 @@ class Transaction:
     """One snapshot in the making; leaving its ``with`` block without ``commit()`` aborts it.
 
     Threads call ``stage`` on the transaction itself. Processes and Spark tasks get a pickled
-    ``transaction.stager``, stage with it, send back what it returns, and the transaction ``add``\\ s it.
+    ``transaction.stager``, stage with it, send back what it returns, and ``transaction.add`` takes that in.
     """
 
     def __init__(self, committer: Committer[Manifest], draft: DatasetDraft, found: Manifest | None) -> None:
@@ -126,7 +126,7 @@ class Transaction:
     def _require(self, *states: str) -> None:
         if self._state not in states:
             raise TransactionClosedError(
-                f"transaction {self.snapshot_id} is {self._state}: begin another one with dataset.transaction()"
+                f"transaction {self.snapshot_id} is {self._state}: begin another with transaction()"
             )
 
     def __enter__(self) -> Self:

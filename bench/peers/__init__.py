@@ -1,0 +1,36 @@
+"""Who is measured: each contender as the few verbs that all of them have."""
+
+from __future__ import annotations
+
+import importlib.util
+from typing import TYPE_CHECKING
+
+from bench.peers.delta import Delta
+from bench.peers.floor import Floor
+from bench.peers.iceberg import Iceberg
+from bench.peers.lance import Lance
+from bench.peers.ours import Lode
+
+if TYPE_CHECKING:
+    from bench.peers.contender import Contender
+
+__all__ = ["contender", "contenders"]
+
+
+def contenders() -> list[Contender]:
+    """Everybody whose package is installed, the floor and us first."""
+    everybody: list[Contender] = [
+        Floor(durable=False),
+        Lode(durable=False),
+        Floor(durable=True),
+        Lode(durable=True),
+        Delta(),
+        Iceberg(),
+        Lance(),
+    ]
+    return [each for each in everybody if importlib.util.find_spec(each.package) is not None]
+
+
+def contender(name: str) -> Contender:
+    """The one of this name."""
+    return next(each for each in contenders() if each.name == name)

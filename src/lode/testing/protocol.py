@@ -1,0 +1,173 @@
+"""The commit protocol as actors for the explorer, and what must hold after each of their steps.
+
+The actors are the library itself, ``Dataset`` and all, on a runtime without chance, time or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from lode.dataset import Dataset
+from lode.errors import CommitError, NoSnapshotsError, SnapshotConflictError
+from lode.format.manifest import Manifest, decode_manifest
+from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
+from lode.runtime import Runtime
+from lode.write.retry import Retry
+
+if TYPE_CHECKING:
+    from lode.store.protocol import Store
+    from lode.testing.explore import View
+    from lode.testing.sim import Actor, Contents, SwapStore
+
+DATASET = "d"
+# Bytes in one place, records in partitions: the two ways overlap is decided.
+WHOLE: Layout = DefaultLayout()
+SPLIT: Layout = HiveLayout("p")
+
+
+def still(number: int) -> Runtime:
+    """A runtime on which nothing happens by chance; the ids it makes contain ``number``."""
+    return Runtime(
+        now_ns=lambda: number,
+        monotonic=lambda: 0.0,
+        sleep=lambda _: None,
+        random=lambda: 0.0,
+        random_bits=lambda _: number,
+        each=lambda task, items: [task(item) for item in items],
+        background=lambda _: None,
+    )
+
+
+def snapshot_id(number: int) -> str:
+    """The id of the snapshot that ``writer(number)`` commits."""
+    return f"{number:019d}-{number:016x}"
+
+
+def dataset(store: Store, number: int = 0, *, layout: Layout = WHOLE, retries: int = 0) -> Dataset:
+    codec = "jsonl" if layout.keys else None
+    return Dataset(DATASET, store, codec=codec, layout=layout, retry=Retry(retries), runtime=still(number))
+
+
+def writer(
+    number: int, *, partition: str | None = None, key: str | None = None, retries: int = 0, warm: bool = False
+) -> Actor:
+    """Return an actor that writes one snapshot and returns its id.
+
+    Args:
+        number: Makes its snapshot's id.
+        partition: Write a record into this partition; None writes a blob.
+        key: The idempotency key.
+        retries: How often it may be retried after a conflict.
+        warm: After a conflict, commit the same staged transaction once more.
+    """
+    layout = SPLIT if partition is not None else WHOLE
+    data: Any = [{"p": partition, "by": number}] if partition is not None else f"by {number}".encode()
+
+    def write(store: SwapStore) -> str:
+        target = dataset(store, number, layout=layout, retries=retries)
+        try:
+            return target.write(data, idempotency_key=key).id
+        except SnapshotConflictError as conflict:
+            if not warm:
+                raise
+            return str(conflict.transaction.commit().id)
+
+    return write
+
+
+def reader(layout: Layout = WHOLE) -> Actor:
+    """Return an actor that reads the head and returns its id, or None."""
+
+    def read(store: SwapStore) -> str | None:
+        try:
+            return dataset(store, layout=layout).latest().id
+        except NoSnapshotsError:
+            return None
+
+    return read
+
+
+def history(layout: Layout = WHOLE) -> Actor:
+    """Return an actor that returns the ids of all visible snapshots, oldest first."""
+
+    def read(store: SwapStore) -> tuple[str, ...]:
+        return tuple(snapshot.id for snapshot in dataset(store, layout=layout).snapshots())
+
+    return read
+
+
+class Holds:
+    """What must be true of every state: called with a view, raises ``AssertionError`` where it is not.
+
+    Args:
+        layout: The layout the writers use.
+        writers: The snapshot each writer commits, by the actor's name.
+        readers: The names of the actors that return a head.
+    """
+
+    def __init__(self, layout: Layout, writers: Mapping[str, str], readers: tuple[str, ...] = ()) -> None:
+        self._layout = layout
+        self._writers = writers
+        self._readers = readers
+        self._history = history(layout)
+
+    def __call__(self, view: View) -> None:
+        manifests = published(view.store)
+        chain: tuple[str, ...] = view.ask(self._history)
+        self._is_linear(manifests)
+        self._is_whole(view.store, manifests, chain)
+        self._keeps_promises(view, chain)
+
+    def _is_linear(self, manifests: tuple[Manifest, ...]) -> None:
+        children: dict[str | None, str] = {}
+        ids = {manifest.snapshot_id for manifest in manifests}
+        for manifest in manifests:
+            parent = manifest.parent_snapshot_id
+            assert parent is None or parent in ids, f"{manifest.snapshot_id} stands on {parent}, which is not there"
+            assert parent not in children, f"{children[parent]} and {manifest.snapshot_id} fork at {parent}"
+            children[parent] = manifest.snapshot_id
+
+    def _is_whole(self, store: Contents, manifests: tuple[Manifest, ...], chain: tuple[str, ...]) -> None:
+        """Every published manifest is visible, and everything a visible one names is there."""
+        assert {manifest.snapshot_id for manifest in manifests} == set(chain), f"visible {chain}, published {manifests}"
+        keys: dict[tuple[str, str], str] = {}
+        for place, manifest in enumerate(sorted(manifests, key=lambda found: chain.index(found.snapshot_id)), 1):
+            assert manifest.sequence == place, f"{manifest.snapshot_id} has sequence {manifest.sequence}, not {place}"
+            for file in manifest.files:
+                assert file.path in store, f"{file.path} of {manifest.snapshot_id} is missing"
+            if manifest.idempotency is not None:
+                assert manifest.idempotency not in keys, f"two snapshots have the key {manifest.idempotency}"
+                keys[manifest.idempotency] = manifest.snapshot_id
+
+    def _keeps_promises(self, view: View, chain: tuple[str, ...]) -> None:
+        for name, value in view.returned.items():
+            if name in self._readers:
+                assert value is None or value in chain, f"{name} saw {value}, which is not in {chain}"
+                self._saw_what_came_before(view, name, value, chain)
+            elif value is not None:
+                assert value in chain, f"{name} was told that {value} is committed, and it is not in {chain}"
+        for name, error in view.raised.items():
+            if isinstance(error, CommitError) and error.landed is False:
+                lost = self._writers[name]
+                assert lost not in chain, f"{name} was refused, and {lost} is visible"
+
+    def _saw_what_came_before(self, view: View, name: str, value: str | None, chain: tuple[str, ...]) -> None:
+        seen = chain[: chain.index(value) + 1] if value else ()
+        for earlier in view.before(name):
+            mine = view.returned.get(earlier)
+            if earlier in self._writers and mine is not None:
+                assert mine in seen, f"{name} began after {mine} was committed, and saw only {seen}"
+
+
+@cache
+def published(store: Contents) -> tuple[Manifest, ...]:
+    """Every manifest at its canonical place."""
+    return tuple(_manifests(store))
+
+
+def _manifests(store: Contents) -> Iterator[Manifest]:
+    for path, data in store.items():
+        if path.endswith(f"/{MANIFEST}") and "/partitions/" not in path:
+            yield decode_manifest(data, origin=path)

