@@ -1,1 +1,1 @@
-"""The benchmarks: ``python -m bench [part …] [--quick] [--json FILE]``, side by side with peers in one run."""
+"""The benchmarks: ``python -m bench [part …] [--quick] [--json FILE]``, side by side with peers."""

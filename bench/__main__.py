@@ -77,7 +77,8 @@ def _command() -> str:
 
 
 def _machine() -> str:
-    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
+    python = platform.python_version()
+    return f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {python}"
 
 
 def _versions() -> dict[str, str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from bench.data import SCHEMA, rows
-from bench.measure import forget_peak, in_child, peak_mb
+from bench.measure import forget_peak, in_child, peak_mb, progress
 from bench.table import Row, Table
 
 if TYPE_CHECKING:
@@ -51,8 +51,9 @@ def _writes(options: Options, root: Path, source: Path, count: int) -> Table:
         for name, function in chosen.items():
             with options.scratch() as target:
                 samples[name].append(in_child(function, source=str(source), target=str(target)))
+            progress(f"{name}: {samples[name][-1]}")
     return Table(
-        f"Bulk write of {count:,} rows x 6 columns ({_megabytes(root):,.0f} MB of Arrow), zstd, one commit, local",
+        f"Bulk write of {count:,} rows x 6 columns ({_megabytes(root):,.0f} MB of Arrow), zstd, local",
         _COLUMNS,
         [
             Row(

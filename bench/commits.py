@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import lode
 from bench.data import rows
-from bench.measure import median_ms
+from bench.measure import median_ms, progress
 from bench.peers import contenders
 from bench.peers.contender import Contender, Handle, Place
 from bench.peers.floor import put, swap
@@ -74,6 +74,7 @@ def _depths(options: Options, root: Path) -> Table:
         for _ in range(window):
             for runner in ready:
                 runner.latencies.setdefault(depth, []).append(runner.append(data))
+        progress(f"{depth}: { {each.contender.name: median_ms(each.latencies[depth]) for each in ready} }")
     return Table(
         "Commit latency of small appends (1,000 rows x 6 columns, Parquet), local, ms at commit",
         [f"{depth:,}" for depth in depths],
@@ -125,7 +126,7 @@ def _smallest(root: Path) -> Table:
         ],
         ratios=columns,
         notes=[
-            f"Medians of {_SMALLEST_WRITES} writes. The floor writes the same number of small files and swaps.",
+            f"Medians of {_SMALLEST_WRITES} writes. The floor writes as many small files and swaps.",
             "Go: as recorded in the project's performance notes, not measured in this run.",
         ],
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import time
 from collections import Counter
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.data import rows_of_part
+from bench.measure import progress
 from bench.peers import contender, contenders
 from bench.peers.contender import Contender, Place
 from bench.table import Row, Table
@@ -83,7 +85,7 @@ def _s3(options: Options) -> Table:
 
 
 def _cap(options: Options) -> float:
-    return 15.0 if options.quick else 40.0
+    return 15.0 if options.quick else 30.0
 
 
 def _folder(path: Path) -> str:
@@ -124,11 +126,14 @@ def _measure(each: Contender, place: Place, cap: float) -> Row:
     work = [results.get(timeout=cap + 2 * _PATIENCE) for _ in processes]
     for process in processes:
         process.join()
-    return _row(each, work)
+    row = _row(each, work)
+    progress(f"{place.root.partition(':')[0]} {row.name}: {row.values}")
+    return row
 
 
 def _append(number: int, name: str, place: Place, cap: float, barrier: Any, results: Any) -> None:
     """Commit as often as asked, trying again after an error, until the cap."""
+    logging.disable(logging.WARNING)  # Iceberg reports every retry
     data = rows_of_part(_ROWS, f"p{number:02d}")
     handle = contender(name).open(place)
     commits: list[tuple[float, float]] = []
@@ -142,7 +147,8 @@ def _append(number: int, name: str, place: Place, cap: float, barrier: Any, resu
                 handle.append(data)
             except Exception as error:
                 errors.append(type(error).__name__)
-                handle.refresh()
+                with suppress(Exception):
+                    handle.refresh()
             else:
                 commits.append((began, time.monotonic()))
                 break
@@ -195,8 +201,9 @@ def _table(where: str, rows: list[Row], cap: float, notes: list[str]) -> Table:
         rows,
         ratios=["commits/s"],
         notes=[
-            f"Who is not done after {cap:.0f} s stops there. A commit lasts from the caller's first try to its "
-            "success; one that never came counts until the end.",
+            f"Who is not done after {cap:.0f} s stops there. A commit lasts from the caller's first try "
+            "to its success; one that never came counts until "
+            "the end.",
             "Fairness: Jain's index over the commits each process had when half of all were done; 1 is even.",
             *notes,
         ],

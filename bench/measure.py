@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 _STATUS = Path("/proc/self/status")
 
 
+def progress(line: str) -> None:
+    """Tell whoever waits how far it is."""
+    print(f"  {line}", file=sys.stderr, flush=True)
+
+
 def seconds(work: Callable[[], Any]) -> float:
     """How long one call takes, without the garbage of what ran before."""
     gc.collect()

@@ -7,7 +7,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from bench.data import rows
-from bench.measure import in_child
+from bench.measure import in_child, progress
 from bench.peers import contender, contenders
 from bench.peers.contender import Contender, Place
 from bench.peers.ours import Lode, dataset_at, store_at
@@ -30,7 +30,7 @@ def run(options: Options) -> list[Table]:
 
 
 def _latencies(options: Options, root: Path, depths: tuple[int, ...]) -> Table:
-    repeats = 3 if options.quick else 7
+    repeats = 3 if options.quick else 5
     budget = 20.0 if options.quick else 60.0
     chosen = [each for each in contenders() if options.wants(each.name) and "synced" not in each.name]
     places = {each.name: _place(root / str(at), each) for at, each in enumerate(chosen)}
@@ -44,6 +44,7 @@ def _latencies(options: Options, root: Path, depths: tuple[int, ...]) -> Table:
         for _ in range(repeats):
             for each in ready:
                 times[each.name].append(_plan_cold(each, places[each.name], depth))
+        progress(f"{depth}: { {name: median(taken) for name, taken in times.items()} }")
         for each in chosen:
             found[each.name].append(median(times[each.name]) * 1000 if each in ready else None)
         if "Lode" in places:
@@ -58,8 +59,8 @@ def _latencies(options: Options, root: Path, depths: tuple[int, ...]) -> Table:
         table_rows,
         ratios=columns,
         notes=[
-            f"Medians of {repeats} processes, each after its imports and with a warm page cache. The floor lists "
-            "and reads every commit.",
+            f"Medians of {repeats} processes, each after its imports and with a warm page cache. The floor "
+            "lists and reads every commit.",
             "Lode, Iceberg and Lance: real commits of one row. Delta: its log written by hand, with the "
             "checkpoint it makes every 100 commits.",
             f"A dash: building that history took longer than {budget:.0f} s.",

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from bench.measure import forget_peak, in_child, peak_mb
+from bench.measure import forget_peak, in_child, peak_mb, progress
 from bench.table import Row, Table
 
 if TYPE_CHECKING:
@@ -80,6 +80,7 @@ def _alternate(
         for name, (function, size, checksum) in works.items():
             with options.scratch() as root:
                 samples[name].append(in_child(function, root=str(root), size=size, checksum=checksum))
+            progress(f"{name}: {samples[name][-1]}")
     return {
         name: [median(s for s, _ in pairs), max(mb for _, mb in pairs)] for name, pairs in samples.items()
     }

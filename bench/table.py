@@ -86,9 +86,7 @@ def number(value: Value) -> str:
             return "-"
         case str():
             return value
-    if value == 0:
-        return "0"
-    if abs(value) >= 100:
+    if value == int(value) or abs(value) >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}"
 

@@ -1,8 +1,29 @@
-"""What all tests share: the number of interleavings explored is told at the end."""
+"""What all tests share: real servers, and the number of interleavings explored told at the end."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lode.testing.servers import AzuriteServer, S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    with S3Server() as server:
+        server.create("lake")
+        yield server
+
+
+@pytest.fixture(scope="session")
+def azurite_server() -> Iterator[AzuriteServer]:
+    with AzuriteServer() as server:
+        server.create("lake")
+        yield server
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.peers.contender import Handle, Place
-
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from bench.peers.contender import Handle, Place
 
 
 @dataclass(frozen=True, slots=True)

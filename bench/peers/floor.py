@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.peers.contender import Handle, Place
-
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from bench.peers.contender import Handle, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class _Bucket:
         pointer = f"{self._prefix}/latest"
         try:
             meta = self._obstore.get(self._client, pointer).meta
-            mode: Any = {"e_tag": meta["e_tag"], "version": meta["version"]}
+            mode: Any = {"e_tag": meta["e_tag"]}
         except FileNotFoundError:
             mode = "create"
         exceptions: Any = importlib.import_module("obstore.exceptions")

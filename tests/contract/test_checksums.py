@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 import xxhash
-from contract.stores import contents, manifests
 
 import lode
+from contract.stores import contents, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable

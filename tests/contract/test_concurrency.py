@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.stores import SwaplessStore, contents, data_files, manifests, names, writes
 
 import lode
+from contract.stores import SwaplessStore, contents, data_files, manifests, names, writes
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 

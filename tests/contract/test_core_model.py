@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from contract.codecs import Reading
-from contract.stores import contents
 
 import lode
+from contract.codecs import Reading
+from contract.stores import contents
 from lode.format.manifest import is_rfc3339
 
 if TYPE_CHECKING:
@@ -168,7 +168,9 @@ def test_a_commit_adds_objects_and_changes_only_the_pointer(store: CountingStore
 def test_a_snapshot_holds_facts_and_reading_it_twice_is_the_same(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store, codec="jsonl")
     snapshot = dataset.write([{"a": 1, "b": "1", "c": None, "d": [1.0, True]}])
-    assert dataset.read(snapshot) == dataset.read(snapshot) == [{"a": 1, "b": "1", "c": None, "d": [1.0, True]}]
+    assert (
+        dataset.read(snapshot) == dataset.read(snapshot) == [{"a": 1, "b": "1", "c": None, "d": [1.0, True]}]
+    )
 
 
 def test_one_layout_means_the_same_paths_on_every_store(store: CountingStore) -> None:

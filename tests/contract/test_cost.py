@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.stores import SwaplessStore, names
 
 import lode
+from contract.stores import SwaplessStore, names
 from lode.store import CountingStore
 
 if TYPE_CHECKING:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from contract.codecs import WholeLines
 
 import lode
+from contract.codecs import WholeLines
 
 if TYPE_CHECKING:
     from lode.store import CountingStore

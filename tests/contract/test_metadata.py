@@ -7,9 +7,9 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from contract.stores import contents, manifests
 
 import lode
+from contract.stores import contents, manifests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -93,10 +93,10 @@ def test_changing_the_metadata_after_the_call_changes_nothing(memory: CountingSt
 def test_a_manifest_without_metadata_is_invalid(memory: CountingStore) -> None:
     snapshot = lode.Dataset("events", memory).write(b"x")
     path = f"datasets/events/snapshots/{snapshot.id}/manifest.json"
+    whole = memory.get(path)
     for damage in (b'"metadata": null,', b""):
-        damaged = memory.get(path).replace(b'"metadata": {},', damage)
         memory.delete(path)
-        memory.put(path, damaged)
+        memory.put(path, whole.replace(b'"metadata": {},', damage))
         with pytest.raises(lode.ManifestInvalidError, match="'metadata'") as caught:
             lode.Dataset("events", memory).latest()
         assert caught.value.field == "metadata"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.stores import contents, writes
 
 import lode
+from contract.stores import contents, writes
 
 if TYPE_CHECKING:
     from lode.store import CountingStore

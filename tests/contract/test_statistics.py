@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from contract.codecs import CountedLines, CountedStreamedLines, StreamedLines, WholeLines
-from contract.stores import contents, data_files, manifests
 
 import lode
+from contract.codecs import CountedLines, CountedStreamedLines, StreamedLines, WholeLines
+from contract.stores import contents, data_files, manifests
 from lode.format.manifest import ColumnStats, FileStats
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def test_statistics_are_not_inferred_where_the_data_leaves_them_open(memory: Cou
     assert stored_stats(memory)["columns"] == [{"name": "x", "null_count": 0}]
 
 
-@pytest.mark.parametrize("value", [object(), {1, 2}, float("nan")], ids=["object", "set", "nan"])
+@pytest.mark.parametrize("value", [object(), float("nan")], ids=["object", "nan"])
 def test_statistics_that_are_not_json_are_refused_and_nothing_stays(
     memory: CountingStore, value: object
 ) -> None:

@@ -6,9 +6,9 @@ import hashlib
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.stores import contents, data_files, manifests, names, writes
 
 import lode
+from contract.stores import contents, data_files, manifests, names, writes
 from lode.store import Fault, FaultStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -175,8 +175,12 @@ def test_a_storage_error_while_streaming_leaves_nothing_behind(method: str, data
     inner = MemoryStore()
     store = FaultStore(inner, Fault(method, "*/data/*", error=lode.StoreError("disk full")))
     writer = lode.Dataset("events", store).stream_write()
-    with pytest.raises(lode.StoreError, match="disk full"):
+
+    def write_and_commit() -> None:
         writer.write(data)
         writer.commit()
+
+    with pytest.raises(lode.StoreError, match="disk full"):
+        write_and_commit()
     assert contents(inner) == {}
     assert writer.closed

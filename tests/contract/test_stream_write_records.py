@@ -6,10 +6,10 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from contract.codecs import CountedStreamedLines, StreamedLines, WholeLines
-from contract.stores import contents, data_files, manifests, names, writes
 
 import lode
+from contract.codecs import CountedStreamedLines, StreamedLines, WholeLines
+from contract.stores import contents, data_files, manifests, names, writes
 from lode.store import Fault, FaultStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -141,9 +141,7 @@ BIG = [{"text": "x" * 1_000_000} for _ in range(6)]
         ("put", "*/intent.json", BIG),
     ],
 )
-def test_a_storage_error_leaves_no_object_and_no_manifest(
-    method: str, path: str, records: list[Any]
-) -> None:
+def test_a_storage_error_leaves_no_object_and_no_manifest(method: str, path: str, records: list[Any]) -> None:
     inner = MemoryStore()
     store = FaultStore(inner, Fault(method, path, error=lode.StoreError("disk full")))
     with pytest.raises(lode.StoreError, match="disk full"):

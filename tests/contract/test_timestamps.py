@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from contract.codecs import Reading
-from contract.stores import contents, manifests
 
 import lode
+from contract.codecs import Reading
+from contract.stores import contents, manifests
 
 if TYPE_CHECKING:
     from lode.store import CountingStore

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from contract.stores import contents, manifests
 
 import lode
+from contract.stores import contents, manifests
 from lode.store import Fault, FaultStore, LocalStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def test_a_failed_first_write_leaves_the_dataset_empty(store: CountingStore) -> 
 
 
 def test_latest_of_an_empty_dataset_says_that_there_are_no_snapshots(store: CountingStore) -> None:
-    with pytest.raises(lode.NoSnapshotsError, match="'events' in .* has no snapshots yet: write one first"):
+    with pytest.raises(lode.NoSnapshotsError, match=r"'events' in .* has no snapshots yet: write one first"):
         lode.Dataset("events", store).latest()
 
 

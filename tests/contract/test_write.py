@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from contract.codecs import CountedLines
-from contract.stores import contents, data_files, manifests, writes
 
 import lode
+from contract.codecs import CountedLines
+from contract.stores import contents, data_files, manifests, writes
 
 if TYPE_CHECKING:
     from lode.store import CountingStore

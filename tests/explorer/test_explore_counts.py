@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.errors import NotFoundError, OutcomeUnknownError, PathExistsError
+from lode.errors import NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
 from lode.testing.explore import Scenario, explore
 from lode.testing.sim import Answer, Contents, Operation, SimSwapStore, perform
 
@@ -125,17 +125,24 @@ def _next(actor: Actor, answers: tuple[Answer, ...]) -> Operation | str:
     except _Stop as stop:
         operation: Operation = stop.args[0]
         return operation
-    except OutcomeUnknownError as error:
-        return f"raised OutcomeUnknownError: {error}"
+    except StoreError as error:
+        return f"raised {type(error).__name__}: {error}"
 
 
+FAILED = Answer(error=StoreError, message="the store failed")
 LOST = Answer(error=OutcomeUnknownError, message="the answer was lost")
 
 Endings = Counter[tuple[Contents, tuple[str, ...]]]
 
 
 def slow_explore(
-    actors: Mapping[str, Actor], initial: Contents, crashes: int, unknown: int, *, delayed: bool
+    actors: Mapping[str, Actor],
+    initial: Contents,
+    *,
+    crashes: int,
+    unknown: int,
+    failures: int,
+    delayed: bool,
 ) -> Endings:
     """Enumerate every run one by one, with no state ever taken for another."""
     found: Endings = Counter()
@@ -146,6 +153,7 @@ def slow_explore(
         heard: tuple[tuple[Answer, ...] | None, ...],
         crashes: int,
         unknown: int,
+        failures: int,
         pending: tuple[Operation, ...],
     ) -> None:
         ends: list[str] = []
@@ -163,45 +171,56 @@ def slow_explore(
                 changed = (*answers, *given) if given else None
                 return (*heard[:place], changed, *heard[place + 1 :])
 
-            go(after, told(answer), crashes, unknown, pending)
+            go(after, told(answer), crashes, unknown, failures, pending)
             if crashes:
-                go(store, told(), crashes - 1, unknown, pending)
+                go(store, told(), crashes - 1, unknown, failures, pending)
+            if failures:
+                go(store, told(FAILED), crashes, unknown, failures - 1, pending)
             if not then.mutating:
                 continue
             if delayed:
                 if crashes:
-                    go(store, told(), crashes - 1, unknown, (*pending, then))
+                    go(store, told(), crashes - 1, unknown, failures, (*pending, then))
                 if unknown:
-                    go(store, told(LOST), crashes, unknown - 1, (*pending, then))
+                    go(store, told(LOST), crashes, unknown - 1, failures, (*pending, then))
                 continue
             if crashes and after != store:
-                go(after, told(), crashes - 1, unknown, pending)
+                go(after, told(), crashes - 1, unknown, failures, pending)
             if unknown:
-                go(store, told(LOST), crashes, unknown - 1, pending)
+                go(store, told(LOST), crashes, unknown - 1, failures, pending)
                 if after != store:
-                    go(after, told(LOST), crashes, unknown - 1, pending)
+                    go(after, told(LOST), crashes, unknown - 1, failures, pending)
         for slot, request in enumerate(pending):
             after, _ = perform(store, request)
             if after != store:
-                go(after, heard, crashes, unknown, pending[:slot] + pending[slot + 1 :])
+                go(after, heard, crashes, unknown, failures, pending[:slot] + pending[slot + 1 :])
         if len(ends) == len(programs):
             found[store, tuple(ends)] += 1
 
-    go(initial, tuple(() for _ in programs), crashes, unknown, ())
+    go(initial, tuple(() for _ in programs), crashes, unknown, failures, ())
     return found
 
 
 @pytest.mark.parametrize("delayed", [False, True])
-@pytest.mark.parametrize(("crashes", "unknown"), [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0)])
+@pytest.mark.parametrize(
+    ("crashes", "unknown", "failures"), [(0, 0, 0), (2, 0, 0), (0, 1, 0), (1, 1, 0), (0, 0, 1), (1, 0, 1)]
+)
 def test_taking_equal_states_for_one_loses_no_run_and_invents_none(
-    crashes: int, unknown: int, delayed: bool
+    crashes: int, unknown: int, failures: int, delayed: bool
 ) -> None:
     actors = {"a": busy("a"), "b": busy("b")}
     initial = Contents({"pointer": b"0"})
     report = explore(
-        Scenario(actors=actors, initial=initial, crashes=crashes, unknown=unknown, delayed=delayed)
+        Scenario(
+            actors=actors,
+            initial=initial,
+            crashes=crashes,
+            unknown=unknown,
+            failures=failures,
+            delayed=delayed,
+        )
     )
-    slow = slow_explore(actors, initial, crashes, unknown, delayed=delayed)
+    slow = slow_explore(actors, initial, crashes=crashes, unknown=unknown, failures=failures, delayed=delayed)
     assert report.interleavings == slow.total()
     quick: Endings = Counter()
     for view, ways in report.endings:

@@ -12,7 +12,7 @@ from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
 from lode.codec.schema import to_schema
 from lode.codec.stats import StatsAccumulator
-from lode.errors import InvalidFormatError
+from lode.errors import InvalidFormatError, InvalidOptionError
 from lode.format.manifest import FileStats
 
 if TYPE_CHECKING:
@@ -90,9 +90,12 @@ class ArrowEncoder:
         self._rows += batch.num_rows
 
     def close(self) -> None:
-        if self._schema is not None:
-            writer, _ = self._open(self._schema)
-            writer.close()
+        if self._schema is None:
+            raise InvalidOptionError(
+                "an Arrow file without rows needs a schema: give the codec one, or write an empty table"
+            )
+        writer, _ = self._open(self._schema)
+        writer.close()
 
     def statistics(self) -> FileStats:
         return FileStats(0) if self._stats is None else self._stats.result()

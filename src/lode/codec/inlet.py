@@ -11,7 +11,7 @@ _TAIL: Final = 8
 class Inlet(io.RawIOBase):
     """Reads from a source, and tells errors of the source from pyarrow's own, which are ``OSError`` both.
 
-    ``consumed`` is how many bytes were read, ``tail`` the last eight of them, ``error`` what the source raised.
+    ``consumed`` counts the bytes read, ``tail`` is the last eight of them, ``error`` what the source raised.
     """
 
     def __init__(self, source: BinaryIO) -> None:

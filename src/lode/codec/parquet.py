@@ -253,19 +253,18 @@ def _repeats(values: Any) -> bool:
 
 
 def _leaves(path: str, kind: Any, values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the paths under which Parquet stores a column, with the values of each if given."""
-    if values is not None and isinstance(values, pa.ChunkedArray):
+    """Yield the paths under which Parquet stores a column, each with its values if they are given."""
+    known = values is not None
+    if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if pt.is_struct(kind):
-        children = values.flatten() if values is not None else [None] * kind.num_fields
+        children = values.flatten() if known else [None] * kind.num_fields
         for member, child in zip(kind, children, strict=True):
             yield from _leaves(f"{path}.{member.name}", member.type, child)
     elif pt.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type, values and values.keys)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type, values and values.items)
+        yield from _leaves(f"{path}.key_value.key", kind.key_type, values.keys if known else None)
+        yield from _leaves(f"{path}.key_value.value", kind.item_type, values.items if known else None)
     elif hasattr(kind, "value_field"):
-        yield from _leaves(
-            f"{path}.list.element", kind.value_type, values.flatten() if values is not None else None
-        )
+        yield from _leaves(f"{path}.list.element", kind.value_type, values.flatten() if known else None)
     else:
         yield path, values

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
     from lode.testing.sim import Status
 
+CRASHES = frozenset({Event.CRASHED, Event.CRASHED_AFTER, Event.CRASHED_DURING})
+TAKING_EFFECT = frozenset({Event.ANSWERED, Event.UNHEARD, Event.CRASHED_AFTER, Event.LANDED})
+
 RECOVERY = "recovery"
 """The name under which a view shows the recovery actor."""
 
@@ -53,7 +56,8 @@ class Scenario:
         compare_and_swap: Whether the store has it.
         raises: The errors an actor may end with. Any other is a violation, and so is ``AssertionError``.
         recovery: An actor run alone from every content the store ever has. It must return, and the checks
-            must hold afterwards: whatever the others left behind, the next one gets through.
+            must hold afterwards: whatever the others left behind, the next one gets through. Requests under
+            way stay so meanwhile.
         track_order: Remember who had returned when an actor made its first call, for ``View.before``.
         max_calls: An actor that makes more calls than this in one run is a violation.
     """
@@ -117,9 +121,10 @@ class View:
     def ask(self, actor: Actor) -> Any:
         """Run ``actor`` alone on this store and return what it returns; what it writes is forgotten.
 
-        An actor is run once for each content of the store, so asking is cheap; treat the result as frozen.
+        An actor is run once for each content of the store, so asking is cheap as long as it is the same
+        function each time. Treat the result as frozen.
         """
-        return self._world.alone(self._number, actor, swap=self._swap).value
+        return self._world.ask(self._number, actor, swap=self._swap)
 
     def __repr__(self) -> str:
         actors = ", ".join(f"{name} {status}" for name, status in self.actors.items())
@@ -198,7 +203,9 @@ class Extra(NamedTuple):
     pending: tuple[tuple[int, int], ...]
 
 
-State: TypeAlias = tuple[int, Extra, tuple[int, ...]]
+State: TypeAlias = tuple[int, ...]
+"""The numbers of the store's content and of the ``Extra``, then each actor's position."""
+
 Move: TypeAlias = tuple[int, Event, int]
 """Whose move, what happens, and for a landing which of the requests under way."""
 
@@ -233,21 +240,24 @@ class System:
         self._mortal = tuple(scenario.mortal is None or name in scenario.mortal for name in self.names)
         self._unknown = self.world.answer(Answer(error=OutcomeUnknownError, message="the answer was lost"))
         self._failure = self.world.answer(Answer(error=StoreError, message="the store failed"))
+        extra = Extra(scenario.crashes, scenario.unknown, scenario.failures, 0, ())
+        self._extras = [extra]
+        self._extra_numbers = {extra: 0}
+        self._spent: dict[tuple[int, Move, int], int] = {}
         self._checked: set[tuple[int, ...]] = set()
         self._check_ended: set[tuple[int, ...]] = set()
 
     def start(self) -> State:
-        extra = Extra(self.scenario.crashes, self.scenario.unknown, self.scenario.failures, 0, ())
-        positions = (Program.START,) * len(self._programs)
-        return self.world.store(self.world.initial), extra, positions
+        return self.world.store(self.world.initial), 0, *(Program.START for _ in self._programs)
 
     def moves(self, state: State) -> list[Move]:
         """Return all that may happen next. What cannot be told from another move is left out."""
-        store, extra, positions = state
-        world = self.world
+        store = state[0]
+        extra = self._extras[state[1]]
+        effect = self.world.effect
         moves: list[Move] = []
         for index, program in enumerate(self._programs):
-            call = program.next[positions[index]]
+            call = program.next[state[index + 2]]
             if call < 0:
                 continue
             moves.append((index, Event.ANSWERED, 0))
@@ -256,7 +266,7 @@ class System:
                 moves.append((index, Event.CRASHED, 0))
             if extra.failures:
                 moves.append((index, Event.FAILED, 0))
-            if not (crashes or extra.unknown) or not world.operations[call].mutating:
+            if not (crashes or extra.unknown) or not self.world.operations[call].mutating:
                 continue
             if self.scenario.delayed:
                 if crashes:
@@ -264,7 +274,7 @@ class System:
                 if extra.unknown:
                     moves.append((index, Event.DELAYED, 0))
                 continue
-            changes = world.effect(store, call)[0] != store
+            changes = effect(store, call)[0] != store
             if crashes and changes:
                 moves.append((index, Event.CRASHED_AFTER, 0))
             if extra.unknown:
@@ -272,55 +282,46 @@ class System:
                 if changes:
                     moves.append((index, Event.UNHEARD, 0))
         for slot, (index, call) in enumerate(extra.pending):
-            if world.effect(store, call)[0] != store:
+            if effect(store, call)[0] != store:
                 moves.append((index, Event.LANDED, slot))
         return moves
 
     def apply(self, state: State, move: Move) -> State:
-        store, extra, positions = state
-        index, event, slot = move
+        index, event, _ = move
         program = self._programs[index]
-        position = positions[index]
-        call = program.next[position]
+        position = state[index + 2]
+        call = self._call(state, move)
+        after = list(state)
+        if event in TAKING_EFFECT:
+            after[0], answer = self.world.effect(state[0], call)
         if event is Event.ANSWERED:
-            store, answer = self.world.effect(store, call)
-            after = program.advance(position, answer)
-        elif event is Event.LANDED:
-            store = self.world.effect(store, extra.pending[slot][1])[0]
-            return store, extra._replace(pending=extra.pending[:slot] + extra.pending[slot + 1 :]), positions
-        elif event is Event.FAILED:
-            extra = extra._replace(failures=extra.failures - 1)
-            after = program.advance(position, self._failure)
+            after[index + 2] = program.advance(position, answer)
         else:
-            if event in (Event.CRASHED_AFTER, Event.UNHEARD):
-                store = self.world.effect(store, call)[0]
-            if event in (Event.CRASHED_DURING, Event.DELAYED):
-                # Sorting is stable, so one actor's requests stay in the order it sent them.
-                extra = extra._replace(pending=tuple(sorted((*extra.pending, (index, call)), key=_sender)))
-            if event in (Event.LOST, Event.UNHEARD, Event.DELAYED):
-                extra = extra._replace(unknown=extra.unknown - 1)
-                after = program.advance(position, self._unknown)
-            else:
-                extra = extra._replace(crashes=extra.crashes - 1)
-                after = Program.CRASHED
-        if position == Program.START and self.scenario.track_order:
-            extra = extra._replace(order=extra.order | self._returned(positions) << index * len(positions))
-        return store, extra, (*positions[:index], after, *positions[index + 1 :])
+            after[1] = self._extra_after(state[1], move, call)
+            if event in CRASHES:
+                after[index + 2] = Program.CRASHED
+            elif event is not Event.LANDED:
+                lost = self._failure if event is Event.FAILED else self._unknown
+                after[index + 2] = program.advance(position, lost)
+        if self.scenario.track_order and position == Program.START and event is not Event.LANDED:
+            extra = self._extras[after[1]]
+            order = extra.order | self._returned(state[2:]) << index * len(self._programs)
+            after[1] = self._extra_number(extra._replace(order=order))
+        return tuple(after)
 
     def settled(self, state: State) -> bool:
         """Whether no actor has anything left to do."""
         return all(
-            program.next[position] < 0 for program, position in zip(self._programs, state[2], strict=True)
+            program.next[position] < 0 for program, position in zip(self._programs, state[2:], strict=True)
         )
 
     def key(self, state: State) -> tuple[int, ...]:
         """Return what of a state a checker can see."""
-        store, extra, positions = state
-        seen = (
+        seen = [
             position if program.next[position] < 0 else Program.START
-            for program, position in zip(self._programs, positions, strict=True)
-        )
-        return store, extra.order, *seen
+            for program, position in zip(self._programs, state[2:], strict=True)
+        ]
+        return state[0], self._extras[state[1]].order, *seen
 
     def view(self, key: tuple[int, ...], recovery: Alone | None = None) -> View:
         store, order, *positions = key
@@ -359,8 +360,8 @@ class System:
 
     def step(self, before: State, move: Move, after: State) -> Step:
         """Describe a move that was made."""
-        index, event, slot = move
-        call = before[1].pending[slot][1] if event is Event.LANDED else self._call(before, index)
+        index, event, _ = move
+        call = self._call(before, move)
         answer: Answer | None = None
         if event is Event.ANSWERED:
             answer = self.world.answers[self.world.effect(before[0], call)[1]]
@@ -382,7 +383,7 @@ class System:
 
     def told(self, state: State, steps: Iterable[Step], recovery: Alone | None = None) -> Trace:
         """Put steps that led to ``state`` into a trace, with those of a recovery behind them."""
-        names, statuses, done = self.names, self._statuses(state[2]), tuple(steps)
+        names, statuses, done = self.names, self._statuses(state[2:]), tuple(steps)
         if recovery is not None:
             names, statuses = (*names, RECOVERY), {**statuses, RECOVERY: recovery.status}
             done += tuple(Step(RECOVERY, Event.RECOVERED, *call) for call in recovery.calls)
@@ -439,12 +440,40 @@ class System:
             if isinstance(program.statuses[position], Returned)
         )
 
-    def _call(self, state: State, index: int) -> int:
-        return self._programs[index].next[state[2][index]]
+    def _call(self, state: State, move: Move) -> int:
+        index, event, slot = move
+        if event is Event.LANDED:
+            return self._extras[state[1]].pending[slot][1]
+        return self._programs[index].next[state[index + 2]]
+
+    def _extra_after(self, number: int, move: Move, call: int) -> int:
+        known = self._spent.get((number, move, call))
+        if known is None:
+            known = self._extra_number(_spend(self._extras[number], move, call))
+            self._spent[number, move, call] = known
+        return known
+
+    def _extra_number(self, extra: Extra) -> int:
+        number = self._extra_numbers.setdefault(extra, len(self._extras))
+        if number == len(self._extras):
+            self._extras.append(extra)
+        return number
 
 
-def _sender(request: tuple[int, int]) -> int:
-    return request[0]
+def _spend(extra: Extra, move: Move, call: int) -> Extra:
+    """Return what is left, and what is under way, after a move other than a plain answer."""
+    index, event, slot = move
+    if event is Event.LANDED:
+        return extra._replace(pending=extra.pending[:slot] + extra.pending[slot + 1 :])
+    if event is Event.FAILED:
+        return extra._replace(failures=extra.failures - 1)
+    if event in (Event.CRASHED_DURING, Event.DELAYED):
+        # Sorting is stable, so one actor's requests stay in the order it sent them.
+        pending = sorted((*extra.pending, (index, call)), key=lambda request: request[0])
+        extra = extra._replace(pending=tuple(pending))
+    if event in CRASHES:
+        return extra._replace(crashes=extra.crashes - 1)
+    return extra._replace(unknown=extra.unknown - 1)
 
 
 def _reason(error: Exception) -> str:
@@ -484,17 +513,12 @@ def explore(
             graph.crashes += move[1] in CRASHES
             if target == len(graph.states):
                 if target >= max_states:
-                    raise RuntimeError(
-                        f"more than {max_states:,} states: lower the bounds or split the scenario"
-                    )
+                    raise RuntimeError(f"more than {max_states:,} states: narrow the scenario")
                 graph.states.append(after)
                 graph.origins.append((number, move))
                 graph.inspect(target)
         graph.bounds.append(len(graph.edges))
     return graph.report()
-
-
-CRASHES = frozenset({Event.CRASHED, Event.CRASHED_AFTER, Event.CRASHED_DURING})
 
 
 class _Graph:

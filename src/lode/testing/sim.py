@@ -311,6 +311,15 @@ class Crashed:
 
 Ended: TypeAlias = Returned | Raised
 Status: TypeAlias = Running | Returned | Raised | Crashed
+
+
+def outcome(ended: Ended) -> Any:
+    """Return what an actor returned or raise what it raised."""
+    if isinstance(ended, Raised):
+        raise ended.error.with_traceback(None)
+    return ended.value
+
+
 RUNNING = Running()
 CRASHED = Crashed()
 
@@ -363,7 +372,7 @@ class World:
         self.answers: list[Answer] = []
         self._numbers: dict[tuple[type, Any], int] = {}
         self._effects: dict[tuple[int, int], tuple[int, int]] = {}
-        self._asked: dict[tuple[int, Actor, bool], Alone] = {}
+        self._asked: dict[tuple[int, Actor, bool], Ended] = {}
 
     def store(self, contents: Contents) -> int:
         return self._number(self.contents, contents)
@@ -383,12 +392,15 @@ class World:
         return known
 
     def alone(self, store: int, actor: Actor, *, swap: bool) -> Alone:
-        """Return what becomes of ``actor`` run by itself from here; it is run once per content."""
+        """Run ``actor`` by itself on this content."""
+        return run_alone(actor, self.contents[store], swap=swap, initial=self.initial)
+
+    def ask(self, store: int, actor: Actor, *, swap: bool) -> Any:
+        """Return what ``actor`` returns, run by itself on this content, or raise it; it is run once."""
         known = self._asked.get((store, actor, swap))
         if known is None:
-            known = run_alone(actor, self.contents[store], swap=swap, initial=self.initial)
-            self._asked[store, actor, swap] = known
-        return known
+            known = self._asked[store, actor, swap] = self.alone(store, actor, swap=swap).status
+        return outcome(known)
 
     def _number(self, known: list[Any], value: Any) -> int:
         number = self._numbers.setdefault((type(value), value), len(known))
@@ -494,9 +506,7 @@ class Alone:
     @property
     def value(self) -> Any:
         """What the actor returned; raises what it raised."""
-        if isinstance(self.status, Raised):
-            raise self.status.error.with_traceback(None)
-        return self.status.value
+        return outcome(self.status)
 
 
 def run_alone(

@@ -26,6 +26,9 @@ class Event(enum.Enum):
     CRASHED_DURING = "crashes, still under way"
     RECOVERED = "answered, alone"
 
+    # Members are compared by identity, so they may as well be hashed by it, which takes no Python call.
+    __hash__ = object.__hash__
+
 
 @dataclass(frozen=True, slots=True)
 class Step:

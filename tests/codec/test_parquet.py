@@ -1,0 +1,178 @@
+"""Parquet: options, bounded memory, and what happens when things go wrong."""
+
+from __future__ import annotations
+
+import gc
+import io
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
+from codec.strategies import tables
+from lode.codec import Parquet, chunks_of, to_schema
+from lode.codec.parquet import _leaves
+from lode.errors import InvalidFormatError, InvalidOptionError, SchemaViolationError, StoreError
+
+SCHEMA = {"id": "int64!", "name": "string"}
+
+
+def footer(data: bytes) -> Any:
+    return pq.ParquetFile(io.BytesIO(data)).metadata
+
+
+def test_a_file_without_rows_is_valid_and_knows_its_schema() -> None:
+    codec = Parquet(SCHEMA)
+    data = encoded(codec, [])
+    (batch,) = codec.decode(io.BytesIO(data))
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.num_rows == 0
+    assert batch.schema.equals(to_schema(SCHEMA))
+
+
+def test_without_a_schema_arrow_data_brings_its_own() -> None:
+    data = encoded(Parquet(), pl.DataFrame({"a": ["x", None]}))
+    assert decoded(Parquet(), data) == [{"a": "x"}, {"a": None}]
+
+
+def test_without_a_schema_the_first_batch_of_a_file_decides() -> None:
+    first, second = pa.table({"a": [1], "b": ["x"]}), pa.table({"b": ["y"], "a": pa.array([2], pa.int8())})
+    data = encoded(Parquet(), [first, second])
+    assert decoded(Parquet(), data) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
+    with pytest.raises(SchemaViolationError, match="column 'c'"):
+        encoded(Parquet(), [first, pa.table({"c": [1]})])
+
+
+def test_without_a_schema_records_and_empty_files_ask_for_one() -> None:
+    with pytest.raises(InvalidOptionError, match="give the codec one"):
+        encoded(Parquet(), [{"a": 1}])
+    with pytest.raises(InvalidOptionError, match="needs a schema"):
+        encoded(Parquet(), [])
+
+
+def test_an_error_names_the_row_counted_over_the_whole_file() -> None:
+    rows: list[dict[str, Any]] = [{"id": index} for index in range(20_000)]
+    rows[15_000] = {"id": "x"}
+    with pytest.raises(SchemaViolationError, match="row 15000, column 'id'"):
+        encoded(Parquet(SCHEMA), rows)
+
+
+def test_row_groups_are_bounded_by_rows() -> None:
+    data = encoded(Parquet(SCHEMA, row_group_rows=1000), [{"id": index} for index in range(2500)])
+    groups = [footer(data).row_group(index).num_rows for index in range(footer(data).num_row_groups)]
+    assert groups == [1000, 1000, 500]
+
+
+def test_what_is_buffered_is_bounded_by_bytes() -> None:
+    sink = CountingSink()
+    encoder = Parquet({"text": "string"}, compression=None, row_group_bytes=1 << 20).stream_encoder(sink)
+    written = 0
+    for chunk in chunks_of({"text": f"{index:01000d}"} for index in range(20_000)):
+        encoder.write(chunk)
+        written += sum(len(record["text"]) for record in chunk)
+        largest = sum(len(record["text"]) for record in chunk)
+        assert written - sum(sink.sizes) <= (1 << 20) + largest
+    encoder.close()
+
+
+def test_small_chunks_share_a_row_group() -> None:
+    data = encoded(Parquet(SCHEMA), [{"id": index} for index in range(1000)], rows_per_chunk=10)
+    assert footer(data).num_row_groups == 1
+
+
+@pytest.mark.parametrize(
+    ("dictionary", "expected"),
+    [("auto", {"often", "tags.list.element"}), (True, {"often", "once", "tags.list.element"}), (False, set()), (["once"], {"once"}), (["tags"], {"tags.list.element"})],
+)  # fmt: skip
+def test_a_dictionary_is_made_where_values_repeat_or_where_asked(dictionary: Any, expected: set[str]) -> None:
+    codec = Parquet({"often": "string", "once": "int64", "tags": "list<string>"}, dictionary=dictionary)
+    rows = [{"often": f"v{index % 7}", "once": index, "tags": ["a", "b"]} for index in range(1000)]
+    group = footer(encoded(codec, rows)).row_group(0)
+    columns = [group.column(index) for index in range(3)]
+    assert {c.path_in_schema for c in columns if any("DICTIONARY" in e for e in c.encodings)} == expected
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_the_paths_of_nested_columns_are_parquets_own(table: tuple[pa.Schema, Any]) -> None:
+    schema, rows = table
+    metadata = footer(encoded(Parquet(schema), rows))
+    paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
+    assert [path for field in schema for path, _ in _leaves(field.name, field.type, None)] == paths
+
+
+def test_a_dictionary_for_an_unknown_column_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="'nope'"):
+        encoded(Parquet(SCHEMA, dictionary=["nope"]), [{"id": 1}])
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"compression": "rar"}, {"row_group_rows": 0}, {"row_group_bytes": 0}, {"dictionary": "yes"}, {"compression": "snappy", "level": 3}],
+)  # fmt: skip
+def test_an_option_out_of_its_range_is_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(InvalidOptionError):
+        Parquet(SCHEMA, **options)
+
+
+@pytest.mark.parametrize("compression", ["none", "snappy", "gzip", "brotli", "lz4", "zstd", None])
+def test_every_page_compression_reads_back(compression: str | None) -> None:
+    codec = Parquet(SCHEMA, compression=compression)
+    assert decoded(codec, encoded(codec, [{"id": 1}])) == [{"id": 1, "name": None}]
+
+
+@pytest.mark.parametrize("garbage", [b"", b"PAR1", b"garbage" * 100, b"PAR1" + bytes(100) + b"PAR1"])
+def test_garbage_is_not_a_parquet_file(garbage: bytes) -> None:
+    for source in (io.BytesIO(garbage), Unseekable(garbage)):
+        with pytest.raises(InvalidFormatError, match="not a Parquet file"):
+            decoded(Parquet(), source)  # type: ignore[arg-type]
+
+
+def test_a_damaged_page_is_noticed() -> None:
+    data = bytearray(
+        encoded(
+            Parquet(SCHEMA, dictionary=False), [{"id": index, "name": str(index)} for index in range(5000)]
+        )
+    )
+    data[200:400] = bytes(200)
+    with pytest.raises(InvalidFormatError):
+        decoded(Parquet(), bytes(data))
+
+
+def test_an_error_of_the_source_or_the_sink_passes_through_unchanged() -> None:
+    error = StoreError("unplugged")
+    source: Any = Failing(error)
+    with pytest.raises(StoreError) as caught:
+        decoded(Parquet(), source)
+    assert caught.value is error
+
+    class Broken:
+        def write(self, _: Any, /) -> int:
+            raise error
+
+    encoder = Parquet(SCHEMA).stream_encoder(Broken())
+    encoder.write([{"id": 1}])
+    with pytest.raises(StoreError) as caught:
+        encoder.close()
+    assert caught.value is error
+
+
+def test_an_encoder_that_is_given_up_writes_no_footer() -> None:
+    sink = CountingSink()
+    encoder = Parquet(SCHEMA, row_group_rows=10).stream_encoder(sink)
+    encoder.write([{"id": index} for index in range(25)])
+    before = sum(sink.sizes)
+    assert before
+    del encoder
+    gc.collect()
+    assert sum(sink.sizes) == before
+
+
+def test_rows_are_conformed_before_they_are_split() -> None:
+    batch = Parquet(SCHEMA).conform([{"id": 1.0}], 0)
+    assert isinstance(batch, pa.RecordBatch)
+    assert batch.to_pylist() == [{"id": 1, "name": None}]

@@ -1,0 +1,218 @@
+"""Paths: escaping as Go's PathEscape has it, and layouts that recognise exactly what they write."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.format.paths import (
+    NULL_PARTITION,
+    ChainPaths,
+    DefaultLayout,
+    FlatLayout,
+    HiveLayout,
+    Layout,
+    ManifestPlace,
+    partition_path,
+    partition_values,
+)
+from lode.store.protocol import check_path
+
+# What url.PathEscape of Go's standard library returns for each text.
+GO_PATH_ESCAPE = {
+    "plain": "plain",
+    "eu/west 1": "eu%2Fwest%201",
+    "a=b": "a=b",
+    "a:b": "a:b",
+    "a@b": "a@b",
+    "a&b": "a&b",
+    "a+b": "a+b",
+    "$5": "$5",
+    "100%": "100%25",
+    "%2F": "%252F",
+    "a;b": "a%3Bb",
+    "a,b": "a%2Cb",
+    "a?b": "a%3Fb",
+    "a#b": "a%23b",
+    "-_.~": "-_.~",
+    "!*'()": "%21%2A%27%28%29",
+    "[x]": "%5Bx%5D",
+    '"': "%22",
+    "<>": "%3C%3E",
+    "back\\slash": "back%5Cslash",
+    "^`{|}": "%5E%60%7B%7C%7D",
+    "tab\t": "tab%09",
+    "line\n": "line%0A",
+    "nul\0": "nul%00",
+    "zürich": "z%C3%BCrich",
+    "東京": "%E6%9D%B1%E4%BA%AC",
+    "🙂": "%F0%9F%99%82",
+    "..": "..",
+    ".": ".",
+}
+
+
+@pytest.mark.parametrize("text", GO_PATH_ESCAPE)
+def test_text_is_escaped_as_go_does(text: str) -> None:
+    assert partition_path(["k"], [text]) == f"k={GO_PATH_ESCAPE[text]}"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (date(2026, 1, 2), "2026-01-02"),
+        (date(1, 2, 3), "0001-02-03"),
+        (datetime(2026, 1, 2, 23, 59), "2026-01-02"),
+        (datetime(2026, 1, 2, 23, 59, tzinfo=UTC), "2026-01-02"),
+        (True, "true"),
+        (False, "false"),
+        (0, "0"),
+        (-7, "-7"),
+        (2**80, str(2**80)),
+        (1.5, "1.5"),
+        (2.0, "2"),
+        (-0.25, "-0.25"),
+        (1e20, "100000000000000000000"),
+        (1e21, "1e+21"),
+        (1e-05, "1e-05"),
+        (Decimal("1.50"), "1.50"),
+        (UUID(int=5), "00000000-0000-0000-0000-000000000005"),
+        (None, NULL_PARTITION),
+        ("", NULL_PARTITION),
+    ],
+)
+def test_values_become_text(value: Any, text: str) -> None:
+    assert partition_path(["k"], [value]) == f"k={text}"
+
+
+@pytest.mark.parametrize("value", [b"x", [1], {"a": 1}, object()])
+def test_a_value_that_cannot_name_a_partition_says_so(value: Any) -> None:
+    with pytest.raises(SchemaViolationError, match="partition column 'k'") as caught:
+        partition_path(["k"], [value])
+    assert caught.value.column == "k"
+
+
+def test_text_that_utf8_cannot_carry_cannot_name_a_partition() -> None:
+    with pytest.raises(SchemaViolationError, match="partition column 'k'"):
+        partition_path(["k"], ["\ud800"])
+
+
+def test_several_keys_nest_in_their_order() -> None:
+    assert partition_path(["day", "region"], [date(2026, 1, 2), "eu/west 1"]) == (
+        "day=2026-01-02/region=eu%2Fwest%201"
+    )
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=12), min_size=1, max_size=3))
+def test_texts_come_back_from_their_partition(values: list[str]) -> None:
+    keys = [f"k{number}" for number in range(len(values))]
+    path = partition_path(keys, values)
+    assert check_path(path) == path
+    assert path.count("/") == len(keys) - 1
+    back = partition_values(path)
+    assert [back[key] for key in keys] == [
+        None if value in ("", NULL_PARTITION) else value for value in values
+    ]
+
+
+@given(st.text(st.characters(codec="utf-8")), st.text(st.characters(codec="utf-8")))
+def test_two_texts_share_a_partition_only_if_they_are_one(one: str, other: str) -> None:
+    same = (one or NULL_PARTITION) == (other or NULL_PARTITION)
+    assert (partition_path(["k"], [one]) == partition_path(["k"], [other])) == same
+
+
+SNAP = "1794769330294366391"
+HIVE = HiveLayout("day", "region")
+MANIFEST_PLACES: list[tuple[Layout, str, ManifestPlace | None]] = [
+    (DefaultLayout(), f"datasets/e/snapshots/{SNAP}/manifest.json", ManifestPlace("e", SNAP, "")),
+    (DefaultLayout(), f"datasets/e/snapshots/{SNAP}/intent.json", None),
+    (DefaultLayout(), f"datasets/e/snapshots/{SNAP}/data/manifest.json", None),
+    (DefaultLayout(), f"datasets/e/segments/{SNAP}/manifest.json", None),
+    (DefaultLayout(), f"datasets/e/{SNAP}/manifest.json", None),
+    (DefaultLayout(), f"other/datasets/e/snapshots/{SNAP}/manifest.json", None),
+    (DefaultLayout(), f"volumes/e/snapshots/{SNAP}/manifest.json", None),
+    (DefaultLayout(), "datasets/e/snapshots/manifest.json", None),
+    (DefaultLayout(), "manifest.json", None),
+    (FlatLayout(), f"e/{SNAP}/manifest.json", ManifestPlace("e", SNAP, "")),
+    (FlatLayout(), f"e/{SNAP}/data/manifest.json", None),
+    (FlatLayout(), "e/manifest.json", None),
+    (FlatLayout(), f"e/{SNAP}/manifest.json.bak", None),
+    (HIVE, f"datasets/e/segments/{SNAP}/manifest.json", ManifestPlace("e", SNAP, "")),
+    (
+        HIVE,
+        f"datasets/e/partitions/day=1/region=eu%2Fwest/segments/{SNAP}/manifest.json",
+        ManifestPlace("e", SNAP, "day=1/region=eu%2Fwest"),
+    ),
+    (HIVE, f"datasets/e/partitions/segments/{SNAP}/manifest.json", None),
+    (HIVE, f"datasets/e/partitions/day/segments/{SNAP}/manifest.json", None),
+    (HIVE, f"datasets/e/partitions/day=1/region=2/{SNAP}/manifest.json", None),
+    (HIVE, f"datasets/e/partitions/day=1/region=2/segments/{SNAP}/data/manifest.json", None),
+    (HIVE, f"datasets/e/snapshots/{SNAP}/manifest.json", None),
+]
+
+
+@pytest.mark.parametrize(("layout", "path", "place"), MANIFEST_PLACES)
+def test_a_layout_recognises_exactly_its_own_manifests(
+    layout: Layout, path: str, place: ManifestPlace | None
+) -> None:
+    assert layout.place(path) == place
+
+
+@pytest.mark.parametrize("layout", [DefaultLayout(), FlatLayout(), HIVE])
+def test_a_layout_recognises_what_it_places(layout: Layout) -> None:
+    assert layout.place(layout.chain("e").manifest(SNAP)) == ManifestPlace("e", SNAP, "")
+    for path in layout.copies("e", SNAP, ["day=1/region=2"]):
+        assert layout.place(path) == ManifestPlace("e", SNAP, "day=1/region=2")
+    data = layout.data_path("e", SNAP, "day=1/region=2", "data.gz")
+    assert layout.place(data) is None
+    assert layout.partition_of("e", data) == ("day=1/region=2" if layout.keys else "")
+
+
+@pytest.mark.parametrize(
+    ("layout", "root", "manifests", "data"),
+    [
+        (DefaultLayout(), "datasets/e", "datasets/e/snapshots", f"datasets/e/snapshots/{SNAP}/data/d"),
+        (FlatLayout(), "e", "e", f"e/{SNAP}/data/d"),
+        (HIVE, "datasets/e", "datasets/e/segments", f"datasets/e/partitions/p=1/segments/{SNAP}/data/d"),
+    ],
+)
+def test_a_layout_has_its_paths(layout: Layout, root: str, manifests: str, data: str) -> None:
+    chain = layout.chain("e")
+    assert chain == ChainPaths(root, manifests)
+    assert chain.pointer == f"{root}/latest"
+    assert chain.manifest(SNAP) == f"{manifests}/{SNAP}/manifest.json"
+    assert chain.intent(SNAP) == f"{manifests}/{SNAP}/intent.json"
+    assert layout.data_path("e", SNAP, "p=1", "d") == data
+    assert isinstance(layout, Layout)
+
+
+def test_the_objects_beside_a_history_do_not_pass_for_manifests() -> None:
+    chain = FlatLayout().chain("e")
+    assert chain.snapshot_of(chain.manifest(SNAP)) == SNAP
+    for path in (chain.pointer, chain.intent(SNAP), chain.key("w", "k"), chain.segment(16, 16)):
+        assert chain.snapshot_of(path) is None
+        assert FlatLayout().place(path) is None
+
+
+@given(st.text(max_size=5), st.text(max_size=5), st.text(max_size=5), st.text(max_size=5))
+def test_an_idempotency_key_has_one_object_of_its_own(a: str, b: str, c: str, d: str) -> None:
+    chain = DefaultLayout().chain("e")
+    try:
+        paths = chain.key(a, b), chain.key(c, d)
+    except UnicodeEncodeError:
+        return
+    assert (paths[0] == paths[1]) == ((a, b) == (c, d))
+    assert check_path(paths[0])
+
+
+@pytest.mark.parametrize("keys", [(), ("",), ("a/b",), ("a=b",), ("a\\b",), ("a", "a"), ("a\0",)])
+def test_keys_that_cannot_be_in_a_path_are_refused(keys: tuple[str, ...]) -> None:
+    with pytest.raises(InvalidOptionError, match="partition key"):
+        HiveLayout(*keys)
