@@ -44,11 +44,13 @@ from lode.errors import (
 )
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.verify import Problem, Verification, verify
 from lode.reader import DatasetReader, ManifestRef
 from lode.snapshot import Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.volume import Volume, VolumeSnapshot
 from lode.write.commit import CommitReport
 from lode.write.retry import Retry
 from lode.write.stage import Staged, Stager
@@ -59,6 +61,7 @@ from lode.write.transaction import Transaction
 __all__ = [
     "JSONL",
     "ArrowIPC",
+    "BlockRef",
     "ChecksumMismatchError",
     "CodecConfiguredError",
     "CodecNotStreamableError",
@@ -119,6 +122,9 @@ __all__ = [
     "TransactionClosedError",
     "UsageError",
     "Verification",
+    "Volume",
+    "VolumeManifest",
+    "VolumeSnapshot",
     "open_store",
     "sweep",
     "verify",

@@ -35,6 +35,7 @@ from lode.write.commit import CommitReport, Committer
 from lode.write.draft import DatasetDraft
 from lode.write.rebase import partitions_of
 from lode.write.retry import Retry
+from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
@@ -101,7 +102,9 @@ class Dataset:
             self._store, self._layout.chain(id), _decode, self._copies, f"dataset {id!r}"
         )
         self._history = History(self._chain, runtime)
-        self._committer = Committer(self._chain, runtime, retry or Retry(), observer)
+        self._committer = Committer(
+            self._chain, runtime, retry or Retry(), observer, self._keep_history_short
+        )
 
     @property
     def id(self) -> str:
@@ -323,6 +326,10 @@ class Dataset:
             f"snapshot {start!r} is not in the history of dataset {self.id!r}"
             + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
         )
+
+    def _keep_history_short(self, manifest: Manifest) -> None:
+        if is_boundary(manifest):
+            self._runtime.background(lambda: write_segments(self._chain, manifest))
 
     def _copies(self, manifest: Manifest) -> list[str]:
         partitions = sorted(partitions_of(manifest, self._layout))

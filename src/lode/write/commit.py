@@ -32,7 +32,6 @@ from lode.errors import (
 from lode.format.manifest import encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.store.protocol import SupportsCompareAndSwap
-from lode.write.segments import is_boundary, write_segments
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,12 +109,14 @@ class Committer(Generic[M]):
         runtime: Runtime,
         retry: Retry,
         observer: Callable[[str, CommitReport], None] | None = None,
+        afterwards: Callable[[M], None] | None = None,
     ) -> None:
         self._chain = chain
         self._store = chain.store
         self._runtime = runtime
         self._retry = retry
         self._observer = observer
+        self._afterwards = afterwards
         self._head: Head[M] | None = None
 
     def base(self) -> Head[M]:
@@ -269,7 +270,8 @@ class Committer(Generic[M]):
     def _create(self, path: str, data: bytes) -> None:
         for remaining in reversed(range(MOST_UNANSWERED)):
             try:
-                return self._store.put(path, data)
+                self._store.put(path, data)
+                return
             except PathExistsError:
                 return  # somebody published it for us, or we for somebody, or our last try came through
             except OutcomeUnknownError:
@@ -311,8 +313,8 @@ class Committer(Generic[M]):
     ) -> Committed[M]:
         report = CommitReport(attempts, rebases, retries, self._runtime.monotonic() - began, replayed)
         logger.debug("%s: committed %s: %s", self._chain.name, manifest.snapshot_id, report)
-        if is_boundary(manifest) and not replayed:
-            self._runtime.background(lambda: write_segments(self._chain, manifest))
+        if self._afterwards is not None and not replayed:
+            self._afterwards(manifest)
         if self._observer is not None:
             try:
                 self._observer(manifest.snapshot_id, report)

@@ -32,7 +32,7 @@ class DatasetDraft(Draft[Manifest]):
             format_version=FORMAT_VERSION,
             dataset_id=self.stager.dataset_id,
             snapshot_id=self.snapshot_id,
-            created_at=format_time_ns(self._moment_after(parent)),
+            created_at=moment_after(parent.created_at if parent else None, self.now_ns),
             metadata=self.metadata,
             files=tuple(
                 sorted((file for part in self.staged for file in part.files), key=lambda file: file.path)
@@ -56,10 +56,11 @@ class DatasetDraft(Draft[Manifest]):
         assert self.declared is not None, "a draft is compared only after it was declared"
         return common_partition(partitions_of(self.declared.manifest, layout), partitions_of(other, layout))
 
-    def _moment_after(self, parent: Manifest | None) -> int:
-        """Now, but later than the parent: time along the chain never runs back, so as_of can rely on it."""
-        now = self.now_ns()
-        return max(now, parse_time_ns(parent.created_at) + 1) if parent else now
+
+def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:
+    """Now, but later than the parent: time along the chain never runs back, so as_of can rely on it."""
+    now = now_ns()
+    return format_time_ns(max(now, parse_time_ns(parent) + 1) if parent else now)
 
 
 def _pick(choose: Callable[..., str], moments: list[str | None]) -> str | None:

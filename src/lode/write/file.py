@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from lode.codec.checksum import Checksum
     from lode.codec.components import Components
+    from lode.codec.compress import Compressor
     from lode.codec.protocol import Chunk, Codec, StreamEncoder
     from lode.store.protocol import ObjectWriter, Store
 
@@ -24,9 +25,9 @@ ONE_PUT: Final = 4 << 20
 class DataFile:
     """A file of raw bytes. Nothing is to be seen at its path before ``finish``."""
 
-    def __init__(self, store: Store, path: str, components: Components) -> None:
-        self._upload = _Upload(store, path, components.checksum)
-        self._packed = components.compressor.compress(self._upload)
+    def __init__(self, store: Store, path: str, compressor: Compressor, checksum: Checksum | None) -> None:
+        self._upload = _Upload(store, path, checksum)
+        self._packed = compressor.compress(self._upload)
         self._open = True
 
     def write(self, data: Buffer) -> int:
@@ -53,7 +54,7 @@ class RecordFile:
     """A file of records, encoded by the dataset's codec."""
 
     def __init__(self, store: Store, path: str, components: Components) -> None:
-        self._file = DataFile(store, path, components)
+        self._file = DataFile(store, path, components.compressor, components.checksum)
         self._encoding = _encoding(components.codec, self._file)
 
     def write(self, chunk: Chunk) -> None:

@@ -111,7 +111,8 @@ class Stager:
 
     def blob_file(self, suffix: str = "") -> DataFile:
         """Open the file of a raw blob."""
-        return DataFile(self.store, self._path("", "blob", suffix), self.components)
+        path = self._path("", "blob", suffix)
+        return DataFile(self.store, path, self.components.compressor, self.components.checksum)
 
     def record_file(self, partition: str, suffix: str) -> RecordFile:
         return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
