@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from bench.options import Options
 
 TWO_FILES = "pyarrow, two files in two threads"
-_COLUMNS = ["seconds", "peak over idle, MB", "bytes written, MB"]
+_COLUMNS = ["seconds", "CPU seconds", "peak over idle, MB", "bytes written, MB"]
+
+Sample = tuple[float, float, float, float]
 
 
 def run(options: Options) -> list[Table]:
@@ -46,7 +48,7 @@ def _writes(options: Options, root: Path, source: Path, count: int) -> Table:
         for name, (function, package) in writers.items()
         if options.wants(name) and importlib.util.find_spec(package) is not None
     }
-    samples: dict[str, list[tuple[float, float, float]]] = {name: [] for name in chosen}
+    samples: dict[str, list[Sample]] = {name: [] for name in chosen}
     for _ in range(3):
         for name, function in chosen.items():
             with options.scratch() as target:
@@ -58,17 +60,22 @@ def _writes(options: Options, root: Path, source: Path, count: int) -> Table:
         [
             Row(
                 name,
-                [median(s for s, _, _ in three), max(mb for _, mb, _ in three), three[0][2]],
+                _summary(three),
                 None if name == TWO_FILES else TWO_FILES,
             )
             for name, three in samples.items()
         ],
-        ratios=["seconds"],
+        ratios=["seconds", "CPU seconds"],
         notes=[
             "Medians of 3, each in a process of its own, in turn, the table already in memory; not synced.",
             "Lode with statistics and an xxh3-128 checksum of every file. Lance in its own format.",
         ],
     )
+
+
+def _summary(samples: list[Sample]) -> list[float | str | None]:
+    wall, busy, peak, written = zip(*samples, strict=True)
+    return [median(wall), median(busy), max(peak), written[0]]
 
 
 def _scans(root: Path, source: Path, count: int) -> Table:
@@ -96,14 +103,14 @@ def make_source(path: str, count: int) -> int:
     return count
 
 
-def write_one_file(source: str, target: str) -> tuple[float, float, float]:
+def write_one_file(source: str, target: str) -> Sample:
     import pyarrow.parquet as pq
 
     table = _load(source)
     return _measured(lambda: pq.write_table(table, f"{target}/one.parquet", compression="zstd"), target)
 
 
-def write_two_files(source: str, target: str) -> tuple[float, float, float]:
+def write_two_files(source: str, target: str) -> Sample:
     import pyarrow.parquet as pq
 
     table = _load(source)
@@ -120,13 +127,13 @@ def write_two_files(source: str, target: str) -> tuple[float, float, float]:
     return _measured(work, target)
 
 
-def write_lode(source: str, target: str) -> tuple[float, float, float]:
+def write_lode(source: str, target: str) -> Sample:
     dataset = _dataset(target)
     table = _load(source)
     return _measured(lambda: dataset.write(table), target)
 
 
-def write_delta(source: str, target: str) -> tuple[float, float, float]:
+def write_delta(source: str, target: str) -> Sample:
     package = importlib.import_module("deltalake")
     table = _load(source)
     properties = package.WriterProperties(compression="ZSTD")
@@ -135,7 +142,7 @@ def write_delta(source: str, target: str) -> tuple[float, float, float]:
     )
 
 
-def write_lance(source: str, target: str) -> tuple[float, float, float]:
+def write_lance(source: str, target: str) -> Sample:
     package = importlib.import_module("lance")
     table = _load(source)
     return _measured(lambda: package.write_dataset(table, f"{target}/table"), target)
@@ -177,14 +184,14 @@ def _load(source: str) -> pa.Table:
         return pa.ipc.open_file(file).read_all()
 
 
-def _measured(work: Callable[[], Any], target: str) -> tuple[float, float, float]:
+def _measured(work: Callable[[], Any], target: str) -> Sample:
     idle = forget_peak()
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     work()
-    took = time.perf_counter() - began
+    took, busy = time.perf_counter() - began, time.process_time() - busy
     peak = peak_mb() - idle
     written = sum(path.stat().st_size for path in Path(target).rglob("*") if path.is_file())
-    return took, peak, written / 1e6
+    return took, busy, peak, written / 1e6
 
 
 def _megabytes(root: Path) -> float:

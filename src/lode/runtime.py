@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import secrets
 import time
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,11 +28,16 @@ def _chores() -> ThreadPoolExecutor:
 
 
 def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
-    """Run ``task`` over the items, several at once; a single item stays on this thread."""
+    """Run ``task`` over the items, several at once; a single item stays on this thread.
+
+    An error is raised only when all are done, so that whoever cleans up finds nothing still on its way.
+    """
     work = list(items)
     if len(work) < 2:
         return [task(item) for item in work]
-    return list(_workers().map(task, work))
+    futures = [_workers().submit(task, item) for item in work]
+    wait(futures)
+    return [future.result() for future in futures]
 
 
 def _in_background(chore: Callable[[], Any]) -> None:

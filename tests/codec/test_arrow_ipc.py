@@ -23,7 +23,7 @@ def test_any_arrow_reader_reads_the_file() -> None:
 def test_a_file_without_rows_is_valid_and_knows_its_schema() -> None:
     (batch,) = CODEC.decode(io.BytesIO(encoded(CODEC, [])))
     assert isinstance(batch, pa.RecordBatch)
-    assert batch.schema.equals(CODEC.schema)
+    assert batch.schema == CODEC.schema
 
 
 def test_without_a_schema_records_and_empty_files_ask_for_one() -> None:

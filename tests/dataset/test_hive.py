@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import msgspec
 import pyarrow as pa
@@ -221,21 +222,21 @@ def test_any_values_group_their_rows_and_all_rows_come_back(keys: list[tuple[Any
         for file in snapshot.files
     }
     assert found == groups
-    assert lode.DatasetReader(dataset.store, layout=layout).list_partitions("events", limit=None) == sorted(
-        groups, key=lambda partition: f"{partition}/segments/"
-    ) if groups else True
+    listed = lode.DatasetReader(dataset.store, layout=layout).list_partitions("events")
+    assert listed == sorted(groups, key=lambda partition: f"{partition}/segments/")
 
 
 def _folder(value: Any) -> str:
-    from urllib.parse import quote
-
     if value is None or value == "":
         return NULL
     return quote(str(value).lower() if isinstance(value, bool) else str(value), safe="$&+=:@")
 
 
+ARROW_KEYS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "x", "é/"]))
+
+
 @settings(max_examples=40, deadline=None)
-@given(st.lists(st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_from(["", "x", "é/"])), max_size=20))
+@given(st.lists(ARROW_KEYS, max_size=20))
 def test_arrow_data_groups_as_records_do(keys: list[tuple[int | None, str | None]]) -> None:
     layout = lode.HiveLayout("a", "b")
     rows = [{"a": a, "b": b, "n": number} for number, (a, b) in enumerate(keys)]

@@ -116,7 +116,7 @@ class Proxy:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name is given
                 pass
 
-            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any
+            do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = handle_any  # noqa: N815 - given
 
         return Handler
 

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from lode.testing.servers import AzuriteServer, S3Server
 
 
-@pytest.mark.xdist_group("s3")
 class TestOnS3(StoreSuite):
     swaps_each = 3
     large = 20_000_000
@@ -25,7 +24,6 @@ class TestOnS3(StoreSuite):
         return open_store(f"s3://lake/{uuid.uuid4()}", **s3_server.options)
 
 
-@pytest.mark.xdist_group("azure")
 class TestOnAzure(StoreSuite):
     swaps_each = 3
     large = 20_000_000

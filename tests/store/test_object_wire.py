@@ -12,15 +12,12 @@ import pytest
 from lode.errors import NotFoundError, OutcomeUnknownError, PathExistsError, PermissionDeniedError, StoreError
 from lode.store import ObjectStore, diagnose, open_object_store
 from lode.testing.servers import AZURITE_ACCOUNT
-
-from .proxy import Proxy, Trick
+from store.proxy import Proxy, Trick
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lode.testing.servers import AzuriteServer, S3Server
-
-pytestmark = pytest.mark.xdist_group("wire")
 
 QUICK = {"max_retries": 1, "backoff": {"init_backoff": timedelta(milliseconds=1), "base": 2}}
 

@@ -105,7 +105,7 @@ class Parquet:
                 shutil.copyfileobj(source, spool)
                 inlet = Inlet(cast("BinaryIO", spool))
             try:
-                file = pq.ParquetFile(pa.PythonFile(inlet, mode="r"))
+                file = pq.ParquetFile(pa.PythonFile(inlet, mode="r"), page_checksum_verification=True)
                 empty = True
                 for batch in file.iter_batches(_ROWS_PER_READ):
                     empty = False
@@ -196,6 +196,7 @@ class ParquetEncoder:
             compression_level=codec.level,
             use_dictionary=_dictionary_columns(sample, codec.dictionary),
             metadata_collector=self._footers,
+            write_page_checksum=True,
         )
 
     def _observe(self, table: pa.Table) -> None:

@@ -55,7 +55,7 @@ def chunks_of(data: Any, *, rows_per_chunk: int | None = None) -> Iterator[Chunk
     if rows_per_chunk is not None and rows_per_chunk < 1:
         raise InvalidOptionError(f"rows_per_chunk must be at least 1, got {rows_per_chunk}")
     if _is_arrow(data):
-        return _sliced(_reader(data), rows_per_chunk or _ARROW_ROWS_PER_CHUNK)
+        return _sliced(_batches(data), rows_per_chunk or _ARROW_ROWS_PER_CHUNK)
     if isinstance(data, Mapping | str | bytes | bytearray | memoryview | msgspec.Struct) or is_dataclass(
         data
     ):
@@ -76,19 +76,19 @@ def _is_arrow(data: Any) -> bool:
     )
 
 
-def _reader(data: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the batches of one Arrow-like object; at least one, empty if need be."""
+def _batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """Return the batches of one Arrow-like object; at least one, empty if need be."""
     if isinstance(data, pa.RecordBatch):
-        yield data
-        return
-    unnamed: list[str] = []
+        return iter((data,))
     if isinstance(data, pa.Table):
-        reader = data.to_reader()
-    elif isinstance(data, pa.RecordBatchReader):
-        reader = data
-    else:
-        reader = _foreign_reader(data)
-        unnamed = [name for name in reader.schema.names if name.startswith("__index_level_")]
+        return _read(data.to_reader(), [])
+    if isinstance(data, pa.RecordBatchReader):
+        return _read(data, [])
+    reader = _foreign_reader(data)
+    return _read(reader, [name for name in reader.schema.names if name.startswith("__index_level_")])
+
+
+def _read(reader: pa.RecordBatchReader, unnamed: list[str]) -> Iterator[pa.RecordBatch]:
     # pandas describes itself in the schema's metadata, which would be wrong for a slice of it.
     metadata = {k: v for k, v in (reader.schema.metadata or {}).items() if k != b"pandas"}
     empty = True
@@ -142,14 +142,14 @@ def _from_iterable(data: Iterable[Any], rows_per_chunk: int | None) -> Iterator[
 
 
 def _all_arrow(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
-    yield from _reader(first)
+    yield from _batches(first)
     for item in rest:
         if not _is_arrow(item):
             raise InvalidOptionError(
                 f"an iterable of Arrow data holds a {type(item).__name__}: "
                 "give all of it as Arrow, or all as records"
             )
-        yield from _reader(item)
+        yield from _batches(item)
 
 
 def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:

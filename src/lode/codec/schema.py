@@ -63,6 +63,8 @@ def to_schema(spec: SchemaSpec | object) -> pa.Schema:
 
 
 def _checked(schema: pa.Schema) -> pa.Schema:
+    if not schema.names:
+        raise InvalidOptionError("a schema has at least one field")
     twice = sorted({name for name in schema.names if schema.names.count(name) > 1})
     if twice:
         raise InvalidOptionError(f"field {twice[0]!r} appears more than once in the schema")
@@ -155,6 +157,8 @@ class _Parser:
             name = self._next()
             self._expect(":")
             children.append(self._child(name))
+            if [child.name for child in children].count(name) > 1:
+                raise self._error(f"{name!r} appears more than once")
             if self._peek() != ",":
                 break
             self._at += 1

@@ -97,7 +97,8 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
         field = _field_of(str(error))
-        raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+        where = f"field {field!r}: " if field else ""
+        raise ManifestInvalidError(f"{origin}: {where}{error}", field=field) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
 
@@ -124,19 +125,25 @@ def check_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
         return {}
     if not isinstance(metadata, dict):
         raise InvalidMetadataError(f"metadata must be a dict, got {type(metadata).__name__}")
-    _refuse_non_json(metadata, "metadata")
+    refuse_non_json(metadata, "metadata")
+    return dict(msgspec.json.decode(msgspec.json.encode(metadata)))
+
+
+def refuse_non_json(value: Any, where: str) -> None:
+    """Name the first value that JSON has no word for, so that nothing changes its type on the way."""
     try:
-        copy = msgspec.json.decode(msgspec.json.encode(metadata))
-    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError) as error:
-        raise InvalidMetadataError(f"metadata is not JSON: {error}") from None
-    return dict(copy)
+        _refuse_non_json(value, where)
+    except RecursionError:
+        raise InvalidMetadataError(f"{where} holds itself or is nested too deeply for JSON") from None
 
 
 def _refuse_non_json(value: Any, where: str) -> None:
-    """Name the first value that JSON has no word for, so that nothing changes its type on the way."""
     match value:
-        case None | bool() | str():
+        case None | bool():
             return
+        case str():
+            if not _is_utf8(value):
+                raise InvalidMetadataError(f"{where} is text that UTF-8 cannot carry: {value!r}")
         case int():
             if not -(2**63) <= value < 2**64:
                 raise InvalidMetadataError(f"{where} is an integer of more than 64 bits: store it as text")
@@ -145,7 +152,7 @@ def _refuse_non_json(value: Any, where: str) -> None:
                 raise InvalidMetadataError(f"{where} is {value}, which JSON cannot carry")
         case dict():
             for key, item in value.items():
-                if not isinstance(key, str):
+                if not isinstance(key, str) or not _is_utf8(key):
                     raise InvalidMetadataError(f"{where} has the key {key!r}: JSON keys are strings")
                 _refuse_non_json(item, f"{where}[{key!r}]")
         case list() | tuple():
@@ -161,9 +168,21 @@ def _refuse_non_json(value: Any, where: str) -> None:
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
 
 
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def is_rfc3339(text: str) -> bool:
     """Tell whether ``text`` is a time as manifests write it."""
-    return _RFC3339.fullmatch(text) is not None
+    try:
+        parse_time_ns(text)
+    except ValueError:
+        return False
+    return True
 
 
 def format_time_ns(nanoseconds: int) -> str:
@@ -177,7 +196,9 @@ def format_time_ns(nanoseconds: int) -> str:
 def format_time(moment: datetime) -> str:
     """Write a datetime as RFC 3339 in UTC; one without a zone is taken as UTC."""
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    return moment.isoformat().replace("+00:00", "Z")
+    text = moment.replace(microsecond=0, tzinfo=None).isoformat()
+    digits = f"{moment.microsecond:06d}".rstrip("0")
+    return f"{text}.{digits}Z" if digits else f"{text}Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -196,10 +196,16 @@ class HiveLayout:
 
 def partition_path(keys: Sequence[str], values: Sequence[Any]) -> str:
     """Return ``key=value/…`` for one row's values, escaped as Go's ``url.PathEscape`` does."""
-    return "/".join(
-        f"{key}={quote(partition_text(key, value), safe='$&+=:@')}"
-        for key, value in zip(keys, values, strict=True)
-    )
+    return "/".join(f"{key}={_escaped(key, value)}" for key, value in zip(keys, values, strict=True))
+
+
+def _escaped(key: str, value: Any) -> str:
+    try:
+        return quote(partition_text(key, value), safe="$&+=:@")
+    except UnicodeEncodeError:
+        raise SchemaViolationError(
+            f"partition column {key!r} holds text that UTF-8 cannot carry: {value!r}", column=key
+        ) from None
 
 
 def partition_values(partition: str) -> dict[str, str | None]:

@@ -185,7 +185,7 @@ class Scan:
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
-                batch = to_batch(chunk, schema, first_row=row)
+                batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
                     batch = batch.filter(where)

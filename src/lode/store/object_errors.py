@@ -76,7 +76,8 @@ def translated(error: Exception, path: str) -> LodeError:
         return NotFoundError(f"no object {path!r}")
     if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
         return PermissionDeniedError(f"no permission for {path!r}: {summary(error)}")
-    if isinstance(error, (exceptions.InvalidPathError, UnicodeError)):
+    # obstore refuses a path it cannot parse with a plain ValueError.
+    if isinstance(error, (exceptions.InvalidPathError, ValueError)):
         return InvalidPathError(f"path {path!r} cannot be held in object storage: {summary(error)}")
     return StoreError(f"the object store failed on {path!r}: {summary(error)}")
 

@@ -6,8 +6,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lode.codec.protocol import StatisticalCodec, StatisticalStreamEncoder, StreamingCodec, WholeFileCodec
-from lode.errors import InvalidOptionError, LodeError, TransactionClosedError
-from lode.format.manifest import FileRef, FileStats
+from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
+from lode.format.manifest import FileRef, FileStats, refuse_non_json
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -63,6 +63,8 @@ class RecordFile:
     def finish(self) -> FileRef:
         self._encoding.close()
         stats = self._encoding.statistics() if isinstance(self._encoding, StatisticalStreamEncoder) else None
+        for column in stats.columns if stats else ():
+            refuse_non_json([column.min, column.max], f"the statistics of column {column.name!r}")
         plain = self._file.finish()
         return FileRef(plain.path, plain.size_bytes, plain.checksum, stats)
 
@@ -136,10 +138,18 @@ class _Upload:
         return view.nbytes
 
     def finish(self) -> FileRef:
-        if self._writer is None:
-            self._store.put(self.path, self._held)
-        else:
-            self._writer.commit()
+        try:
+            if self._writer is None:
+                self._store.put(self.path, self._held)
+            else:
+                self._writer.commit()
+        except PathExistsError:
+            raise
+        except StoreError:
+            # The answer was lost and the object may be there; only we can have put it at this path.
+            with suppress(LodeError):
+                self._store.delete(self.path)
+            raise
         return FileRef(self.path, self._size, self._hasher.hexdigest() if self._hasher else None)
 
     def abort(self) -> None:

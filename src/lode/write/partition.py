@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,9 +28,23 @@ def _split_records(records: list[Any], keys: Sequence[str]) -> Iterator[tuple[st
     # Grouped by the rendered path, not by the values: 1 and 1.0 and True are equal, their paths are not.
     groups: dict[str, list[Any]] = {}
     for record in records:
-        get = record.get if isinstance(record, dict) else lambda key, of=record: getattr(of, key, None)
-        groups.setdefault(partition_path(keys, [get(key) for key in keys]), []).append(record)
+        values = [_value(record, key) for key in keys]
+        groups.setdefault(partition_path(keys, values), []).append(record)
     yield from groups.items()
+
+
+def _value(record: Any, key: str) -> Any:
+    """A null is a value one writes; a column that is not there is a mistake."""
+    try:
+        return record[key] if isinstance(record, Mapping) else getattr(record, key)
+    except (KeyError, AttributeError):
+        raise _missing(key) from None
+
+
+def _missing(key: str) -> SchemaViolationError:
+    return SchemaViolationError(
+        f"the data has no column {key!r}, by which the dataset is partitioned: add it, be it null", column=key
+    )
 
 
 def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
@@ -37,9 +52,7 @@ def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[s
 
     for key in keys:
         if key not in batch.schema.names:
-            raise SchemaViolationError(
-                f"the data has no column {key!r}, by which the dataset is partitioned: add it", column=key
-            )
+            raise _missing(key)
     compute: Any = pc  # the stubs know neither run_end_encode nor what dictionary_encode returns
     values = [_by_day(batch.column(key)) for key in keys]
     codes: Any = pa.scalar(0, pa.int64())

@@ -126,7 +126,8 @@ class Transaction:
     def _require(self, *states: str) -> None:
         if self._state not in states:
             raise TransactionClosedError(
-                f"transaction {self.snapshot_id} is {self._state}: begin another with transaction()"
+                f"transaction {self.snapshot_id} is {self._state}: "
+                "begin another one with dataset.transaction()"
             )
 
     def __enter__(self) -> Self:
