@@ -59,7 +59,7 @@ def run(options: Options) -> list[Table]:
 
 def _depths(options: Options, root: Path) -> Table:
     depths = QUICK_DEPTHS if options.quick else DEPTHS
-    budget = 15.0 if options.quick else 75.0
+    budget = 15.0 if options.quick else 60.0
     data = rows(1000)
     runners = []
     for at, contender in enumerate(each for each in contenders() if options.wants(each.name)):

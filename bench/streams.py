@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 
     from bench.options import Options
 
+Sample = tuple[float, float, float]
+
 _PIECE = 1 << 20
 _CHECKSUMS = ("xxh3-128", "md5")
-_COLUMNS = ["seconds", "peak over idle, MB"]
+_COLUMNS = ["seconds", "CPU seconds", "peak over idle, MB"]
 _ROWS_AT_ONCE = 8192
 
 
@@ -44,7 +46,7 @@ def _blobs(options: Options, size: int) -> Table:
         f"stream_write of {size / (1 << 30):g} GiB in pieces of 1 MiB, local, not synced",
         _COLUMNS,
         found,
-        ratios=["seconds"],
+        ratios=["seconds", "CPU seconds"],
         notes=["Medians; each in a process of its own, in turn; the file is removed after each."],
     )
 
@@ -64,7 +66,7 @@ def _records(options: Options, count: int) -> Table:
         f"stream_write_records of {count:,} records (dicts of six values), local, not synced, xxh3-128",
         _COLUMNS,
         found,
-        ratios=["seconds"],
+        ratios=["seconds", "CPU seconds"],
         notes=[
             "The plain files: msgspec for JSON; pyarrow's ParquetWriter over chunks of 8,192 records, zstd. "
             "Making the records is in all of them.",
@@ -75,25 +77,28 @@ def _records(options: Options, count: int) -> Table:
 def _alternate(
     options: Options, repeats: int, works: dict[str, tuple[Callable[..., Any], int, str]]
 ) -> dict[str, list[float | str | None]]:
-    samples: dict[str, list[tuple[float, float]]] = {name: [] for name in works}
+    samples: dict[str, list[Sample]] = {name: [] for name in works}
     for _ in range(repeats):
         for name, (function, size, checksum) in works.items():
             with options.scratch() as root:
                 samples[name].append(in_child(function, root=str(root), size=size, checksum=checksum))
             progress(f"{name}: {samples[name][-1]}")
-    return {
-        name: [median(s for s, _ in pairs), max(mb for _, mb in pairs)] for name, pairs in samples.items()
-    }
+    return {name: _summary(found) for name, found in samples.items()}
 
 
-def _measured(work: Callable[[], Any]) -> tuple[float, float]:
+def _summary(samples: list[Sample]) -> list[float | str | None]:
+    wall, busy, peak = zip(*samples, strict=True)
+    return [median(wall), median(busy), max(peak)]
+
+
+def _measured(work: Callable[[], Any]) -> Sample:
     idle = forget_peak()
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     work()
-    return time.perf_counter() - began, peak_mb() - idle
+    return time.perf_counter() - began, time.process_time() - busy, peak_mb() - idle
 
 
-def lode_blob(root: str, size: int, checksum: str) -> tuple[float, float]:
+def lode_blob(root: str, size: int, checksum: str) -> Sample:
     import lode
 
     dataset = lode.Dataset("blobs", lode.open_store(root, durable=False), checksum=checksum)
@@ -108,7 +113,7 @@ def lode_blob(root: str, size: int, checksum: str) -> tuple[float, float]:
     return _measured(work)
 
 
-def plain_blob(root: str, size: int, checksum: str) -> tuple[float, float]:
+def plain_blob(root: str, size: int, checksum: str) -> Sample:
     hasher = _hasher(checksum)
     piece = os.urandom(_PIECE)
 
@@ -121,7 +126,7 @@ def plain_blob(root: str, size: int, checksum: str) -> tuple[float, float]:
     return _measured(work)
 
 
-def lode_jsonl(root: str, size: int, checksum: str) -> tuple[float, float]:
+def lode_jsonl(root: str, size: int, checksum: str) -> Sample:
     import lode
 
     dataset = lode.Dataset(
@@ -130,7 +135,7 @@ def lode_jsonl(root: str, size: int, checksum: str) -> tuple[float, float]:
     return _measured(lambda: dataset.stream_write_records(_dicts(size)))
 
 
-def plain_jsonl(root: str, size: int, checksum: str) -> tuple[float, float]:
+def plain_jsonl(root: str, size: int, checksum: str) -> Sample:
     import msgspec
 
     hasher = _hasher(checksum)
@@ -146,7 +151,7 @@ def plain_jsonl(root: str, size: int, checksum: str) -> tuple[float, float]:
     return _measured(work)
 
 
-def lode_parquet(root: str, size: int, checksum: str) -> tuple[float, float]:
+def lode_parquet(root: str, size: int, checksum: str) -> Sample:
     import lode
 
     dataset = lode.Dataset(
@@ -155,7 +160,7 @@ def lode_parquet(root: str, size: int, checksum: str) -> tuple[float, float]:
     return _measured(lambda: dataset.stream_write_records(_dicts(size)))
 
 
-def plain_parquet(root: str, size: int, checksum: str) -> tuple[float, float]:
+def plain_parquet(root: str, size: int, checksum: str) -> Sample:
     import pyarrow as pa
     import pyarrow.parquet as pq
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
@@ -17,14 +19,26 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+WORKER = "lode-io"
+
+
 @cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(16, thread_name_prefix="lode-io")
+    return ThreadPoolExecutor(16, thread_name_prefix=WORKER)
 
 
 @cache
 def _chores() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="lode-chores")
+
+
+def _forget_threads() -> None:
+    """A forked child has none of its parent's threads."""
+    _workers.cache_clear()
+    _chores.cache_clear()
+
+
+os.register_at_fork(after_in_child=_forget_threads)
 
 
 def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
@@ -33,7 +47,8 @@ def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     An error is raised only when all are done, so that whoever cleans up finds nothing still on its way.
     """
     work = list(items)
-    if len(work) < 2:
+    # A worker that waited for other workers could wait for ever: inside one, work stays where it is.
+    if len(work) < 2 or threading.current_thread().name.startswith(WORKER):
         return [task(item) for item in work]
     futures = [_workers().submit(task, item) for item in work]
     wait(futures)

@@ -7,45 +7,53 @@ lists every block of the volume, so reading needs no other snapshot.
 from __future__ import annotations
 
 import io
-from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from itertools import chain as chained
+from operator import index
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
 from lode.errors import (
+    ChecksumMismatchError,
     ComponentMismatchError,
     InvalidOptionError,
     InvalidRangeError,
     NoSnapshotsError,
+    PermissionDeniedError,
     RangeMissingError,
 )
 from lode.format.ids import SnapshotIds, check_id
-from lode.format.manifest import FileRef, check_metadata, parse_time
-from lode.format.volume import BlockRef, VolumeManifest, block_path, decode_volume_manifest, volume_chain
+from lode.format.manifest import check_metadata, parse_time
+from lode.format.volume import (
+    LONGEST,
+    BlockRef,
+    VolumeManifest,
+    block_path,
+    decode_volume_manifest,
+    volume_chain,
+)
 from lode.read.resolve import Chain
-from lode.read.source import verify_file
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
-from lode.write.blocks import VolumeDraft, check_length
+from lode.write.blocks import VolumeDraft, check_block, check_same_volume, open_input
 from lode.write.commit import CommitReport, Committer
 from lode.write.file import DataFile
 from lode.write.retry import Retry
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime
 
     from typing_extensions import Buffer
 
     from lode.codec.checksum import Checksum
     from lode.store.protocol import Store
+    from lode.write.blocks import Readable
 
 PIECE = 1 << 20
-# Decoded manifests kept for reading; each lists all blocks of its snapshot.
+# Manifests kept decoded; each lists all blocks of its snapshot.
 REMEMBERED = 4
 
 
@@ -95,12 +103,15 @@ SnapshotLike: TypeAlias = VolumeSnapshot | str
 class Volume:
     """A sparse address space ``[0, total_length)`` on one store.
 
+    Threads share a volume; processes unpickle their own, where the store can be pickled.
+
     Args:
         id: The volume's name.
         store: A URL, a path or a store.
         total_length: Its size in bytes, the same for ever.
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
+        observer: Told of every commit, with its snapshot's id and what it took.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -116,18 +127,16 @@ class Volume:
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="volume")
-        if total_length <= 0:
-            raise InvalidOptionError(f"total_length is {total_length}: a volume has at least one byte")
-        self._total_length = total_length
+        if not 0 < index(total_length) <= LONGEST:
+            raise InvalidOptionError(f"total_length is {total_length}: a volume has 1 to 2^63 - 1 bytes")
+        self._total_length = index(total_length)
         self._store = open_store(store)
         self._checksum = checksum_of(checksum)
+        self._retry = retry
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
-        self._chain: Chain[VolumeManifest] = Chain(
-            self._store, volume_chain(id), decode_volume_manifest, lambda _: (), f"volume {id!r}"
-        )
+        self._chain = _VolumeChain(self._store, id)
         self._committer = Committer(self._chain, runtime, retry or Retry(), observer)
-        self._known: OrderedDict[str, VolumeManifest] = OrderedDict()
 
     @property
     def id(self) -> str:
@@ -141,30 +150,36 @@ class Volume:
     def total_length(self) -> int:
         return self._total_length
 
+    @property
+    def _algorithm(self) -> str | None:
+        return self._checksum.name if self._checksum else None
+
     # -- writing -------------------------------------------------------------------------------
 
-    def stage_write_at(self, offset: int, data: Buffer | BinaryIO) -> BlockRef:
+    def stage_write_at(self, offset: int, data: Buffer | Readable) -> BlockRef:
         """Store bytes for ``offset``; they are not part of the volume before ``commit``.
 
-        Safe from many threads and processes at once. A file object is streamed in small pieces.
+        Safe from many threads and processes at once. What has ``read`` is streamed, to its end, in
+        pieces; memory does not grow with it.
+
+        Raises:
+            InvalidRangeError: ``data`` is empty, or does not fit inside the volume; nothing was stored.
         """
-        if offset < 0 or offset >= self._total_length:
+        offset = index(offset)
+        if not 0 <= offset < self._total_length:
             raise InvalidRangeError(
                 f"offset {offset} is outside volume {self.id!r} of {self._total_length} bytes"
             )
-        token = f"{self._runtime.random_bits(64):016x}"
-        size = None if hasattr(data, "read") else memoryview(data).nbytes
-        path = block_path(self.id, offset, size, token)
+        size, pieces = open_input(data)
+        if size:
+            self._check_fits(offset, size)
+        path = block_path(self.id, offset, size, f"{self._runtime.random_bits(64):016x}")
         file = DataFile(self._store, path, compressor_of("noop"), self._checksum)
+        length = 0
         try:
-            length = 0
-            for piece in _pieces(data):
+            for piece in pieces:
+                self._check_fits(offset, length + piece.nbytes)
                 length += file.write(piece)
-                if offset + length > self._total_length:
-                    raise InvalidRangeError(
-                        f"a block at {offset} reaches {offset + length} and more, volume {self.id!r} ends at "
-                        f"{self._total_length}"
-                    )
             if not length:
                 raise InvalidRangeError(
                     f"the block at {offset} of volume {self.id!r} is empty: stage at least one byte"
@@ -175,37 +190,42 @@ class Volume:
             raise
         return BlockRef(offset, length, stored.path, stored.checksum)
 
-    def commit(self, blocks: Sequence[BlockRef], metadata: dict[str, Any] | None = None) -> VolumeSnapshot:
+    def commit(self, blocks: Iterable[BlockRef], metadata: dict[str, Any] | None = None) -> VolumeSnapshot:
         """Add staged blocks to the volume, as one new snapshot.
 
         Blocks that others commit at the same time merge with these.
 
         Raises:
-            OverlappingBlocksError: a block covers bytes that are there already; it did not land.
+            OverlappingBlocksError: a block covers bytes that are there already; nothing of this landed.
         """
         clean = check_metadata(metadata)
-        if not blocks:
+        arriving = tuple(blocks)
+        if not arriving:
             raise InvalidOptionError(f"a commit to volume {self.id!r} needs at least one new block")
-        for block in blocks:
-            if block.end > self._total_length:
-                raise InvalidRangeError(f"block [{block.offset}, {block.end}) is outside volume {self.id!r}")
+        for block in arriving:
+            check_block(block, self.id, self._total_length, self._algorithm)
         draft = VolumeDraft(
             self._ids.next(),
             self._committer.base(),
             volume_id=self.id,
             total_length=self._total_length,
-            blocks=blocks,
+            blocks=arriving,
             metadata=clean,
-            checksum_algorithm=self._checksum.name if self._checksum else None,
+            checksum_algorithm=self._algorithm,
             now_ns=self._runtime.now_ns,
         )
         committed = self._committer.commit(draft)
+        self._chain.keep(committed.manifest)
         return VolumeSnapshot(committed.manifest, committed.report)
+
+    def settle(self) -> None:
+        """Publish what a writer that died left unpublished. Every commit does this by itself."""
+        self._committer.settle()
 
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> VolumeSnapshot:
-        """The newest snapshot, read from the store."""
+        """The newest snapshot, read from the store; the next commit is based on it."""
         head = self._chain.resolve()
         self._committer.see(head)
         if head.manifest is None:
@@ -215,10 +235,11 @@ class Volume:
         return VolumeSnapshot(self._checked(head.manifest))
 
     def snapshot(self, id: str) -> VolumeSnapshot:
+        """The snapshot with this id."""
         return VolumeSnapshot(self._manifest(id))
 
     def snapshots(self) -> list[VolumeSnapshot]:
-        """All snapshots, oldest first."""
+        """All snapshots, oldest first; an empty list if there are none. Each lists all its blocks."""
         newest_first = [
             VolumeSnapshot(manifest) for manifest in self._chain.back(self._chain.resolve().manifest)
         ]
@@ -233,53 +254,52 @@ class Volume:
             snapshot: A snapshot or its id.
             offset: Where to begin.
             length: How many bytes.
-            verify: Read the blocks whole and check them against their checksums first.
+            verify: Read the blocks whole and check them against their checksums.
 
         Raises:
             RangeMissingError: part of the range is a gap; its ``missing`` lists which. Nothing is filled in.
+            ChecksumMismatchError: a block is not what was written, or, without ``verify``, too short.
         """
         manifest = self._manifest(snapshot)
         self._check_range(offset, length)
-        parts = list(_covering(manifest.blocks, offset, offset + length))
-        gaps = list(_gaps(parts, offset, offset + length))
+        if not length:
+            return b""
+        end = offset + length
+        gaps = list(manifest.gaps(offset, end))
         if gaps:
-            ranges = ", ".join(f"[{start}, {start + size})" for start, size in gaps[:8])
-            raise RangeMissingError(
-                f"volume {self.id!r} has no bytes at {ranges}{' …' if len(gaps) > 8 else ''} "
-                f"in snapshot {manifest.snapshot_id}: stage and commit them first",
-                gaps,
-            )
-        if verify:
-            self._verify(manifest, parts)
+            raise _range_missing(manifest, gaps)
+        checksum = self._verifier(manifest) if verify else None
 
         def read(block: BlockRef) -> bytes:
-            start, end = max(offset, block.offset), min(offset + length, block.end)
-            return self._store.get_range(block.path, start - block.offset, end - start)
+            start, stop = max(offset, block.offset), min(end, block.end)
+            if checksum is not None:
+                return _read_verified(self._store, block, start, stop, checksum)
+            return _read(self._store, block, start, stop)
 
-        pieces = self._runtime.each(read, parts)
-        data = pieces[0] if len(pieces) == 1 else b"".join(pieces)
-        if len(data) != length:
-            raise RangeMissingError(
-                f"volume {self.id!r}: a block of [{offset}, {offset + length}) is shorter than recorded",
-                [(offset + len(data), length - len(data))],
-            )
-        return data
+        parts = self._runtime.each(read, manifest.covering(offset, end))
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def open(self, snapshot: SnapshotLike, *, offset: int = 0, length: int | None = None) -> BinaryIO:
-        """The volume, or a range of it, as a seekable file; reading a gap raises ``RangeMissingError``."""
+        """The volume, or a range of it, as a seekable, read-only file.
+
+        Reading into a gap raises ``RangeMissingError``, whose ``missing`` is that gap.
+        """
         size = self._total_length - offset if length is None else length
         self._check_range(offset, size)
-        return io.BufferedReader(_VolumeFile(self, self._manifest(snapshot), offset, size), PIECE)
+        return io.BufferedReader(
+            _VolumeFile(self, VolumeSnapshot(self._manifest(snapshot)), offset, size), PIECE
+        )
 
     def missing(self, snapshot: SnapshotLike | None = None) -> list[tuple[int, int]]:
-        """The gaps as (offset, length), in order. Without a snapshot: what the newest one still lacks."""
-        blocks: Sequence[BlockRef] = ()
-        if snapshot is not None:
-            blocks = self._manifest(snapshot).blocks
-        else:
-            head = self._chain.resolve().manifest
-            blocks = self._checked(head).blocks if head else ()
-        return list(_gaps(blocks, 0, self._total_length))
+        """The gaps as (offset, length), in order.
+
+        Without a snapshot: what is left to stage now. A commit whose writer died before it could be
+        seen is published first, as far as this process may write, so that nothing is staged twice.
+        """
+        manifest = self._newest_settled() if snapshot is None else self._manifest(snapshot)
+        if manifest is None:
+            return [(0, self._total_length)]
+        return list(manifest.gaps(0, self._total_length))
 
     def is_complete(self, snapshot: SnapshotLike | None = None) -> bool:
         """Whether there is no gap."""
@@ -290,17 +310,25 @@ class Volume:
     def _manifest(self, snapshot: SnapshotLike) -> VolumeManifest:
         if isinstance(snapshot, VolumeSnapshot):
             return self._checked(snapshot.manifest)
-        known = self._known.get(snapshot)
-        if known is None:
-            known = self._checked(self._chain.require(check_id(snapshot, kind="snapshot")))
-            self._known[snapshot] = known
-            while len(self._known) > REMEMBERED:
-                self._known.popitem(last=False)
-        return known
+        return self._checked(self._chain.require(check_id(snapshot, kind="snapshot")))
+
+    def _newest_settled(self) -> VolumeManifest | None:
+        try:
+            head = self._committer.settle()
+        except PermissionDeniedError:  # who may not publish may not stage either, and only wants to look
+            head = self._chain.resolve()
+        return self._checked(head.manifest) if head.manifest else None
 
     def _checked(self, manifest: VolumeManifest) -> VolumeManifest:
-        check_length(manifest, self._total_length)
+        check_same_volume(manifest, self.id, self._total_length)
         return manifest
+
+    def _check_fits(self, offset: int, length: int) -> None:
+        if offset + length > self._total_length:
+            raise InvalidRangeError(
+                f"a block at {offset} would reach {offset + length} or further, volume {self.id!r} ends at "
+                f"{self._total_length}"
+            )
 
     def _check_range(self, offset: int, length: int) -> None:
         if offset < 0 or length < 0 or offset + length > self._total_length:
@@ -309,27 +337,57 @@ class Volume:
                 f"{self._total_length} bytes"
             )
 
-    def _verify(self, manifest: VolumeManifest, parts: Sequence[BlockRef]) -> None:
-        checksum = self._checksum
-        if checksum is None or manifest.checksum_algorithm != checksum.name:
+    def _verifier(self, manifest: VolumeManifest) -> Checksum:
+        """The checksum to verify with: the one recorded, whatever this volume was opened with."""
+        recorded = manifest.checksum_algorithm
+        if self._checksum is not None and self._checksum.name == recorded:
+            return self._checksum
+        known = checksum_of(recorded)
+        if known is None:
             raise ComponentMismatchError(
-                f"snapshot {manifest.snapshot_id} has checksums by {manifest.checksum_algorithm!r}: "
-                f"open the volume with checksum={manifest.checksum_algorithm!r} to verify them"
+                f"snapshot {manifest.snapshot_id} of volume {self.id!r} has no checksums to verify"
             )
-        files = [FileRef(block.path, block.length, block.checksum) for block in parts]
-        self._runtime.each(lambda file: verify_file(self._store, file, checksum), files)
+        return known
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Clocks, threads and observers are of this process; the copy has its own.
+        return _reopened, (self.id, self._store, self._total_length, self._checksum, self._retry)
 
     def __repr__(self) -> str:
         return f"Volume({self.id!r}, {self._store.url!r}, {self._total_length})"
 
 
-class _VolumeFile(io.RawIOBase):
-    """A range of a volume as a file."""
+class _VolumeChain(Chain[VolumeManifest]):
+    """Keeps its newest manifests decoded: decoding is most of what reading a long one costs."""
 
-    def __init__(self, volume: Volume, manifest: VolumeManifest, start: int, size: int) -> None:
+    def __init__(self, store: Store, volume_id: str) -> None:
+        super().__init__(
+            store, volume_chain(volume_id), decode_volume_manifest, lambda _: (), f"volume {volume_id!r}"
+        )
+        self._decoded: OrderedDict[str, VolumeManifest] = OrderedDict()
+
+    def manifest(self, snapshot_id: str) -> VolumeManifest | None:
+        known = self._decoded.get(snapshot_id)
+        if known is not None:
+            return known
+        found = super().manifest(snapshot_id)
+        if found is not None:
+            self.keep(found)
+        return found
+
+    def keep(self, manifest: VolumeManifest) -> None:
+        self._decoded[manifest.snapshot_id] = manifest
+        while len(self._decoded) > REMEMBERED:
+            self._decoded.popitem(last=False)
+
+
+class _VolumeFile(io.RawIOBase):
+    """A range of a volume as a file. A read ends where a gap begins; only one that starts there fails."""
+
+    def __init__(self, volume: Volume, snapshot: VolumeSnapshot, start: int, size: int) -> None:
         super().__init__()
         self._volume = volume
-        self._snapshot = VolumeSnapshot(manifest)
+        self._snapshot = snapshot
         self._start = start
         self._size = size
         self._at = 0
@@ -344,42 +402,85 @@ class _VolumeFile(io.RawIOBase):
         return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origin = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}[whence]
-        if origin + offset < 0:
-            raise ValueError(f"seek to {origin + offset}: before the beginning")
-        self._at = origin + offset
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
+        if whence not in origins:
+            raise ValueError(f"whence is {whence}: it must be 0, 1 or 2")
+        if origins[whence] + offset < 0:
+            raise ValueError(f"seek to {origins[whence] + offset}: before the beginning")
+        self._at = origins[whence] + offset
         return self._at
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
-        wanted = max(min(len(view), self._size - self._at), 0)
-        data = self._volume.read_at(self._snapshot, self._start + self._at, wanted) if wanted else b""
+        data = self._take(self._run(len(view)))
         view[: len(data)] = data
-        self._at += len(data)
         return len(data)
 
+    def readall(self) -> bytes:
+        return self._take(max(self._size - self._at, 0))
 
-def _pieces(data: Buffer | BinaryIO) -> Iterator[Any]:
-    if hasattr(data, "read"):
-        while piece := data.read(PIECE):
-            yield piece
-    else:
-        yield data
+    def _run(self, wanted: int) -> int:
+        """How many of the wanted bytes are there before the next gap or the end."""
+        at = self._start + self._at
+        end = min(at + wanted, self._start + self._size)
+        if at >= end:
+            return 0
+        manifest = self._snapshot.manifest
+        gap = next(manifest.gaps(at, end), None)
+        if gap is None:
+            return end - at
+        if gap[0] == at:
+            raise _range_missing(manifest, [next(manifest.gaps(at, self._start + self._size))])
+        return gap[0] - at
+
+    def _take(self, length: int) -> bytes:
+        data = self._volume.read_at(self._snapshot, self._start + self._at, length) if length else b""
+        self._at += len(data)
+        return data
 
 
-def _covering(blocks: Sequence[BlockRef], start: int, end: int) -> Iterator[BlockRef]:
-    """The blocks that hold any of ``[start, end)``, found by bisection."""
-    place = max(bisect_right(blocks, start, key=lambda block: block.offset) - 1, 0)
-    while place < len(blocks) and blocks[place].offset < end:
-        if blocks[place].end > start:
-            yield blocks[place]
-        place += 1
+def _reopened(
+    id: str, store: Store, total_length: int, checksum: Checksum | None, retry: Retry | None
+) -> Volume:
+    return Volume(id, store, total_length, checksum=checksum, retry=retry)
 
 
-def _gaps(blocks: Sequence[BlockRef], start: int, end: int) -> Iterator[tuple[int, int]]:
-    """What of ``[start, end)`` the sorted blocks leave out, as (offset, length)."""
-    at = start
-    for offset, until in chained(((block.offset, block.end) for block in blocks), [(end, end)]):
-        if offset > at:
-            yield at, min(offset, end) - at
-        at = max(at, until)
+def _read(store: Store, block: BlockRef, start: int, end: int) -> bytes:
+    data = store.get_range(block.path, start - block.offset, end - start)
+    if len(data) != end - start:
+        raise ChecksumMismatchError(
+            f"{block.path} has {start - block.offset + len(data)} bytes or fewer, its manifest says {block.length}"
+        )
+    return data
+
+
+def _read_verified(store: Store, block: BlockRef, start: int, end: int, checksum: Checksum) -> bytes:
+    """Return ``[start, end)`` of the volume from a block that is read once, whole, in small pieces."""
+    if block.checksum is None:
+        raise ComponentMismatchError(f"block {block} was written without a checksum: it cannot be verified")
+    hasher = checksum.start()
+    kept = bytearray()
+    at = block.offset
+    with store.open_reader(block.path) as reader:
+        while piece := reader.read_at(at - block.offset, PIECE):
+            hasher.update(piece)
+            kept += memoryview(piece)[max(start - at, 0) : max(end - at, 0)]
+            at += len(piece)
+    if at != block.end:
+        raise ChecksumMismatchError(
+            f"{block.path} has {at - block.offset} bytes, its manifest says {block.length}"
+        )
+    if hasher.hexdigest() != block.checksum:
+        raise ChecksumMismatchError(
+            f"{block.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {block.checksum}"
+        )
+    return bytes(kept)
+
+
+def _range_missing(manifest: VolumeManifest, gaps: Sequence[tuple[int, int]]) -> RangeMissingError:
+    ranges = ", ".join(f"[{start}, {start + size})" for start, size in gaps[:8])
+    return RangeMissingError(
+        f"volume {manifest.volume_id!r} has no bytes at {ranges}{' …' if len(gaps) > 8 else ''} "
+        f"in snapshot {manifest.snapshot_id}: stage and commit them first",
+        gaps,
+    )

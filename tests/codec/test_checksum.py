@@ -11,7 +11,7 @@ import pytest
 import xxhash
 
 from lode.codec import HashingSink, Md5, Sha256, Xxh3, checksum
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, StoreError
 
 if TYPE_CHECKING:
     from lode.codec import Checksum
@@ -64,6 +64,20 @@ def test_without_a_hasher_a_sink_only_counts() -> None:
     sink = HashingSink(io.BytesIO())
     sink.write(b"abc")
     assert (sink.size, sink.hexdigest()) == (3, None)
+
+
+def test_a_sink_that_takes_nothing_is_an_error_and_one_that_says_nothing_is_not() -> None:
+    class Full:
+        def write(self, _: Any, /) -> int:
+            return 0
+
+    class Silent:
+        def write(self, _: Any, /) -> None: ...
+
+    with pytest.raises(StoreError, match="3 are left"):
+        HashingSink(Full()).write(b"abc")
+    silent: Any = Silent()
+    assert HashingSink(silent).write(b"abc") == 3
 
 
 def test_big_writes_are_passed_on_without_a_copy() -> None:

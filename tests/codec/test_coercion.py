@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
@@ -197,6 +198,13 @@ def test_a_required_column_that_is_missing_or_null_names_the_row(row: dict[str, 
 def test_a_field_that_the_schema_does_not_have_names_row_and_field(row: dict[str, Any]) -> None:
     with pytest.raises(SchemaViolationError, match="row 1, column 'zz': not in the schema, which has a, b"):
         to_batch([{"a": 1, "b": 1}, row], to_schema({"a": "int64", "b": "int64"}), first_row=0)
+
+
+def test_a_dict_that_makes_up_values_is_read_as_it_is_and_left_alone() -> None:
+    rows: list[Any] = [defaultdict(int, a=1), defaultdict(int, b=2)]
+    batch = to_batch(rows, to_schema({"a": "int64", "b": "int64"}), first_row=0)
+    assert batch.to_pylist() == [{"a": 1, "b": None}, {"a": None, "b": 2}]
+    assert [dict(row) for row in rows] == [{"a": 1}, {"b": 2}]
 
 
 def test_something_that_is_no_record_is_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -101,6 +102,12 @@ def test_a_key_that_is_not_text_is_refused(key: Any) -> None:
         with pytest.raises(SchemaViolationError, match=r"row 1, field 'v'.*is not text") as caught:
             encoded(JSONL(), [{"v": {"a": 1}}, row])
         assert (caught.value.row, caught.value.column) == (1, "v")
+
+
+def test_a_dict_that_makes_up_values_is_written_as_it_is_and_left_alone() -> None:
+    rows: list[Any] = [defaultdict(int, a=1), defaultdict(int, b=2), Counter("c")]
+    assert decoded(JSONL(), encoded(JSONL(), rows)) == [{"a": 1}, {"b": 2}, {"c": 1}]
+    assert [dict(row) for row in rows] == [{"a": 1}, {"b": 2}, {"c": 1}]
 
 
 def test_a_record_that_contains_itself_is_refused() -> None:

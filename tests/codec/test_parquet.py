@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 from codec.strategies import tables
-from lode.codec import Parquet, chunks_of, to_schema
+from lode.codec import ArrowIPC, Parquet, chunks_of, to_schema
 from lode.codec.parquet import _leaves
 from lode.errors import InvalidFormatError, InvalidOptionError, SchemaViolationError, StoreError
 
@@ -45,6 +45,24 @@ def test_without_a_schema_the_first_batch_of_a_file_decides() -> None:
     assert decoded(Parquet(), data) == [{"a": 1, "b": "x"}, {"a": 2, "b": "y"}]
     with pytest.raises(SchemaViolationError, match="column 'c'"):
         encoded(Parquet(), [first, pa.table({"c": [1]})])
+
+
+def test_a_type_parquet_does_not_know_is_refused() -> None:
+    for kind in (pa.struct([]), pa.month_day_nano_interval()):
+        with pytest.raises(InvalidOptionError, match="Parquet cannot hold"):
+            encoded(Parquet(), pa.table({"a": pa.array([None], kind)}))
+
+
+def test_categories_that_differ_between_batches_come_back_as_they_were() -> None:
+    batches = [pa.table({"a": pa.array(values).dictionary_encode()}) for values in (["x", "y"], ["z", "x"])]
+    for codec in (Parquet(), ArrowIPC(), Parquet(distinct_count=True)):
+        rows = decoded(codec, encoded(codec, batches))
+        assert [row["a"] for row in rows] == ["x", "y", "z", "x"]
+
+
+def test_arrow_data_without_columns_is_refused() -> None:
+    with pytest.raises(InvalidOptionError, match="no columns"):
+        encoded(Parquet(), pa.table({}))
 
 
 def test_without_a_schema_records_and_empty_files_ask_for_one() -> None:
@@ -140,7 +158,7 @@ def test_every_page_compression_reads_back(compression: str | None) -> None:
 def test_garbage_is_not_a_parquet_file(garbage: bytes) -> None:
     for source in (io.BytesIO(garbage), Unseekable(garbage)):
         with pytest.raises(InvalidFormatError, match="not a Parquet file"):
-            decoded(Parquet(), source)  # type: ignore[arg-type]
+            decoded(Parquet(), source)
 
 
 def test_a_damaged_page_is_noticed() -> None:

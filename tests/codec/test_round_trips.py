@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from codec.sinks import Unseekable, decoded, encoded
 from codec.strategies import JSON_VALUES, plain, tables
 from lode.codec import JSONL, ArrowIPC, Parquet, arrow_batches, chunks_of, compressor
+from lode.codec.columnar import _coerced, _direct
 
 if TYPE_CHECKING:
     from lode.codec import StreamingCodec
@@ -33,6 +34,19 @@ def test_any_rows_of_any_schema_come_back_equal(kind: Any, table: Table) -> None
     assert [plain(row) for row in decoded(codec, data)] == [plain(row) for row in rows]
     (first, *_) = codec.decode(io.BytesIO(data))
     assert first.schema.equals(schema)
+
+
+@CALM
+@given(tables())
+def test_the_fast_way_and_the_careful_way_agree(table: Table) -> None:
+    schema, rows = table
+    for field in schema:
+        values = [row[field.name] for row in rows]
+        careful = _coerced(values, field, 0, False)
+        fast = _direct(values, field)
+        assert fast is None or fast.equals(careful)
+        # These strategies draw values of the exact types, except where a unit is coarser than Python's.
+        assert fast is not None or "timestamp[ms]" in str(field.type)
 
 
 @CALM

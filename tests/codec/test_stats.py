@@ -138,6 +138,13 @@ def test_bounds_of_the_less_common_types(kind: Any, values: pa.Array[Any], low: 
     assert (found.min, found.max) == (low, high)
 
 
+def test_a_name_with_a_dot_is_not_mistaken_for_a_nested_column() -> None:
+    pairs = pa.array([[("k", 3)]], pa.map_(pa.string(), pa.int64()))
+    table = pa.table({"a": [{"b": 1, "c": [2]}], "m": pairs, "a.b": [7]})
+    (found,) = statistics(Parquet(), table).columns
+    assert (found.name, found.min, found.max) == ("a.b", 7, 7)
+
+
 def test_bounds_hold_over_all_row_groups() -> None:
     codec = Parquet({"c": "int64"}, row_group_rows=10)
     (found,) = statistics(codec, [{"c": index % 37} for index in range(100)] + [{"c": None}] * 25).columns

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lode
+from lode.codec import to_schema
 from lode.store import MemoryStore
 
 if TYPE_CHECKING:
@@ -240,7 +241,7 @@ ARROW_KEYS = st.tuples(st.none() | st.integers(0, 3), st.none() | st.sampled_fro
 def test_arrow_data_groups_as_records_do(keys: list[tuple[int | None, str | None]]) -> None:
     layout = lode.HiveLayout("a", "b")
     rows = [{"a": a, "b": b, "n": number} for number, (a, b) in enumerate(keys)]
-    schema = pa.schema([("a", pa.int64()), ("b", pa.string()), ("n", pa.int64())])
+    schema = to_schema({"a": "int64", "b": "string", "n": "int64"})
     plain = lode.Dataset("events", MemoryStore(), codec="jsonl", layout=layout)
     arrow = lode.Dataset("events", MemoryStore(), codec="arrow", layout=layout)
     by_records = partitions(plain.write(rows))

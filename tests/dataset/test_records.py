@@ -15,13 +15,14 @@ import pyarrow as pa
 import pytest
 
 import lode
+from lode.codec import to_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lode.store import CountingStore
 
-SCHEMA = pa.schema([("id", pa.int64()), ("name", pa.string()), ("score", pa.float64()), ("ok", pa.bool_())])
+SCHEMA = to_schema({"id": "int64", "name": "string", "score": "float64", "ok": "bool"})
 ROWS: list[dict[str, Any]] = [
     {"id": 1, "name": "ünï", "score": 1.5, "ok": True},
     {"id": -(2**62), "name": None, "score": -0.0, "ok": False},
@@ -62,7 +63,8 @@ class Capsule:
     """Anything that offers itself as an Arrow stream and is nothing else."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        return TABLE.__arrow_c_stream__(requested_schema)
+        exported: object = TABLE.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
+        return exported
 
 
 PLAIN: dict[str, Callable[[], Any]] = {
@@ -84,7 +86,7 @@ ARROW: dict[str, Callable[[], Any]] = {
     "a duckdb relation": duck,
     "an Arrow capsule": Capsule,
 }
-CODECS = {
+CODECS: dict[str, Any] = {
     "jsonl": lode.JSONL(),
     "parquet": lode.Parquet(SCHEMA),
     "arrow": lode.ArrowIPC(SCHEMA),

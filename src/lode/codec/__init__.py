@@ -8,6 +8,7 @@ from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.codec.protocol import (
     Codec,
+    ConformingCodec,
     Sink,
     StatisticalCodec,
     StatisticalStreamEncoder,
@@ -28,6 +29,7 @@ __all__ = [
     "ClosableSink",
     "Codec",
     "Compressor",
+    "ConformingCodec",
     "Gzip",
     "Hasher",
     "HashingSink",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, StoreError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -97,14 +97,19 @@ class HashingSink:
         self.size = 0
 
     def write(self, data: Buffer, /) -> int:
-        """Write all of ``data``, also to a sink that takes it piece by piece."""
+        """Write all of ``data``, also to a sink that takes it piece by piece.
+
+        A sink that returns None, as many a hand-made one does, is taken to have written everything.
+        """
         view = memoryview(data).cast("B")
         if self._hasher is not None:
             self._hasher.update(view)
         rest = view
         while rest.nbytes:
-            taken = self._sink.write(rest)
-            rest = rest[taken:]
+            taken: int | None = self._sink.write(rest)
+            if taken == 0:
+                raise StoreError(f"the sink takes no more bytes, {rest.nbytes} are left")
+            rest = rest[rest.nbytes if taken is None else taken :]
         self.size += view.nbytes
         return view.nbytes
 

@@ -80,6 +80,8 @@ def schema_for(chunk: Chunk, schema: pa.Schema | None) -> pa.Schema:
             "Python records have no schema of their own: give the codec one, "
             'such as {"id": "int64!", "name": "string"}'
         )
+    if not chunk.schema.names:
+        raise InvalidOptionError("the Arrow data has no columns")
     return chunk.schema
 
 
@@ -202,7 +204,8 @@ def _columns(rows: list[Any], schema: pa.Schema, first_row: int) -> list[list[An
         found = _attributes(rows, kinds, schema)
         if found is not None:
             return found
-        rows = [_to_mapping(record, row) for row, record in enumerate(rows, first_row)]
+        # Plain dicts, because a subclass may make up values for keys it does not have.
+        rows = [dict(_to_mapping(record, row)) for row, record in enumerate(rows, first_row)]
     names = schema.names
     if set(map(len, rows)) <= {len(names)}:
         try:

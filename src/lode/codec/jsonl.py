@@ -163,8 +163,9 @@ def _is_exact(records: list[Any]) -> bool:
 def _columns(dicts: list[dict[Any, Any]]) -> list[list[Any]] | None:
     """Return the values of many dicts, by key if they all have the same; None if a key is not text."""
     first = dicts[0]
-    # As many keys as the first one, and each of its keys: no others can be there.
-    if set(map(len, dicts)) == {len(first)} and set(map(type, first)) <= {str}:
+    # As many keys as the first one, and each of its keys: no others can be there. A subclass may make up
+    # values for keys it does not have.
+    if type(first) is dict and set(map(len, dicts)) == {len(first)} and set(map(type, first)) <= {str}:
         try:
             return [list(map(itemgetter(key), dicts)) for key in first]
         except KeyError:

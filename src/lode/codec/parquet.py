@@ -189,15 +189,19 @@ class ParquetEncoder:
 
         codec = self._codec
         writer: Any = pq.ParquetWriter
-        return writer(
-            pa.PythonFile(self._outlet, mode="w"),
-            sample.schema,
-            compression=codec.compression,
-            compression_level=codec.level,
-            use_dictionary=_dictionary_columns(sample, codec.dictionary),
-            metadata_collector=self._footers,
-            write_page_checksum=True,
-        )
+        dictionary = _dictionary_columns(sample, codec.dictionary)
+        try:
+            return writer(
+                pa.PythonFile(self._outlet, mode="w"),
+                sample.schema,
+                compression=codec.compression,
+                compression_level=codec.level,
+                use_dictionary=dictionary,
+                metadata_collector=self._footers,
+                write_page_checksum=True,
+            )
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:
+            raise InvalidOptionError(f"Parquet cannot hold this schema, or not so: {error}") from error
 
     def _observe(self, table: pa.Table) -> None:
         for field in table.schema:
@@ -250,7 +254,12 @@ def _dictionary_columns(sample: pa.Table, choice: Dictionary) -> bool | list[str
 
 def _repeats(values: Any) -> bool:
     """Tell whether a sample repeats itself enough for a dictionary to pay."""
-    return not pt.is_boolean(values.type) and len(values) > 0 and len(values.unique()) * 2 <= len(values)
+    if pt.is_boolean(values.type) or not len(values):
+        return False
+    try:
+        return bool(len(values.unique()) * 2 <= len(values))
+    except pa.ArrowNotImplementedError:
+        return False
 
 
 def _leaves(path: str, kind: Any, values: Any) -> Iterator[tuple[str, Any]]:

@@ -194,7 +194,13 @@ class DistinctCounter:
     def observe(self, array: Any) -> None:
         if self._gave_up:
             return
-        fresh = array.unique().drop_null()
+        if isinstance(array.type, pa.DictionaryType):
+            array = array.dictionary_decode()
+        try:
+            fresh = array.unique().drop_null()
+        except pa.ArrowNotImplementedError:
+            self._gave_up, self._seen = True, None
+            return
         if self._seen is not None:
             fresh = pa.concat_arrays([self._seen, fresh]).unique()
         self._seen = fresh
@@ -219,19 +225,17 @@ def footer_stats(
         distinct: Distinct counts by column.
     """
     groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    # Leaf columns of nested ones have longer paths; the flat ones are found by their own name.
-    places = {}
-    if groups:
-        paths = [groups[0].column(index).path_in_schema for index in range(metadata.num_columns)]
-        places = {path: index for index, path in enumerate(paths)}
     without = set(unbounded)
     columns = []
+    # Counted rather than looked up by path: a name with a dot in it looks like a nested column.
+    leaf = 0
     for member in schema:
+        place, leaf = leaf, leaf + _leaf_count(member.type)
         if not is_flat(member.type):
             continue
         kind: Any = member.type
         kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-        chunks = [group.column(places[member.name]) for group in groups]
+        chunks = [group.column(place) for group in groups]
         low, high = (None, None) if member.name in without else _footer_bounds(chunks, kind)
         columns.append(
             ColumnStats(
@@ -243,6 +247,17 @@ def footer_stats(
             )
         )
     return FileStats(metadata.num_rows, tuple(columns))
+
+
+def _leaf_count(kind: Any) -> int:
+    """Return how many columns Parquet makes of one."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaf_count(kind.storage_type)
+    if pt.is_map(kind):
+        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
+    if pt.is_struct(kind):
+        return sum(_leaf_count(member.type) for member in kind)
+    return _leaf_count(kind.value_type) if hasattr(kind, "value_field") else 1
 
 
 def _null_count(chunk: Any) -> int:

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
 from lode.format.manifest import Count, Text, check_version, decode_struct, is_rfc3339, require
 from lode.format.paths import ChainPaths
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 SCHEMA_NAME: Final = "lode-volume-manifest"
+# Offsets are signed 64-bit numbers for every other reader of the format.
+LONGEST: Final = 2**63 - 1
 
 Length = Annotated[int, msgspec.Meta(gt=0)]
 
 
-class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes ``[offset, offset + length)`` of a volume, in one object. Picklable."""
 
     offset: Count
@@ -26,6 +32,9 @@ class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def end(self) -> int:
         return self.offset + self.length
+
+    def __str__(self) -> str:
+        return f"[{self.offset}, {self.end}) in {self.path}"
 
 
 class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -49,6 +58,24 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         """Volumes have no idempotency keys: a block that is there cannot be committed twice."""
         return None
 
+    def covering(self, start: int, end: int) -> Iterator[BlockRef]:
+        """The blocks that hold any of ``[start, end)``, in order; the first is found by bisection."""
+        place = max(bisect_right(self.blocks, start, key=lambda block: block.offset) - 1, 0)
+        while place < len(self.blocks) and self.blocks[place].offset < end:
+            if self.blocks[place].end > start:
+                yield self.blocks[place]
+            place += 1
+
+    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """What of ``[start, end)`` no block holds, in order, as (offset, length)."""
+        at = start
+        for block in self.covering(start, end):
+            if block.offset > at:
+                yield at, block.offset - at
+            at = block.end
+        if at < end:
+            yield at, end - at
+
 
 def decode_volume_manifest(data: bytes, origin: str) -> VolumeManifest:
     """Read a volume's manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
@@ -57,7 +84,8 @@ def decode_volume_manifest(data: bytes, origin: str) -> VolumeManifest:
     check_version(manifest.format_version, origin)
     require(is_rfc3339(manifest.created_at), "created_at", "is not an RFC 3339 time", origin)
     for before, after in pairwise(manifest.blocks):
-        require(before.end <= after.offset, "blocks", f"overlap or are unsorted at {after.offset}", origin)
+        if before.offset + before.length > after.offset:
+            require(False, "blocks", f"overlap or are unsorted at {after.offset}", origin)
     last = manifest.blocks[-1].end if manifest.blocks else 0
     require(last <= manifest.total_length, "blocks", f"reach {last}, beyond {manifest.total_length}", origin)
     return manifest
@@ -67,7 +95,15 @@ def volume_chain(volume_id: str) -> ChainPaths:
     return ChainPaths(f"volumes/{volume_id}", f"volumes/{volume_id}/snapshots")
 
 
+def blocks_root(volume_id: str) -> str:
+    """Where the blocks of a volume lie."""
+    return f"volumes/{volume_id}/data/"
+
+
 def block_path(volume_id: str, offset: int, length: int | None, token: str) -> str:
-    """A path for a new block; unique, so that a writer that died does not stand in its own way."""
+    """A path for a new block; unique, so that a writer that died does not stand in its own way.
+
+    The length is part of the name where it is known before the first byte is sent.
+    """
     size = "" if length is None else f"-{length}"
-    return f"volumes/{volume_id}/data/{offset}{size}-{token}.bin"
+    return f"{blocks_root(volume_id)}{offset}{size}-{token}.bin"

@@ -61,7 +61,7 @@ class MemoryStore:
 
     def put(self, path: str, data: Buffer) -> None:
         check_path(path)
-        content = bytes(byte_view(data))
+        content = data if isinstance(data, bytes) else bytes(byte_view(data))
         with self._lock:
             if path in self._objects:
                 raise PathExistsError(f"{path!r} exists already in {self.url}")

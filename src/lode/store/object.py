@@ -122,11 +122,11 @@ class ObjectStore:
 
     def put(self, path: str, data: Buffer) -> None:
         key = self._key(path)
-        content = bytes(byte_view(data))
+        content = data if isinstance(data, bytes) else bytes(byte_view(data))
         doubtful = False
         error: Exception | None = None
         for attempt in range(_ATTEMPTS):
-            outcome = self._try_put(path, key, content, "create")
+            outcome = self._try_put(path, key, content, "create", doubtful=doubtful)
             if outcome is None:
                 return
             error = outcome.error
@@ -213,9 +213,8 @@ class ObjectStore:
                 current = self._read(path, key)
                 if current is None or not same_content(current.content, expected):
                     return False
-            outcome = self._try_put(
-                path, key, replacement, "create" if expected is None or current is None else current.version
-            )
+            mode: PutMode = "create" if expected is None or current is None else current.version
+            outcome = self._try_put(path, key, replacement, mode, doubtful=doubtful)
             if outcome is None:
                 return True
             error = outcome.error
@@ -236,14 +235,23 @@ class ObjectStore:
                 return False
         raise self._gave_up(path, doubtful=doubtful) from error
 
-    def _try_put(self, path: str, key: str, content: bytes, mode: PutMode) -> Refused | None:
+    def _try_put(
+        self, path: str, key: str, content: bytes, mode: PutMode, *, doubtful: bool
+    ) -> Refused | None:
         import obstore
 
         try:
             result = obstore.put(self._conditional, key, content, mode=mode, use_multipart=False)
         except Exception as error:
             self._forget(key)
-            return Refused(refusal(error, path, creating=mode == "create"), error)
+            try:
+                return Refused(refusal(error, path, creating=mode == "create"), error)
+            except LodeError as final:
+                if not doubtful:
+                    raise
+                raise OutcomeUnknownError(
+                    f"the write of {path!r} was sent, its answer lost, and sending it again failed: {final}"
+                ) from error
         self._remember(key, _Version(content, _version(result)))
         return None
 

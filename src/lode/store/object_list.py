@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.store.object_errors import translated
+from lode.errors import StoreError
+from lode.store.object_errors import status_of, translated
 from lode.store.protocol import ObjectInfo
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def list_objects(client: Any, root: str, prefix: str, after: str) -> Iterator[Ob
                 if path > after:
                     yield ObjectInfo(path, meta["size"], meta["last_modified"])
     except Exception as error:
+        if status_of(error) == 404:
+            raise StoreError(f"cannot list {prefix!r}: the bucket or container is not there") from error
         raise translated(error, prefix) from error
 
 

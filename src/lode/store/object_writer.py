@@ -25,7 +25,8 @@ class ObjectStoreWriter:
     What fits into one part is put in one create-only request. What does not is a multipart upload, and
     its completion carries no condition, as obstore offers none there: ``commit`` looks whether the
     path is free and then completes. An object that another writer puts there between these two
-    requests would be replaced, so large objects belong on paths that nobody else uses.
+    requests would be replaced, so large objects belong on paths that nobody else uses. A process that
+    dies half way leaves its parts with the server, invisible, until a lifecycle rule removes them.
     """
 
     def __init__(self, store: ObjectStore, path: str, key: str, part_size: int) -> None:

@@ -118,8 +118,6 @@ class StoreSuite:
             )
         return cast("SwappingStore", store)
 
-    # put and get
-
     def test_a_store_is_a_store(self, store: Store) -> None:
         assert isinstance(store, Store)
 
@@ -214,8 +212,6 @@ class StoreSuite:
         store.delete("a/b")
         assert store.exists("a")
 
-    # paths
-
     @pytest.mark.parametrize("path", BAD_PATHS)
     @pytest.mark.parametrize(
         "call",
@@ -287,8 +283,6 @@ class StoreSuite:
         assert store.get("k=a b/x") == b"plain"
         assert [info.path for info in store.list("k=a%")] == ["k=a%20b/x"]
 
-    # ranges
-
     @pytest.mark.parametrize(
         ("offset", "length", "expected"),
         [
@@ -334,8 +328,6 @@ class StoreSuite:
         with pytest.raises(NotFoundError, match="missing"):
             store.get_range("missing", offset, length)
 
-    # head, exists, delete
-
     def test_head_tells_path_size_and_time(self, store: Store) -> None:
         store.put("a/x", b"12345")
         info = store.head("a/x")
@@ -370,8 +362,6 @@ class StoreSuite:
         store.delete("d/x")
         store.put("d/x", b"2")
         assert store.get("d/x") == b"2"
-
-    # list
 
     def put_all(self, store: Store, paths: Sequence[str]) -> None:
         for path in paths:
@@ -424,8 +414,6 @@ class StoreSuite:
         assert first == paths[0]
         assert {info.path for info in listing} <= set(paths[1:])
 
-    # readers
-
     def test_a_reader_knows_its_size_and_reads_anywhere(self, store: Store) -> None:
         store.put("x", bytes(range(256)))
         with store.open_reader("x") as reader:
@@ -449,8 +437,6 @@ class StoreSuite:
         with store.open_reader("x") as reader:
             pieces = race(8, lambda number: reader.read_at(number * 8000, 8000))
         assert b"".join(pieces) == data
-
-    # writers
 
     def test_a_writer_puts_its_pieces_together(self, store: Store) -> None:
         with store.open_writer("d/x") as writer:
@@ -570,8 +556,6 @@ class StoreSuite:
             writer.write(data[10:])
             writer.commit()
         assert store.get("large") == data
-
-    # compare and swap
 
     def test_a_swap_from_nothing_creates(self, swapping_store: SwappingStore) -> None:
         assert swapping_store.compare_and_swap("d/latest", None, b"1") is True

@@ -1,19 +1,62 @@
-"""Merge blocks into the address space of a volume."""
+"""Take in the bytes of a block, and merge blocks into the address space of a volume."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from lode.errors import ComponentMismatchError, OverlappingBlocksError
+from lode.errors import (
+    ComponentMismatchError,
+    InvalidOptionError,
+    InvalidRangeError,
+    OverlappingBlocksError,
+)
 from lode.format.manifest import FORMAT_VERSION
-from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest
+from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
+from lode.store.rules import byte_view
 from lode.write.commit import Draft
 from lode.write.draft import moment_after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from typing_extensions import Buffer
+
+PIECE: Final = 1 << 20
+
+
+class Readable(Protocol):
+    """What can be staged besides bytes: anything read piece by piece, such as a file or a response."""
+
+    def read(self, size: int, /) -> Buffer: ...
+
+
+def open_input(data: Any) -> tuple[int | None, Iterator[memoryview]]:
+    """How long the data is, if that is known before it is read, and its bytes piece by piece."""
+    try:
+        whole = byte_view(data)
+    except TypeError:
+        if hasattr(data, "read"):
+            return None, _read_pieces(data)
+        raise InvalidOptionError(
+            f"a {type(data).__name__} cannot be staged: give bytes, or a file opened in binary mode"
+        ) from None
+    return whole.nbytes, iter([whole])
+
+
+def _read_pieces(source: Readable) -> Iterator[memoryview]:
+    while True:
+        piece = source.read(PIECE)
+        try:
+            view = byte_view(piece)
+        except TypeError:
+            raise InvalidOptionError(
+                f"reading from {source!r} gave a {type(piece).__name__}, not bytes: open it in binary mode"
+            ) from None
+        if not view.nbytes:
+            return
+        yield view
 
 
 @dataclass(slots=True)
@@ -29,7 +72,7 @@ class VolumeDraft(Draft[VolumeManifest]):
 
     def place_on(self, parent: VolumeManifest | None, sequence: int) -> VolumeManifest:
         if parent is not None:
-            check_length(parent, self.total_length)
+            check_same_volume(parent, self.volume_id, self.total_length)
         return VolumeManifest(
             schema_name=SCHEMA_NAME,
             format_version=FORMAT_VERSION,
@@ -40,7 +83,7 @@ class VolumeDraft(Draft[VolumeManifest]):
             total_length=self.total_length,
             blocks=merge(parent.blocks if parent else (), self.blocks, self.volume_id),
             parent_snapshot_id=parent.snapshot_id if parent else None,
-            checksum_algorithm=self.checksum_algorithm or (parent.checksum_algorithm if parent else None),
+            checksum_algorithm=self._algorithm(parent.checksum_algorithm if parent else None),
             sequence=sequence,
         )
 
@@ -48,12 +91,40 @@ class VolumeDraft(Draft[VolumeManifest]):
         """Nothing: whether blocks overlap is found when they are placed, and is final."""
         return None
 
+    def _algorithm(self, before: str | None) -> str | None:
+        """The one algorithm of all checksums; a manifest has no room for a second."""
+        if before and self.checksum_algorithm and before != self.checksum_algorithm:
+            raise ComponentMismatchError(
+                f"volume {self.volume_id!r} has checksums by {before!r}: blocks with "
+                f"{self.checksum_algorithm!r} cannot join them, open it with checksum={before!r}"
+            )
+        return self.checksum_algorithm or before
 
-def check_length(manifest: VolumeManifest, total_length: int) -> None:
+
+def check_same_volume(manifest: VolumeManifest, volume_id: str, total_length: int) -> None:
+    """Refuse a snapshot of another volume, or of this one opened with another length."""
+    if manifest.volume_id != volume_id:
+        raise ComponentMismatchError(
+            f"snapshot {manifest.snapshot_id} is of volume {manifest.volume_id!r}, not of {volume_id!r}"
+        )
     if manifest.total_length != total_length:
         raise ComponentMismatchError(
-            f"volume {manifest.volume_id!r} has {manifest.total_length} bytes, not {total_length}: "
+            f"volume {volume_id!r} has {manifest.total_length} bytes, not {total_length}: "
             f"open it with total_length={manifest.total_length}"
+        )
+
+
+def check_block(block: BlockRef, volume_id: str, total_length: int, algorithm: str | None) -> None:
+    """Refuse a block that was not staged for this volume, opened as it is now."""
+    if block.offset < 0 or block.length <= 0 or block.end > total_length:
+        raise InvalidRangeError(f"block {block} is not inside volume {volume_id!r} of {total_length} bytes")
+    if not block.path.startswith(blocks_root(volume_id)):
+        raise ComponentMismatchError(f"block {block} is not one of volume {volume_id!r}: stage it there")
+    if (block.checksum is None) != (algorithm is None):
+        has = "no checksum" if block.checksum is None else "a checksum"
+        raise ComponentMismatchError(
+            f"block {block} has {has} and is committed with checksum={algorithm!r}: "
+            "open the volume alike to stage and to commit"
         )
 
 
@@ -76,8 +147,13 @@ def merge(old: Sequence[BlockRef], new: Sequence[BlockRef], volume_id: str) -> t
 
 
 def _refuse_overlap(before: BlockRef, after: BlockRef, volume_id: str) -> None:
-    if before.end > after.offset:
+    if before.end <= after.offset:
+        return
+    if before.path == after.path:
         raise OverlappingBlocksError(
-            f"volume {volume_id!r}: block [{before.offset}, {before.end}) in {before.path} and block "
-            f"[{after.offset}, {after.end}) in {after.path} overlap: committed bytes cannot be replaced"
+            f"volume {volume_id!r}: block {before} and block {after} are the same one: it is committed "
+            "already, or was given twice"
         )
+    raise OverlappingBlocksError(
+        f"volume {volume_id!r}: block {before} and block {after} overlap: committed bytes cannot be replaced"
+    )
