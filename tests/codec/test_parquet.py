@@ -156,7 +156,8 @@ def test_every_page_compression_reads_back(compression: str | None) -> None:
 
 @pytest.mark.parametrize("garbage", [b"", b"PAR1", b"garbage" * 100, b"PAR1" + bytes(100) + b"PAR1"])
 def test_garbage_is_not_a_parquet_file(garbage: bytes) -> None:
-    for source in (io.BytesIO(garbage), Unseekable(garbage)):
+    sources: list[Any] = [io.BytesIO(garbage), Unseekable(garbage)]
+    for source in sources:
         with pytest.raises(InvalidFormatError, match="not a Parquet file"):
             decoded(Parquet(), source)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from lode.format.manifest import parse_time_ns
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 
@@ -70,7 +71,7 @@ def test_time_along_the_chain_never_runs_back() -> None:
     clock = iter([10**18, 5 * 10**17, 10**18 + 5, *[3 * 10**17] * 20])
     runtime = Runtime(now_ns=lambda: next(clock))
     dataset = lode.Dataset("events", MemoryStore(), runtime=runtime)
-    moments = [dataset.write(b"x").manifest.created_at for _ in range(4)]
+    moments = [parse_time_ns(dataset.write(b"x").manifest.created_at) for _ in range(4)]
     assert moments == sorted(moments)
     assert len(set(moments)) == 4
 
@@ -95,9 +96,11 @@ def reads(store: lode.Store, ask: Callable[[lode.Dataset], object]) -> int:
     return counting.counts["get"]
 
 
-def test_segments_make_a_long_history_a_few_reads() -> None:
+@pytest.mark.parametrize("count", [272, 273])
+def test_segments_make_a_long_history_a_few_reads(count: int) -> None:
+    """Pointer, head and two segments; also where a segment ends with the head itself."""
     store = MemoryStore()
-    written(store, 272)
+    written(store, count)
     assert reads(store, lambda dataset: dataset.snapshots()) <= 6
     assert reads(store, lambda dataset: list(dataset.history())) <= 6
 

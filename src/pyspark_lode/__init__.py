@@ -1,0 +1,1 @@
+"""Registers the data source of Lode with Spark."""
