@@ -21,7 +21,7 @@ from lode.errors import (
     NotFoundError,
     PartitioningNotSupportedError,
 )
-from lode.format.ids import SnapshotIds, check_id
+from lode.format.ids import SnapshotIds, check_id, is_utf8
 from lode.format.manifest import Manifest, check_metadata, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.read.history import History
@@ -142,10 +142,15 @@ class Dataset:
 
         Args:
             data: Bytes without a codec. With one: dicts, dataclasses, msgspec structs, Arrow tables,
-                batches or readers, or anything that offers itself as Arrow (pandas, polars, duckdb).
+                batches or readers, anything that offers itself as Arrow (pandas, polars, duckdb), or a
+                Spark DataFrame.
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). A second write under it returns the first's snapshot.
         """
+        if type(data).__module__.startswith("pyspark."):
+            from lode.spark.write import write  # its tasks stage it: it is never brought to this process
+
+            return write(self, data, metadata, idempotency_key=idempotency_key)
         with self.transaction(metadata, idempotency_key=idempotency_key) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
@@ -296,7 +301,15 @@ class Dataset:
         return manifest
 
     def _manifest(self, id: SnapshotLike) -> Manifest:
-        return id.manifest if isinstance(id, Snapshot) else self._chain.require(check_id(id, kind="snapshot"))
+        own = self._id_of(id)
+        return id.manifest if isinstance(id, Snapshot) else self._chain.require(own)
+
+    def _id_of(self, id: SnapshotLike) -> str:
+        if not isinstance(id, Snapshot):
+            return check_id(id, kind="snapshot")
+        if id.manifest.dataset_id != self.id:
+            raise NotFoundError(f"{id} is of dataset {id.manifest.dataset_id!r}, this is {self.id!r}")
+        return id.id
 
     def _end(self, as_of: SnapshotLike | datetime | None) -> Manifest | None:
         if as_of is None:
@@ -316,7 +329,7 @@ class Dataset:
         end = self._end(until)
         if since is None:
             return self._history.oldest_first(end)
-        start = since.id if isinstance(since, Snapshot) else check_id(since, kind="snapshot")
+        start = self._id_of(since)
         found: list[Manifest] = []
         for manifest in self._history.newest_first(end):
             if manifest.snapshot_id == start:
@@ -348,8 +361,8 @@ def _pair(key: Key | None) -> tuple[str, str] | None:
     match key:
         case None:
             return None
-        case str() if key:
+        case str() if key and is_utf8(key):
             return ("", key)
-        case (str() as writer, str() as name) if name:
+        case (str() as writer, str() as name) if name and is_utf8(writer + name):
             return (writer, name)
     raise InvalidOptionError(f"idempotency_key must be a non-empty string or (writer, key), got {key!r}")

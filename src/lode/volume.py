@@ -10,7 +10,7 @@ import io
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from operator import index
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
@@ -279,7 +279,9 @@ class Volume:
         parts = self._runtime.each(read, manifest.covering(offset, end))
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
-    def open(self, snapshot: SnapshotLike, *, offset: int = 0, length: int | None = None) -> BinaryIO:
+    def open(
+        self, snapshot: SnapshotLike, *, offset: int = 0, length: int | None = None
+    ) -> io.BufferedReader:
         """The volume, or a range of it, as a seekable, read-only file.
 
         Reading into a gap raises ``RangeMissingError``, whose ``missing`` is that gap.
@@ -449,7 +451,8 @@ def _read(store: Store, block: BlockRef, start: int, end: int) -> bytes:
     data = store.get_range(block.path, start - block.offset, end - start)
     if len(data) != end - start:
         raise ChecksumMismatchError(
-            f"{block.path} has {start - block.offset + len(data)} bytes or fewer, its manifest says {block.length}"
+            f"{block.path} is too short: byte {end - 1 - block.offset} of it is not there, "
+            f"its manifest says it has {block.length}"
         )
     return data
 

@@ -1,1 +1,5 @@
-"""Registers the data source of Lode with Spark."""
+"""Found by Spark through its name; makes ``format("lode")`` known with nothing registered by hand."""
+
+from lode.spark.source import LodeDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

@@ -45,8 +45,9 @@ def test_the_fast_way_and_the_careful_way_agree(table: Table) -> None:
         careful = _coerced(values, field, 0, False)
         fast = _direct(values, field)
         assert fast is None or fast.equals(careful)
-        # These strategies draw values of the exact types, except where a unit is coarser than Python's.
-        assert fast is not None or "timestamp[ms]" in str(field.type)
+        # All these values have the exact types. Only coarse units and infinite float32s need a second look.
+        careful_only = ("timestamp[ms]", "float")
+        assert fast is not None or any(kind in str(field.type) for kind in careful_only)
 
 
 @CALM

@@ -342,6 +342,7 @@ def test_retry_is_off_by_default_with_ten_milliseconds_two_seconds_and_full_jitt
     ("option", "value"),
     [
         ("count", -1),
+        ("count", 1.5),
         ("base_delay", -0.1),
         ("base_delay", float("nan")),
         ("max_delay", 0.001),

@@ -99,10 +99,17 @@ def test_without_a_codec_an_empty_blob_is_still_one_row(store: CountingStore) ->
     assert (snapshot.row_count, snapshot.size_bytes, dataset.read(snapshot)) == (1, 0, b"")
 
 
-@pytest.mark.parametrize("data", [bytearray(b"abc"), memoryview(b"abc")], ids=["bytearray", "memoryview"])
+@pytest.mark.parametrize(
+    "data",
+    [bytearray(b"abc"), memoryview(b"abc"), memoryview(b"a-b-c-")[::2]],
+    ids=["bytearray", "memoryview", "with gaps"],
+)
 def test_a_blob_may_be_any_buffer(store: CountingStore, data: Any) -> None:
     dataset = lode.Dataset("events", store)
     assert dataset.read(dataset.write(data)) == b"abc"
+    with dataset.stream_write() as writer:
+        assert writer.write(data) == 3
+        assert dataset.read(writer.commit()) == b"abc"
 
 
 def test_records_without_a_codec_are_refused_with_a_way_out(store: CountingStore) -> None:

@@ -67,6 +67,19 @@ def test_a_snapshot_read_back_equals_the_one_written(store: CountingStore) -> No
     assert snapshot.id in repr(snapshot)
 
 
+def test_a_snapshot_of_another_dataset_is_refused(memory: CountingStore) -> None:
+    (snapshot,) = written(memory, 1)
+    other = lode.Dataset("other", memory)
+    other.write(b"y")
+    for ask in (
+        lambda: other.read(snapshot),
+        lambda: other.changes(until=snapshot),
+        lambda: next(other.history(as_of=snapshot)),
+    ):
+        with pytest.raises(lode.LodeError, match="other"):
+            ask()
+
+
 def test_time_along_the_chain_never_runs_back() -> None:
     clock = iter([10**18, 5 * 10**17, 10**18 + 5, *[3 * 10**17] * 20])
     runtime = Runtime(now_ns=lambda: next(clock))

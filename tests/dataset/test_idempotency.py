@@ -75,7 +75,7 @@ def test_the_pair_is_in_the_manifest_under_x(memory: CountingStore) -> None:
     assert snapshot.manifest.x == {"idempotency": {"writer": "loader", "key": "17"}}
 
 
-@pytest.mark.parametrize("key", ["", ("w", ""), 7, ("a", "b", "c"), ["w", 1], (1, "k")])
+@pytest.mark.parametrize("key", ["", ("w", ""), 7, ("a", "b", "c"), ["w", 1], (1, "k"), "\ud800"])
 def test_what_is_no_key_is_refused_before_any_call(memory: CountingStore, key: Any) -> None:
     with pytest.raises(lode.InvalidOptionError, match="idempotency_key"):
         lode.Dataset("events", memory).write(b"x", idempotency_key=key)

@@ -54,7 +54,9 @@ def test_an_id_that_is_one_path_segment_is_allowed(id: str) -> None:
     assert check_id(id, kind="dataset") == id
 
 
-@pytest.mark.parametrize("id", ["", ".", "..", "a..b", "/a", "a/b", "a\\b", "\n", "\0", "\x7f", None, 7])
+@pytest.mark.parametrize(
+    "id", ["", ".", "..", "a..b", "/a", "a/b", "a\\b", "\n", "\0", "\x7f", "\ud800", None, 7]
+)
 def test_an_id_that_is_not_says_what_is_wrong(id: Any) -> None:
     with pytest.raises(InvalidPathError, match="volume id"):
         check_id(id, kind="volume")

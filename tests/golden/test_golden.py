@@ -12,6 +12,7 @@ import pytest
 
 import lode
 from lode.format.manifest import decode_manifest, encode_manifest
+from lode.format.volume import decode_volume_manifest
 from lode.store import LocalStore
 
 LAKES = Path(__file__).parent / "lakes"
@@ -199,15 +200,45 @@ def test_what_we_write_holds_the_golden_bytes(lake: Lake, tmp_path: Path) -> Non
         assert (tmp_path / lake.name / written.path).read_bytes() == golden_bytes
 
 
-def test_the_golden_volume_is_in_the_shape_of_volumes() -> None:
-    root = LAKES / "volume" / "volumes" / "tape"
-    manifest = json.loads((root / "snapshots" / FIRST / "manifest.json").read_bytes())
-    assert list(manifest) == [
-        "schema_name", "format_version", "volume_id", "snapshot_id", "created_at", "metadata", "total_length",
-        "blocks", "checksum_algorithm",
-    ]  # fmt: skip
-    assert [list(block) for block in manifest["blocks"]] == [["offset", "length", "path", "checksum"]] * 2
-    assert (root / "latest").read_text() == FIRST
+def tape(root: Path = LAKES) -> lode.Volume:
+    return lode.Volume("tape", root / "volume", 4096, checksum="md5")
+
+
+def volume_manifest(root: Path, snapshot_id: str) -> Path:
+    return root / "volume" / "volumes" / "tape" / "snapshots" / snapshot_id / "manifest.json"
+
+
+def test_a_golden_volume_has_its_bytes_and_its_gaps() -> None:
+    volume = tape()
+    snapshot = volume.latest()
+    assert (snapshot.id, snapshot.parent_id, snapshot.metadata) == (FIRST, None, {"reel": "A"})
+    assert volume.read_at(snapshot, 0, 240, verify=True) == b"north " * 40
+    assert volume.read_at(snapshot, 518, 6) == b"south "
+    assert volume.missing(snapshot) == [(240, 272), (632, 3464)]
+    with pytest.raises(lode.RangeMissingError):
+        volume.read_at(snapshot, 200, 100)
+
+
+def test_a_golden_volume_manifest_decodes_and_encodes_to_its_very_bytes() -> None:
+    data = volume_manifest(LAKES, FIRST).read_bytes()
+    assert encode_manifest(decode_volume_manifest(data, origin="golden")) == data
+
+
+def test_a_commit_continues_a_golden_volume(tmp_path: Path) -> None:
+    shutil.copytree(LAKES / "volume", tmp_path / "volume")
+    volume = tape(tmp_path)
+    second = volume.commit([volume.stage_write_at(240, b"x" * 272)])
+    assert (second.parent_id, second.sequence) == (FIRST, 2)
+    assert tape(tmp_path).read_at(second, 234, 290) == b"north " + b"x" * 272 + b"south south "
+    assert [block.offset for block in second.blocks] == [0, 240, 512]
+
+
+def test_a_volume_we_write_has_the_golden_shape_key_by_key_and_in_order(tmp_path: Path) -> None:
+    volume = tape(tmp_path)
+    blocks = [volume.stage_write_at(0, b"north " * 40), volume.stage_write_at(512, b"south " * 20)]
+    ours = volume.commit(blocks, {"reel": "A"})
+    assert shape(volume_manifest(tmp_path, ours.id)) == shape(volume_manifest(LAKES, FIRST))
+    assert (tmp_path / "volume" / "volumes" / "tape" / "latest").read_text() == ours.id
 
 
 def test_a_volume_is_not_taken_for_a_dataset() -> None:

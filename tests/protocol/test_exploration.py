@@ -60,7 +60,9 @@ def test_writers_of_different_partitions_both_succeed_whatever_the_order(record:
     assert report.count(lambda view: {"a", "b"} <= view.returned.keys()) == report.interleavings
 
 
-def test_of_two_overlapping_writers_that_both_start_from_the_same_head_exactly_one_conflicts(record: Any) -> None:
+def test_of_two_overlapping_writers_that_both_start_from_the_same_head_exactly_one_conflicts(
+    record: Any,
+) -> None:
     report = explored(record, WHOLE, Scenario(actors={"a": writer(1), "b": writer(2)}))
     for ending in report.endings:
         chain = {manifest.snapshot_id for manifest in published(ending.view.store)}

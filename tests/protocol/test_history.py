@@ -31,7 +31,11 @@ def five_thousand() -> MemoryStore:
 
 
 def reads(store: CountingStore) -> int:
-    return sum(count for verb, count in store.counts.items() if verb in ("get", "get_range", "exists", "head", "list"))
+    return sum(
+        count
+        for verb, count in store.counts.items()
+        if verb in ("get", "get_range", "exists", "head", "list")
+    )
 
 
 def test_opening_and_planning_after_five_thousand_commits_takes_at_most_forty_reads(
@@ -78,8 +82,12 @@ def test_history_is_complete_at_any_length_around_the_boundaries(length: int) ->
     assert [snapshot.sequence for snapshot in dataset.history()] == list(range(length, 0, -1))
 
 
-@pytest.mark.parametrize("damage", [None, b"", b"not zstd", "other"], ids=["missing", "empty", "garbage", "foreign"])
-def test_a_missing_or_damaged_segment_changes_nothing_but_the_number_of_reads(damage: bytes | str | None) -> None:
+@pytest.mark.parametrize(
+    "damage", [None, b"", b"not zstd", "other"], ids=["missing", "empty", "garbage", "foreign"]
+)
+def test_a_missing_or_damaged_segment_changes_nothing_but_the_number_of_reads(
+    damage: bytes | str | None,
+) -> None:
     store = grown(300)
     foreign = grown(300)
     for level in LEVELS:

@@ -53,7 +53,9 @@ def test_publishing_the_key_after_the_manifest_commits_a_key_twice(monkeypatch: 
     breaks(WHOLE, Scenario(actors=actors, crashes=1))
 
 
-def test_a_reader_that_trusts_the_pointer_sees_a_snapshot_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_that_trusts_the_pointer_sees_a_snapshot_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     resolve: Any = Chain.resolve
 
     def trusting(self: Chain[Any]) -> Head[Any]:

@@ -44,7 +44,9 @@ class Crawler:
         arguments = [self.url, "d", self.name, str(first), str(self.count - first), settings]
         output: IO[str]
         with self.log.open("a") as output:
-            self.process = subprocess.Popen([sys.executable, str(CRAWLER), *arguments], stdout=output, text=True)
+            self.process = subprocess.Popen(
+                [sys.executable, str(CRAWLER), *arguments], stdout=output, text=True
+            )
 
     def kill(self) -> None:
         assert self.process is not None
@@ -77,7 +79,9 @@ def opened(url: str, **options: Any) -> lode.Dataset:
     return lode.Dataset("d", store, codec=lode.JSONL(schema), layout=lode.HiveLayout("name"))
 
 
-def test_sixteen_processes_with_fifty_commits_each_all_succeed_and_history_is_one_line(tmp_path: Path) -> None:
+def test_sixteen_processes_with_fifty_commits_each_all_succeed_and_history_is_one_line(
+    tmp_path: Path,
+) -> None:
     url = f"file://{tmp_path}/lake?durable=false"
     group = crawlers(url, 16, 50, tmp_path)
     for crawler in group:
@@ -85,7 +89,9 @@ def test_sixteen_processes_with_fifty_commits_each_all_succeed_and_history_is_on
     for crawler in group:
         crawler.finish()
     dataset = opened(url)
-    assert rows_of(dataset) == Counter({(crawler.name, number): 1 for crawler in group for number in range(50)})
+    assert rows_of(dataset) == Counter(
+        {(crawler.name, number): 1 for crawler in group for number in range(50)}
+    )
     assert [snapshot.sequence for snapshot in dataset.snapshots()] == list(range(1, 801))
     assert lode.verify(dataset).problems == ()
 
@@ -109,7 +115,9 @@ def survive_kills(group: list[Crawler], kills: int, seed: int) -> None:
 
 def nothing_lost_nothing_doubled(group: list[Crawler], dataset: lode.Dataset) -> None:
     found = rows_of(dataset)
-    assert found == Counter({(crawler.name, number): 1 for crawler in group for number in range(crawler.count)})
+    assert found == Counter(
+        {(crawler.name, number): 1 for crawler in group for number in range(crawler.count)}
+    )
     for crawler in group:
         assert crawler.acknowledged() == list(range(crawler.count))
     assert lode.verify(dataset).problems == ()

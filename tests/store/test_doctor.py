@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lode.errors import StoreError
-from lode.store import Fault, FaultStore, LocalStore, MemoryStore, diagnose
+from lode.store import Fault, FaultStore, LocalStore, MemoryStore
+from lode.store.doctor import diagnose
 
 if TYPE_CHECKING:
     from pathlib import Path

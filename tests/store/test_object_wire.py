@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lode.errors import NotFoundError, OutcomeUnknownError, PathExistsError, PermissionDeniedError, StoreError
-from lode.store import ObjectStore, diagnose, open_object_store
+from lode.store import ObjectStore, open_object_store
+from lode.store.doctor import diagnose
 from lode.testing.servers import AZURITE_ACCOUNT
 from store.proxy import Proxy, Trick
 

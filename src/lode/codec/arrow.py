@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
-import pyarrow as pa
-
 from lode.codec.columnar import schema_for, to_batch
 from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
@@ -14,6 +12,7 @@ from lode.codec.schema import to_schema
 from lode.codec.stats import StatsAccumulator
 from lode.errors import InvalidFormatError, InvalidOptionError
 from lode.format.manifest import FileStats
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -23,8 +23,6 @@ from numbers import Integral, Real
 from typing import Any, Final, TypeAlias
 
 import msgspec
-import pyarrow as pa
-import pyarrow.types as pt
 
 from lode.codec.temporal import (
     NS_PER,
@@ -35,6 +33,7 @@ from lode.codec.temporal import (
     time_to_ns,
 )
 from lode.errors import SchemaViolationError
+from lode.lazy import pa, pt
 
 Coercion: TypeAlias = Callable[[Any], Any]
 

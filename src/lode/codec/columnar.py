@@ -14,13 +14,12 @@ from operator import attrgetter, itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pyarrow as pa
-import pyarrow.types as pt
 
 from lode.codec.coerce import Refused, as_mapping, field_coercion
 from lode.codec.parse import parse_text
 from lode.codec.recast import recast
 from lode.errors import InvalidOptionError
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,8 +28,7 @@ if TYPE_CHECKING:
 
 _MISSING: Final = object()
 _NONE: Final = type(None)
-_FLOAT32_MAX: Final = 3.4028234e38
-_REFUSALS: Final = (pa.ArrowException, TypeError, ValueError, OverflowError)
+_FLOAT32_MAX: Final = 3.4028234663852886e38
 
 
 def to_batch(chunk: Chunk, schema: pa.Schema, *, first_row: int, from_json: bool = False) -> pa.RecordBatch:
@@ -101,7 +99,7 @@ def _direct(values: Sequence[Any], field: pa.Field[Any]) -> pa.Array[Any] | None
         return None
     try:
         return _single(pa.array(values, field.type))
-    except _REFUSALS:
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
 
 
@@ -132,7 +130,7 @@ def _is_exact(values: Sequence[Any], kind: Any, nullable: bool) -> bool:
     if not kinds:
         return True
     for test, wanted in _PLAIN:
-        if test(kind):
+        if getattr(pt, test)(kind):
             return kinds <= wanted
     if pt.is_float32(kind):
         return kinds == {float} and _fits_float32(values)
@@ -158,19 +156,19 @@ def _is_exact(values: Sequence[Any], kind: Any, nullable: bool) -> bool:
     return False
 
 
-_PLAIN: Final[tuple[tuple[Any, frozenset[type]], ...]] = (
-    (pt.is_integer, frozenset({int})),
-    (pt.is_float64, frozenset({float, int})),
-    (pt.is_boolean, frozenset({bool})),
-    (pt.is_string, frozenset({str})),
-    (pt.is_large_string, frozenset({str})),
-    (pt.is_string_view, frozenset({str})),
-    (pt.is_binary, frozenset({bytes})),
-    (pt.is_large_binary, frozenset({bytes})),
-    (pt.is_binary_view, frozenset({bytes})),
-    (pt.is_fixed_size_binary, frozenset({bytes})),
-    (pt.is_date, frozenset({date})),
-    (pt.is_decimal, frozenset({Decimal, int})),
+_PLAIN: Final[tuple[tuple[str, frozenset[type]], ...]] = (
+    ("is_integer", frozenset({int})),
+    ("is_float64", frozenset({float, int})),
+    ("is_boolean", frozenset({bool})),
+    ("is_string", frozenset({str})),
+    ("is_large_string", frozenset({str})),
+    ("is_string_view", frozenset({str})),
+    ("is_binary", frozenset({bytes})),
+    ("is_large_binary", frozenset({bytes})),
+    ("is_binary_view", frozenset({bytes})),
+    ("is_fixed_size_binary", frozenset({bytes})),
+    ("is_date", frozenset({date})),
+    ("is_decimal", frozenset({Decimal, int})),
 )
 
 

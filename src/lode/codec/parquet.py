@@ -7,9 +7,6 @@ import tempfile
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
 
-import pyarrow as pa
-import pyarrow.types as pt
-
 from lode.codec.columnar import schema_for, to_batch
 from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
@@ -17,6 +14,7 @@ from lode.codec.schema import to_schema
 from lode.codec.stats import DistinctCounter, footer_stats, has_nan, is_flat
 from lode.errors import InvalidFormatError, InvalidOptionError
 from lode.format.manifest import FileStats
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.types as pt
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
-
-import pyarrow as pa
-import pyarrow.types as pt
+from typing import Any, Final
 
 from lode.codec.coerce import Refused
+from lode.lazy import pa, pt
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-_TEXT: Final = (pt.is_string, pt.is_large_string, pt.is_string_view)
-_OCTETS: Final = (pt.is_binary, pt.is_large_binary, pt.is_binary_view, pt.is_fixed_size_binary)
-_LISTS: Final = (pt.is_list, pt.is_large_list, pt.is_fixed_size_list)
+_TEXT: Final = ("is_string", "is_large_string", "is_string_view")
+_OCTETS: Final = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary")
+_LISTS: Final = ("is_list", "is_large_list", "is_fixed_size_list")
 
 
 def recast(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> pa.RecordBatch:
@@ -91,9 +86,7 @@ def is_lossless(source: Any, target: Any, *, nested: bool = False) -> bool:
         )
     if _any(_LISTS, source) and _any(_LISTS, target):
         return is_lossless(source.value_type, target.value_type, nested=True)
-    alike: tuple[tuple[Callable[[Any], bool], ...], ...] = (
-        (pt.is_decimal,), _TEXT, _OCTETS, (pt.is_date,), (pt.is_time,), (pt.is_duration,),
-    )  # fmt: skip
+    alike = (("is_decimal",), _TEXT, _OCTETS, ("is_date",), ("is_time",), ("is_duration",))
     return any(_any(family, source) and _any(family, target) for family in alike)
 
 
@@ -101,8 +94,9 @@ def _is_nested(kind: Any) -> bool:
     return bool(pt.is_nested(kind))
 
 
-def _any(tests: tuple[Callable[[Any], bool], ...], kind: Any) -> bool:
-    return any(test(kind) for test in tests)
+def _any(tests: tuple[str, ...], kind: Any) -> bool:
+    """Tell whether one of pyarrow's tests, given by name, holds for a type."""
+    return any(getattr(pt, test)(kind) for test in tests)
 
 
 def _overflowed(array: Any, cast: Any) -> bool:

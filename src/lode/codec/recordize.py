@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.types as pt
-
 from lode.codec.coerce import Refused
 from lode.codec.temporal import NS_PER, ns_to_text
 from lode.errors import SchemaViolationError
+from lode.lazy import pa, pt
 
 
 def batch_records(batch: pa.RecordBatch, *, first_row: int) -> list[dict[str, Any]]:

@@ -13,9 +13,9 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-import pyarrow as pa
 
 from lode.errors import InvalidOptionError
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,29 +13,28 @@ One rule for nulls: every field may be null, unless its type ends in ``!`` (or t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
-import pyarrow as pa
-
 from lode.errors import InvalidOptionError
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     TypeSpec: TypeAlias = str | pa.DataType
     FieldSpec: TypeAlias = tuple[str, TypeSpec] | tuple[str, TypeSpec, str] | pa.Field[Any]
     SchemaSpec: TypeAlias = pa.Schema | Mapping[str, TypeSpec] | Iterable[FieldSpec]
 
-_SCALARS: Final[dict[str, pa.DataType]] = {
-    "int32": pa.int32(),
-    "int64": pa.int64(),
-    "float32": pa.float32(),
-    "float64": pa.float64(),
-    "string": pa.string(),
-    "bool": pa.bool_(),
-    "bytes": pa.binary(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "date": pa.date32(),
-    "time": pa.time64("us"),
+_SCALARS: Final[dict[str, Callable[[], pa.DataType]]] = {
+    "int32": lambda: pa.int32(),
+    "int64": lambda: pa.int64(),
+    "float32": lambda: pa.float32(),
+    "float64": lambda: pa.float64(),
+    "string": lambda: pa.string(),
+    "bool": lambda: pa.bool_(),
+    "bytes": lambda: pa.binary(),
+    "timestamp": lambda: pa.timestamp("us", tz="UTC"),
+    "date": lambda: pa.date32(),
+    "time": lambda: pa.time64("us"),
 }
 _MARKS: Final = {"required": False, "nullable": True}
 _KNOWN: Final = f"{', '.join(_SCALARS)}, decimal(p,s), list<T>, struct<name:T,…>, map<K,V>"
@@ -118,7 +117,7 @@ class _Parser:
             case "struct":
                 kind = self._struct()
             case _ if word in _SCALARS:
-                kind = _SCALARS[word]
+                kind = _SCALARS[word]()
             case _:
                 raise self._error(f"there is no type {word!r}; there are {_KNOWN}")
         if self._peek() == "!":

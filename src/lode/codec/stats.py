@@ -13,12 +13,10 @@ from decimal import Decimal
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-import pyarrow as pa
-import pyarrow.types as pt
-
 from lode.codec.coerce import Refused, coercion
 from lode.codec.temporal import NS_PER, datetime_to_ns, ns_to_text, time_ns_to_text, time_to_ns
 from lode.format.manifest import ColumnStats, FileStats
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

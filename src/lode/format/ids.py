@@ -30,6 +30,15 @@ class SnapshotIds:
             return f"{self._last:019d}-{self._random_bits(64):016x}"
 
 
+def is_utf8(text: str) -> bool:
+    """Tell whether text can be stored at all: a lone surrogate cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def check_id(id: str, *, kind: str) -> str:
     """Return a dataset's or volume's id if it can be one path segment, else raise ``InvalidPathError``."""
     if not isinstance(id, str) or not id:
@@ -38,4 +47,6 @@ def check_id(id: str, *, kind: str) -> str:
         raise InvalidPathError(f"{kind} id {id!r} may not contain a path separator or '..'")
     if any(ord(char) < 32 or ord(char) == 127 for char in id):
         raise InvalidPathError(f"{kind} id {id!r} contains a control character")
+    if not is_utf8(id):
+        raise InvalidPathError(f"{kind} id {id!r} is text that UTF-8 cannot carry")
     return id

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from lode.errors import InvalidMetadataError, ManifestInvalidError
+from lode.format.ids import is_utf8
 
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
@@ -142,7 +143,7 @@ def _refuse_non_json(value: Any, where: str) -> None:
         case None | bool():
             return
         case str():
-            if not _is_utf8(value):
+            if not is_utf8(value):
                 raise InvalidMetadataError(f"{where} is text that UTF-8 cannot carry: {value!r}")
         case int():
             if not -(2**63) <= value < 2**64:
@@ -152,7 +153,7 @@ def _refuse_non_json(value: Any, where: str) -> None:
                 raise InvalidMetadataError(f"{where} is {value}, which JSON cannot carry")
         case dict():
             for key, item in value.items():
-                if not isinstance(key, str) or not _is_utf8(key):
+                if not isinstance(key, str) or not is_utf8(key):
                     raise InvalidMetadataError(f"{where} has the key {key!r}: JSON keys are strings")
                 _refuse_non_json(item, f"{where}[{key!r}]")
         case list() | tuple():
@@ -166,14 +167,6 @@ def _refuse_non_json(value: Any, where: str) -> None:
 
 
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def is_rfc3339(text: str) -> bool:

@@ -44,19 +44,7 @@ class History(Generic[M]):
 
     def newest_first(self, head: M | None) -> Iterator[M]:
         """Yield ``head`` and its ancestors, reading only as far as the caller asks."""
-        current = head
-        while current is not None:
-            yield current
-            parent = current.parent_snapshot_id
-            if parent is None:
-                return
-            behind = (current.sequence or 0) - 1
-            run = self._largest_run(behind, parent)
-            if run is None:
-                current = self._chain.require(parent)
-            else:
-                yield from reversed(run[1:])
-                current = run[0]
+        yield from self._walk(head, {})
 
     def oldest_first(self, head: M | None) -> list[M]:
         """The whole history up to ``head``: the segments it needs are read at once, in parallel."""
@@ -65,23 +53,26 @@ class History(Generic[M]):
         spans = list(_spans(self._chain.sequence_of(head)))
         runs = self._runtime.each(lambda span: self._read(*span), spans)
         ready = {last: run for (_, last), run in zip(spans, runs, strict=True) if run is not None}
-        found: list[M] = []
-        current: M | None = head
+        return list(self._walk(head, ready))[::-1]
+
+    def _walk(self, head: M | None, ready: dict[int, list[M]]) -> Iterator[M]:
+        """Follow the parent links, by segments where they fit: those at hand, else those on the store."""
+        current = head
         while current is not None:
-            found.append(current)
-            parent = current.parent_snapshot_id
-            if parent is None:
-                break
-            run = ready.get((current.sequence or 0) - 1)
-            if run is None or run[-1].snapshot_id != parent:
-                run = self._largest_run((current.sequence or 0) - 1, parent)
-            if run is None:
-                current = self._chain.require(parent)
-            else:
-                found.extend(reversed(run[1:]))
+            yield current
+            run = self._run(current.sequence, current.snapshot_id, ready)
+            if run is not None:
+                yield from reversed(run[:-1])
                 current = run[0]
-        found.reverse()
-        return found
+            parent = current.parent_snapshot_id
+            current = self._chain.require(parent) if parent else None
+
+    def _run(self, last: int | None, snapshot_id: str, ready: dict[int, list[M]]) -> list[M] | None:
+        """The manifests of a segment that ends with this snapshot, if there is one."""
+        if last is None:
+            return None
+        run = ready.get(last)
+        return run if run and run[-1].snapshot_id == snapshot_id else self._largest_run(last, snapshot_id)
 
     def _largest_run(self, last: int, snapshot_id: str) -> list[M] | None:
         """The largest readable segment that ends at sequence ``last`` with this snapshot."""

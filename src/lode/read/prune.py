@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lode.codec.stats import from_json_value
 from lode.format.paths import partition_values
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
 from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError
+from lode.lazy import pa
 from lode.read.prune import can_match, guarantee
 from lode.read.source import arrow_filesystem, open_file, verify_file
 from lode.runtime import REAL, Runtime

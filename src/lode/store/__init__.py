@@ -1,6 +1,5 @@
 """Stores: where objects live."""
 
-from lode.store.doctor import Diagnosis, Finding, diagnose
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.object import ObjectStore, open_object_store
@@ -25,10 +24,8 @@ from lode.store.wrappers import (
 
 __all__ = [
     "CountingStore",
-    "Diagnosis",
     "Fault",
     "FaultStore",
-    "Finding",
     "LatencyStore",
     "LocalStore",
     "MemoryStore",
@@ -42,7 +39,6 @@ __all__ = [
     "SupportsCompareAndSwap",
     "check_path",
     "check_range",
-    "diagnose",
     "open_object_store",
     "open_store",
 ]

@@ -5,7 +5,6 @@ The actors are the library itself, ``Dataset`` and all, on a runtime without cha
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +16,8 @@ from lode.runtime import Runtime
 from lode.write.retry import Retry
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from lode.store.protocol import Store
     from lode.testing.explore import View
     from lode.testing.sim import Actor, Contents, SwapStore
@@ -125,21 +126,24 @@ class Holds:
         ids = {manifest.snapshot_id for manifest in manifests}
         for manifest in manifests:
             parent = manifest.parent_snapshot_id
-            assert parent is None or parent in ids, f"{manifest.snapshot_id} stands on {parent}, which is not there"
-            assert parent not in children, f"{children[parent]} and {manifest.snapshot_id} fork at {parent}"
-            children[parent] = manifest.snapshot_id
+            id = manifest.snapshot_id
+            assert parent is None or parent in ids, f"{id} stands on {parent}, which is not there"
+            assert parent not in children, f"{children[parent]} and {id} fork at {parent}"
+            children[parent] = id
 
     def _is_whole(self, store: Contents, manifests: tuple[Manifest, ...], chain: tuple[str, ...]) -> None:
         """Every published manifest is visible, and everything a visible one names is there."""
-        assert {manifest.snapshot_id for manifest in manifests} == set(chain), f"visible {chain}, published {manifests}"
-        keys: dict[tuple[str, str], str] = {}
-        for place, manifest in enumerate(sorted(manifests, key=lambda found: chain.index(found.snapshot_id)), 1):
-            assert manifest.sequence == place, f"{manifest.snapshot_id} has sequence {manifest.sequence}, not {place}"
+        by_id = {manifest.snapshot_id: manifest for manifest in manifests}
+        assert by_id.keys() == set(chain), f"visible are {chain}, published are {tuple(by_id)}"
+        keys: set[tuple[str, str]] = set()
+        for place, id in enumerate(chain, 1):
+            manifest = by_id[id]
+            assert manifest.sequence == place, f"{id} has sequence {manifest.sequence}, not {place}"
             for file in manifest.files:
-                assert file.path in store, f"{file.path} of {manifest.snapshot_id} is missing"
+                assert file.path in store, f"{file.path} of {id} is missing"
             if manifest.idempotency is not None:
                 assert manifest.idempotency not in keys, f"two snapshots have the key {manifest.idempotency}"
-                keys[manifest.idempotency] = manifest.snapshot_id
+                keys.add(manifest.idempotency)
 
     def _keeps_promises(self, view: View, chain: tuple[str, ...]) -> None:
         for name, value in view.returned.items():

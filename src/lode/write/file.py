@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lode.codec.protocol import StatisticalCodec, StatisticalStreamEncoder, StreamingCodec, WholeFileCodec
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
+from lode.store.rules import byte_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -35,7 +36,7 @@ class DataFile:
             raise TransactionClosedError(
                 f"{self._upload.path} is finished or aborted: no more can be written"
             )
-        return self._packed.write(data)
+        return self._packed.write(byte_view(data))
 
     def finish(self) -> FileRef:
         """Make the file appear and say what it is."""
@@ -122,7 +123,7 @@ class _Upload:
         self._writer: ObjectWriter | None = None
 
     def write(self, data: Buffer) -> int:
-        view = memoryview(data).cast("B")
+        view = byte_view(data)
         if self._hasher is not None:
             self._hasher.update(view)
         self._size += view.nbytes

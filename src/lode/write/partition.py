@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-
 from lode.errors import SchemaViolationError
 from lode.format.paths import partition_path
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -27,8 +27,8 @@ class Retry:
     jitter: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.count < 0:
-            raise InvalidOptionError(f"Retry.count is {self.count}: it must be 0 or more")
+        if not isinstance(self.count, int) or self.count < 0:
+            raise InvalidOptionError(f"Retry.count is {self.count}: it must be a whole number, 0 or more")
         if not self.base_delay >= 0:
             raise InvalidOptionError(f"Retry.base_delay is {self.base_delay} s: it must be 0 or more")
         if not self.max_delay >= self.base_delay:

@@ -1,0 +1,304 @@
+"""The options of ``format("lode")``: what there is, what it must look like, and the dataset it means.
+
+Spark hands options over as text under names in any spelling. What is not said is taken from the dataset's
+newest snapshot, so a reader needs only ``path`` and ``dataset``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from datetime import datetime
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.codec.arrow import ArrowIPC
+from lode.codec.jsonl import JSONL
+from lode.codec.parquet import Parquet
+from lode.dataset import Dataset
+from lode.errors import InvalidOptionError
+from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, partition_values
+from lode.store.memory import MemoryStore
+from lode.store.open import open_store
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lode.codec.protocol import Codec
+    from lode.format.manifest import Manifest
+    from lode.format.paths import Layout
+    from lode.store.protocol import Store
+
+# Which dataset; all of these for reading, writing and streaming.
+DATASET_OPTIONS: Final = (
+    "path",
+    "dataset",
+    "layout",
+    "partitionBy",
+    "codec",
+    "compressor",
+    "checksum",
+    "schema",
+)
+WRITE_OPTIONS: Final = (
+    "metadata",
+    "idempotencyKey",
+    "targetFileBytes",
+    "sortBy",
+    "timestampColumn",
+    "compression",
+    "compressionLevel",
+    "rowGroupRows",
+    "rowGroupBytes",
+    "dictionary",
+    "distinctCount",
+)
+READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
+STORE_PREFIX: Final = "store."
+
+_LAYOUTS: Final = ("default", "hive", "flat")
+_SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
+_POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
+
+
+@dataclass(frozen=True, init=False)
+class Options:
+    """Options by any spelling of their names; every complaint names the option and what would do."""
+
+    values: dict[str, str]
+
+    def __init__(self, given: Mapping[str, str], *, also: Iterable[str] = ()) -> None:
+        values = {name.lower(): value for name, value in given.items() if value is not None}
+        if "partitions" in values:
+            values.setdefault("partitionby", values.pop("partitions"))
+        known = {name.lower(): name for name in (*DATASET_OPTIONS, *WRITE_OPTIONS, *READ_OPTIONS, *also)}
+        for name in values:
+            if name not in known and not name.startswith(STORE_PREFIX):
+                close = get_close_matches(name, known, 1)
+                hint = (
+                    f"did you mean {known[close[0]]!r}?"
+                    if close
+                    else f"there are {', '.join(known.values())}"
+                )
+                raise InvalidOptionError(f"option {name!r} is unknown: {hint}")
+        object.__setattr__(self, "values", values)
+
+    def __contains__(self, name: str) -> bool:
+        return name.lower() in self.values
+
+    def text(self, name: str) -> str | None:
+        """The option as it was given; None if it was not."""
+        value = self.values.get(name.lower())
+        if value is not None and not value.strip():
+            raise InvalidOptionError(f"option {name!r} is empty: give it a value or leave it out")
+        return value
+
+    def required(self, name: str, example: str) -> str:
+        value = self.text(name)
+        if value is None:
+            raise InvalidOptionError(f"option {name!r} is missing: say .option({name!r}, {example!r})")
+        return value
+
+    def names(self, name: str) -> list[str]:
+        """A list of column names, separated by commas."""
+        text = self.text(name)
+        return [] if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+    def number(self, name: str, default: int | None = None, *, least: int = 1) -> int | None:
+        text = self.text(name)
+        if text is None:
+            return default
+        if not text.strip().lstrip("-").isdecimal() or int(text) < least:
+            raise InvalidOptionError(f"option {name!r} is a whole number from {least}, got {text!r}")
+        return int(text)
+
+    def size(self, name: str, default: int) -> int:
+        """A number of bytes, such as ``134217728`` or ``128m``."""
+        text = self.text(name)
+        if text is None:
+            return default
+        match = _SIZE.fullmatch(text.strip())
+        if match is None or not int(match[1]):
+            raise InvalidOptionError(f"option {name!r} is a size such as 128m or 134217728, got {text!r}")
+        return int(match[1]) << _POWERS[match[2].lower()]
+
+    def flag(self, name: str, default: bool = False) -> bool:
+        text = self.text(name)
+        if text is None:
+            return default
+        if text.lower() not in ("true", "false"):
+            raise InvalidOptionError(f"option {name!r} is true or false, got {text!r}")
+        return text.lower() == "true"
+
+    def json_object(self, name: str) -> dict[str, Any] | None:
+        text = self.text(name)
+        if text is None:
+            return None
+        try:
+            value = json.loads(text)
+        except ValueError as error:
+            raise InvalidOptionError(f"option {name!r} is a JSON object: {error}") from None
+        if not isinstance(value, dict):
+            raise InvalidOptionError(f"option {name!r} is a JSON object, got {text!r}")
+        return value
+
+    def snapshot_or_time(self, name: str) -> str | datetime | None:
+        """A snapshot's id, or a moment with its zone such as ``2026-11-15T12:00:00Z``."""
+        text = self.text(name)
+        if text is None or "-" not in text or ":" not in text:
+            return text
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            return text
+        if moment.tzinfo is None:
+            raise InvalidOptionError(f"option {name!r} has no time zone: write {text}Z")
+        return moment
+
+    def key(self, name: str) -> tuple[str, str] | None:
+        """An idempotency key as (writer, key): ``key``, or ``["writer", "key"]``."""
+        text = self.text(name)
+        if text is None or not text.startswith("["):
+            return None if text is None else ("", text)
+        try:
+            writer, key = json.loads(text)
+        except ValueError:
+            raise InvalidOptionError(f'option {name!r} is a key or ["writer", "key"], got {text!r}') from None
+        return (str(writer), str(key))
+
+
+def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dataset:
+    """Open the dataset that options name, as its newest snapshot says it was written.
+
+    Args:
+        options: As Spark gives them.
+        also: Names of further options that the caller reads itself.
+
+    Raises:
+        InvalidOptionError: An option is unknown, missing or out of its range; or contradicts the dataset.
+    """
+    return dataset_of(Options(options, also=also))
+
+
+def dataset_of(options: Options) -> Dataset:
+    """Open the dataset that these options name."""
+    store = _store(options)
+    dataset_id = options.required("dataset", "visits")
+    layout, newest = _found(store, dataset_id, options)
+    return Dataset(
+        dataset_id,
+        store,
+        codec=_codec(_agreed(options, "codec", newest.codec if newest else None, "parquet"), options),
+        layout=layout,
+        compressor=_agreed(options, "compressor", newest.compressor if newest else None, "noop"),
+        checksum=options.text("checksum") or (newest.checksum_algorithm if newest else None),
+        timestamp_column=options.text("timestampColumn"),
+    )
+
+
+def _store(options: Options) -> Store:
+    path = options.required("path", "s3://bucket/lake")
+    config: dict[str, Any] = {}
+    for name, value in options.values.items():
+        if name.startswith(STORE_PREFIX):
+            inner, _, leaf = name.removeprefix(STORE_PREFIX).rpartition(".")
+            place = config.setdefault(inner, {}) if inner else config
+            place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
+    store = open_store(path, **config)
+    if isinstance(store, MemoryStore):
+        raise InvalidOptionError(
+            f"option 'path' is {path!r}, which lives in one process: Spark's executors are others and "
+            "cannot reach it; give a directory they share or a bucket"
+        )
+    return store
+
+
+def _found(store: Store, dataset_id: str, options: Options) -> tuple[Layout, Manifest | None]:
+    """The layout and the newest snapshot, from what lies on the store and what the options say."""
+    keys = options.names("partitionBy")
+    said = options.text("layout") or ("hive" if keys else None)
+    if said not in (None, *_LAYOUTS):
+        raise InvalidOptionError(f"option 'layout' is one of {', '.join(_LAYOUTS)}, got {said!r}")
+    if keys and said != "hive":
+        raise InvalidOptionError(
+            f"option 'partitionBy' partitions, layout {said!r} does not: say layout hive"
+        )
+    # The place of a Hive layout's manifests does not depend on its keys.
+    places: dict[str, Layout] = {
+        "default": DefaultLayout(),
+        "hive": HiveLayout(*keys) if keys else HiveLayout("?"),
+        "flat": FlatLayout(),
+    }
+    for name, layout in places.items():
+        newest = Dataset(dataset_id, store, layout=layout, codec="jsonl").chain.resolve().manifest
+        if newest is None:
+            continue
+        if said not in (None, name):
+            raise InvalidOptionError(
+                f"options 'layout' and 'partitionBy' mean the layout {said}, but dataset {dataset_id!r} in "
+                f"{store.url} has the layout {name}: leave them out"
+            )
+        return (layout if name != "hive" else _hive(store, dataset_id, keys, newest)), newest
+    if said == "hive" and not keys:
+        raise InvalidOptionError(
+            "option 'layout' is hive: say by which columns, .option('partitionBy', 'day')"
+        )
+    return places[said or "default"], None
+
+
+def _hive(store: Store, dataset_id: str, keys: list[str], newest: Manifest) -> HiveLayout:
+    any_keys = HiveLayout("?")
+    chain = Dataset(dataset_id, store, layout=any_keys, codec="jsonl").chain
+    for manifest in chain.back(newest):
+        if manifest.files:
+            found = list(partition_values(any_keys.partition_of(dataset_id, manifest.files[0].path)))
+            if keys and keys != found:
+                raise InvalidOptionError(
+                    f"option 'partitionBy' is {','.join(keys)}, but dataset {dataset_id!r} is partitioned by "
+                    f"{','.join(found)}: say the same, or leave it out"
+                )
+            return HiveLayout(*found)
+    return HiveLayout(*(keys or ["?"]))
+
+
+def _agreed(options: Options, name: str, written: str | None, default: str) -> str:
+    said = options.text(name)
+    if said is not None and written is not None and said != written:
+        raise InvalidOptionError(
+            f"option {name!r} is {said!r}, but the dataset's newest snapshot was written with {written!r}: "
+            "leave the option out, or write to another dataset"
+        )
+    return said or written or default
+
+
+def _codec(name: str, options: Options) -> Codec:
+    schema = options.json_object("schema")
+    try:
+        match name:
+            case "parquet":
+                return _parquet(options, schema)
+            case "jsonl":
+                return JSONL(schema)
+            case "arrow":
+                return ArrowIPC(schema)
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"the options of codec {name!r}: {error}") from None
+    raise InvalidOptionError(f"option 'codec' is one of parquet, jsonl, arrow, got {name!r}")
+
+
+def _parquet(options: Options, schema: dict[str, Any] | None) -> Parquet:
+    return Parquet(
+        schema,
+        compression=options.text("compression") or "zstd",
+        level=options.number("compressionLevel", least=-50),
+        row_group_rows=options.number("rowGroupRows") or 1 << 20,
+        row_group_bytes=options.size("rowGroupBytes", 32 << 20),
+        distinct_count=options.flag("distinctCount"),
+        dictionary=_dictionary(options),
+    )
+
+
+def _dictionary(options: Options) -> Any:
+    text = (options.text("dictionary") or "auto").lower()
+    return {"auto": "auto", "true": True, "false": False}.get(text, options.names("dictionary"))

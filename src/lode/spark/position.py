@@ -1,0 +1,181 @@
+"""Where a stream stands in a dataset's history, and how far its next batch may go.
+
+A position lies behind a snapshot: everything up to it has been read, everything after it has not. So what a
+stream reads from a starting position on is exactly what ``as_of`` the same position leaves out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, UsageError
+from lode.format.manifest import is_rfc3339, parse_time
+
+if TYPE_CHECKING:
+    from lode.dataset import Dataset
+    from lode.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Behind the snapshot with this sequence number and id; (0, "") is before the first."""
+
+    sequence: int
+    snapshot: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"sequence": self.sequence, "snapshot": self.snapshot}
+
+    @staticmethod
+    def from_json(offset: dict[str, Any]) -> Position:
+        try:
+            return Position(int(offset["sequence"]), str(offset["snapshot"]))
+        except (KeyError, TypeError, ValueError):
+            raise InvalidOptionError(
+                f"the checkpoint's offset {offset!r} is not a position in a dataset: "
+                "the checkpoint belongs to another source"
+            ) from None
+
+
+BEGINNING = Position(0, "")
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """How much of what is waiting one batch takes; at least one snapshot, because none is ever split."""
+
+    snapshots: int | None = None
+    bytes: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in (("maxSnapshotsPerBatch", self.snapshots), ("maxBytesPerBatch", self.bytes)):
+            if value is not None and value < 1:
+                raise InvalidOptionError(f"{name} is {value}: it must be 1 or more")
+
+
+NO_LIMIT = Limit()
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    position: Position
+    bytes: int
+
+
+class Frontier:
+    """What lies ahead of a stream: walks each part of history once, however slowly it is consumed."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._waiting: deque[_Waiting] = deque()
+        self._behind = BEGINNING
+        self._end: Position | None = None
+
+    def head(self) -> Position:
+        """Behind the newest snapshot there is now, read from the store."""
+        try:
+            return self._position(self._dataset.latest())
+        except NoSnapshotsError:
+            return BEGINNING
+
+    def stop_at_head(self) -> None:
+        """Never go beyond what is there now."""
+        self._end = self.head()
+
+    def known(self) -> Position:
+        """Behind the newest snapshot seen so far, without asking the store."""
+        return self._waiting[-1].position if self._waiting else self._behind
+
+    def advance(self, start: Position, limit: Limit = NO_LIMIT) -> Position:
+        """How far a batch that begins at ``start`` goes; ``start`` itself if nothing is waiting."""
+        self._refresh(start)
+        end, taken, size = start, 0, 0
+        for waiting in self._waiting:
+            taken += 1
+            size += waiting.bytes
+            full = (limit.snapshots is not None and taken > limit.snapshots) or (
+                limit.bytes is not None and size > limit.bytes
+            )
+            if full and taken > 1:
+                break
+            end = waiting.position
+        return end
+
+    def _refresh(self, start: Position) -> None:
+        while self._waiting and self._behind != start:
+            self._behind = self._waiting.popleft().position
+        if self._behind != start:
+            self._waiting.clear()
+            self._behind = start
+        last = self._waiting[-1].position if self._waiting else start
+        end = self._end or self.head()
+        if end.sequence > last.sequence or end.sequence < start.sequence:
+            self._waiting.extend(
+                _Waiting(Position(sequence, snapshot.id), snapshot.size_bytes)
+                for sequence, snapshot in enumerate(between(self._dataset, last, end), last.sequence + 1)
+            )
+        elif end.sequence == last.sequence and end != last:
+            raise replaced(self._dataset, last)
+
+    def _position(self, snapshot: Snapshot) -> Position:
+        return Position(self._dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
+
+
+def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
+    """The snapshots after ``start`` up to ``end``, oldest first; reads no more of history than that."""
+    if start == end:
+        return []
+    try:
+        found = dataset.changes(since=start.snapshot or None, until=end.snapshot)
+    except NotFoundError:
+        raise replaced(dataset, start) from None
+    if len(found) != end.sequence - start.sequence:
+        raise replaced(dataset, start)
+    return found
+
+
+def replaced(dataset: Dataset, position: Position) -> UsageError:
+    return InvalidOptionError(
+        f"snapshot {position.snapshot!r} at position {position.sequence} is not in the history of dataset "
+        f"{dataset.id!r} in {dataset.store.url}: it was replaced by another one of this name; "
+        "start with a new checkpoint"
+    )
+
+
+def starting_position(dataset: Dataset, where: str) -> Position:
+    """The position that ``earliest``, ``latest``, a snapshot's id or an RFC 3339 time means.
+
+    Of a time, it is behind the last snapshot made at or before it.
+    """
+    match where.strip():
+        case "" | "earliest":
+            return BEGINNING
+        case "latest":
+            return Frontier(dataset).head()
+        case text if is_rfc3339(text):
+            return _at(dataset, parse_time(text))
+        case text:
+            return _behind(dataset, text)
+
+
+def _at(dataset: Dataset, moment: datetime) -> Position:
+    # Times in manifests have nanoseconds; within the same microsecond a snapshot counts as made before.
+    try:
+        snapshot = next(dataset.history(as_of=moment.astimezone(UTC)))
+    except NoSnapshotsError:
+        return BEGINNING
+    return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
+
+
+def _behind(dataset: Dataset, snapshot_id: str) -> Position:
+    try:
+        snapshot = dataset.snapshot(snapshot_id)
+    except (NotFoundError, UsageError):
+        raise InvalidOptionError(
+            f"startingPosition is {snapshot_id!r}: it is 'earliest', 'latest', an RFC 3339 time such as "
+            f"2026-11-15T12:00:00Z, or a snapshot's id, and dataset {dataset.id!r} has no such snapshot"
+        ) from None
+    return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)

@@ -1,0 +1,68 @@
+"""Commit under a snapshot id that was chosen elsewhere.
+
+Spark builds one writer to plan a job and another, in another process, to commit it. The tasks stage under the
+id the first one chose, and sweep can fence a dead job's files only by the id in their paths: so the second must
+commit under that same id.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.format.ids import SnapshotIds
+from lode.format.manifest import check_metadata
+from lode.runtime import REAL
+from lode.write.commit import Committer
+from lode.write.draft import DatasetDraft
+from lode.write.retry import Retry
+from lode.write.segments import is_boundary, write_segments
+from lode.write.stage import Stager
+from lode.write.transaction import Transaction
+
+if TYPE_CHECKING:
+    from lode.dataset import Dataset
+    from lode.format.manifest import Manifest
+
+# A job appends whatever came before it, so a conflict is never a reason to stage everything again.
+APPEND: Final = Retry(count=100, max_delay=1.0)
+
+_IDS: Final = SnapshotIds(REAL.now_ns, REAL.random_bits)
+
+
+def new_snapshot_id() -> str:
+    """An id under which tasks may stage, to be committed by ``resume``."""
+    return _IDS.next()
+
+
+def stager_of(dataset: Dataset, snapshot_id: str, timestamp_column: str | None = None) -> Stager:
+    """Stages files for the snapshot with this id; pickles."""
+    return Stager(
+        dataset.store, dataset.id, dataset.layout, dataset.components, snapshot_id, timestamp_column
+    )
+
+
+def resume(
+    dataset: Dataset,
+    snapshot_id: str,
+    metadata: dict[str, Any] | None = None,
+    *,
+    idempotency_key: tuple[str, str] | None = None,
+) -> Transaction:
+    """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody."""
+
+    def keep_history_short(manifest: Manifest) -> None:
+        if is_boundary(manifest):
+            write_segments(dataset.chain, manifest)
+
+    committer = Committer(dataset.chain, REAL, APPEND, afterwards=keep_history_short)
+    base = committer.base()
+    found = committer.find_key(idempotency_key) if idempotency_key else None
+    draft = DatasetDraft(
+        snapshot_id,
+        base,
+        idempotency_key,
+        stager=stager_of(dataset, snapshot_id),
+        metadata=check_metadata(metadata),
+        now_ns=REAL.now_ns,
+    )
+    return Transaction(committer, draft, found)
