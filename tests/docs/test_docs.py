@@ -1,4 +1,4 @@
-"""Every Python block in the documentation runs, in order, in a folder of its own; every link leads somewhere."""
+"""Every Python block in the docs runs, in order, in a folder of its own; every link leads somewhere."""
 
 from __future__ import annotations
 

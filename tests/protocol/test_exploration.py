@@ -7,7 +7,7 @@ fresh writer running alone gets through.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,8 +18,10 @@ from lode.testing.plain import one_line
 from lode.testing.plain import reader as plain_reader
 from lode.testing.plain import writer as plain_writer
 from lode.testing.protocol import SPLIT, WHOLE, Holds, dataset, published, reader, snapshot_id, writer
-from lode.testing.sim import SwapStore
 from lode.testing.walk import walk, walks
+
+if TYPE_CHECKING:
+    from lode.testing.sim import SwapStore
 
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3), "d": snapshot_id(4)}
 

@@ -1,4 +1,4 @@
-"""Long histories open in few reads; segments cost time when they are missing or damaged, never correctness."""
+"""Long histories open in few reads; a missing or damaged segment costs time, never correctness."""
 
 from __future__ import annotations
 
@@ -144,4 +144,4 @@ def test_as_of_a_moment_finds_the_snapshot_that_was_newest_then() -> None:
     with pytest.raises(lode.NoSnapshotsError):
         dataset.scan(as_of=datetime(1970, 1, 1, tzinfo=UTC))
     with pytest.raises(lode.InvalidOptionError, match="time zone"):
-        dataset.scan(as_of=datetime(2030, 1, 1))  # noqa: DTZ001 - that it has no zone is the point
+        dataset.scan(as_of=datetime(2030, 1, 1))

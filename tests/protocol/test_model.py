@@ -1,4 +1,4 @@
-"""A dataset against a list: whatever several writers do, in whatever order, history is what the model says."""
+"""A dataset against a list: whatever several writers do, history is what the model says."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class DatasetMachine(RuleBasedStateMachine):
         return seen is not None and any(row["p"] == partition for _, row in self.model[seen:])
 
     @rule(target=snapshots, who=WRITERS, partition=PARTITIONS)
-    def write(self, who: str, partition: str) -> lode.Snapshot | None:
+    def write(self, who: str, partition: str) -> lode.Snapshot:
         row = self.row(partition)
         if self.conflicts(who, partition):
             with pytest.raises(lode.SnapshotConflictError) as caught:
                 self.writers[who].write([row])
-            snapshot = caught.value.transaction.commit()
+            snapshot: lode.Snapshot = caught.value.transaction.commit()
         else:
             snapshot = self.writers[who].write([row])
         self.model.append((snapshot.id, row))

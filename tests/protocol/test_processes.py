@@ -11,10 +11,12 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import lode
-from lode.testing.servers import S3Server
+
+if TYPE_CHECKING:
+    from lode.testing.servers import S3Server
 
 CRAWLER = Path(__file__).with_name("crawler.py")
 

@@ -20,7 +20,7 @@ from lode.write.stage import Stager
 from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset
+    from lode.dataset import Dataset, Key
     from lode.format.manifest import Manifest
 
 # A job appends whatever came before it, so a conflict is never a reason to stage everything again.
@@ -46,7 +46,7 @@ def resume(
     snapshot_id: str,
     metadata: dict[str, Any] | None = None,
     *,
-    idempotency_key: tuple[str, str] | None = None,
+    idempotency_key: Key | None = None,
 ) -> Transaction:
     """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody."""
 
@@ -56,11 +56,12 @@ def resume(
 
     committer = Committer(dataset.chain, REAL, APPEND, afterwards=keep_history_short)
     base = committer.base()
-    found = committer.find_key(idempotency_key) if idempotency_key else None
+    pair = ("", idempotency_key) if isinstance(idempotency_key, str) else idempotency_key
+    found = committer.find_key(pair) if pair else None
     draft = DatasetDraft(
         snapshot_id,
         base,
-        idempotency_key,
+        pair,
         stager=stager_of(dataset, snapshot_id),
         metadata=check_metadata(metadata),
         now_ns=REAL.now_ns,

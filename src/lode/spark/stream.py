@@ -10,12 +10,11 @@ the same snapshots whenever they are asked for. The sink commits each micro-batc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from pyspark import TaskContext
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
     DataSourceStreamReader,
@@ -36,7 +35,9 @@ from lode.read.scan import Scan, check_components, decode_file
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import new_snapshot_id, resume, stager_of
-from lode.spark.staging import TARGET_FILE_BYTES, Shape, stage_batches
+from lode.spark.schema import arrow_schema
+from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
+from lode.spark.write import check_columns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from lode.codec.protocol import Chunk
+    from lode.format.manifest import Manifest
     from lode.write.stage import Staged
 
 # What a stream understands beside the options of a dataset; the last two are Spark's own.
@@ -128,21 +131,20 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)
-        self._stager = stager_of(
-            self._dataset, new_snapshot_id(), self._options.text("timestampColumn")
+        self._stager = stager_of(self._dataset, new_snapshot_id(), self._options.text("timestampColumn"))
+        self._shape = Shape(
+            self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
         )
+        check_columns(self._stager, schema, self._shape.sort_by)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         task = TaskContext.get()
         assert task is not None
-        shape = Shape(
-            self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
-        )
-        staged = stage_batches(self._stager, iterator, shape, task=str(task.partitionId()))
         query = task.getLocalProperty("sql.streaming.queryId") or self._options.text("checkpointLocation")
         if query is None:
-            raise InvalidOptionError("Spark tells neither the query's id nor its checkpointLocation: set it")
-        return StagedPart(self._stager.snapshot_id, query, staged)
+            raise InvalidOptionError("the query has neither an id nor a checkpointLocation: set the latter")
+        staged = stage_batches(self._stager, iterator, self._shape, task=f"part-{task.partitionId()}")
+        return StagedPart(self._stager.snapshot_id, query, staged, task.attemptNumber())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         parts = [message for message in messages if isinstance(message, StagedPart)]
@@ -161,7 +163,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         )
         with transaction:
             transaction.add(*(part.staged for part in parts))
-            transaction.commit()
+            snapshot = transaction.commit()
+        if any(part.attempt for part in parts) and snapshot.id == transaction.snapshot_id:
+            discard_unreferenced(transaction.stager, snapshot.files)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         for part in messages:
@@ -197,7 +201,7 @@ def packed(scan: Scan) -> Iterator[Scan]:
 
 def spark_batches(scan: Scan, schema: StructType) -> Iterator[pa.RecordBatch]:
     """The rows of a scan's files as batches of exactly the schema Spark expects."""
-    wanted = to_arrow_schema(schema, timezone="UTC")
+    wanted = arrow_schema(schema)
     for file in scan.files:
         row = 0
         for chunk in decode_file(scan.store, file, scan.components):
@@ -222,3 +226,4 @@ class StagedPart(WriterCommitMessage):
     snapshot_id: str
     query: str
     staged: Staged
+    attempt: int
