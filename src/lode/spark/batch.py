@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 
 from lode.errors import InvalidOptionError
+from lode.spark.filters import conditions, together
 from lode.spark.options import Options, dataset_of
+from lode.spark.read import planned, projected
 from lode.spark.resume import new_snapshot_id, resume, stager_of
+from lode.spark.schema import arrow_schema, scan_schema, spark_schema
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced
 from lode.spark.write import TaskResult, check_columns, commit, stage_task
 
@@ -43,7 +47,7 @@ class BatchWriter(DataSourceArrowWriter):
         with dataset.transaction(self._metadata, idempotency_key=self._key) as probe:
             self._committed_before = probe.replayed is not None
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:  # type: ignore[override]
         # Nothing is pulled, so nothing is computed, for a job whose key is in history already.
         return stage_task(self._stager, self._shape, () if self._committed_before else iterator)
 
@@ -60,3 +64,65 @@ class BatchWriter(DataSourceArrowWriter):
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
     return [message for message in messages if isinstance(message, TaskResult)]
+
+
+class BatchReader(DataSourceReader):
+    """Plans at the driver: files that the filters rule out are given to no task."""
+
+    def __init__(self, given: Mapping[str, str], schema: StructType, as_of: str | None = None) -> None:
+        self._options = Options(given)
+        self._as_of = as_of
+        dataset = dataset_of(self._options)
+        self._target = arrow_schema(schema)
+        self._reader = PieceReader(
+            dataset.store,
+            dataset.components,
+            self._target,
+            batch_rows=self._options.number("batchRows") or BATCH_ROWS,
+        )
+        # Spark refuses a reader that takes filters while its switch for that, off by default, is off. It
+        # recognises one by this method not being its own; ours says it is, and without the switch is not
+        # called: filters are then Spark's alone, and only the pruning is lost.
+        self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
+
+    def take(self, filters: list[Filter]) -> list[Filter]:
+        """Take what can be expressed; all of it is Spark's to apply again, so nothing has to be exact."""
+        found = conditions(filters, self._target)
+        self._reader = replace(self._reader, conditions=tuple(found))
+        return filters
+
+    def partitions(self) -> Sequence[InputPartition]:
+        scan = planned(dataset_of(self._options), self._options, self._as_of)
+        files = scan.pruned(together(self._reader.conditions, self._target.names), self._target)
+        return shares(
+            files,
+            split_bytes=self._options.size("splitBytes", SPLIT_BYTES),
+            splittable=self._reader.splittable,
+        )
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Share)
+        return self._reader.read(partition.pieces)
+
+
+class _Pushdown:
+    """Calls ``take`` of its reader, under the name of the method it stands in for."""
+
+    __func__ = DataSourceReader.pushFilters
+
+    def __init__(self, reader: BatchReader) -> None:
+        self._reader = reader
+
+    def __call__(self, filters: list[Filter]) -> list[Filter]:
+        return self._reader.take(filters)
+
+
+def schema_of(given: Mapping[str, str]) -> tuple[StructType, str]:
+    """The schema of what the options mean, and the snapshot it is as of."""
+    options = Options(given)
+    dataset = dataset_of(options)
+    newest = dataset.latest().id
+    scan = planned(dataset, options, newest)
+    schema = scan_schema(scan, merge=options.flag("mergeSchema"))
+    chosen = projected(schema, options.names("columns"), dataset.id)
+    return spark_schema(chosen), newest

@@ -92,9 +92,8 @@ class Frontier:
     def advance(self, start: Position, limit: Limit = NO_LIMIT) -> Position:
         """How far a batch that begins at ``start`` goes; ``start`` itself if nothing is waiting."""
         self._refresh(start)
-        end, taken, size = start, 0, 0
-        for waiting in self._waiting:
-            taken += 1
+        end, size = start, 0
+        for taken, waiting in enumerate(self._waiting, 1):
             size += waiting.bytes
             full = (limit.snapshots is not None and taken > limit.snapshots) or (
                 limit.bytes is not None and size > limit.bytes

@@ -1,8 +1,8 @@
 """Commit under a snapshot id that was chosen elsewhere.
 
-Spark builds one writer to plan a job and another, in another process, to commit it. The tasks stage under the
-id the first one chose, and sweep can fence a dead job's files only by the id in their paths: so the second must
-commit under that same id.
+Spark builds one writer to plan a job and another, in another process, to commit it. The tasks stage under
+the id the first one chose, and sweep can fence a dead job's files only by the id in their paths: so the
+second must commit under that same id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which columns a scan has, as Arrow and as Spark; every one of them may be null, as with Spark's own files."""
+"""Which columns a scan has, as Arrow and as Spark; any of them may be null, as in Spark's own files."""
 
 from __future__ import annotations
 
@@ -94,11 +94,11 @@ def _schema_of(scan: Scan, file: FileRef) -> pa.Schema:
 
     parquet = scan.components.codec is not None and scan.components.codec.name == "parquet"
     with open_file(scan.store, file.path) as stored, scan.components.compressor.decompress(stored) as plain:
+        source: Any = plain
         try:
             if parquet:
-                source = plain if plain.seekable() else pa.BufferReader(plain.read())
-                return pq.read_schema(source)
-            return pa.ipc.open_stream(plain).schema
+                return pq.read_schema(source if plain.seekable() else pa.BufferReader(plain.read()))
+            return pa.ipc.open_stream(source).schema
         except pa.ArrowException as error:
             raise InvalidFormatError(f"{file.path}: not a file of its codec: {error}") from error
 

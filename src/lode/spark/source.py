@@ -1,7 +1,7 @@
 """The data source behind ``format("lode")``: hands each kind of work to the file that does it.
 
-Spark pickles this class by name and makes it anew in every process that plans or runs a part of a query,
-so nothing is kept here but the options.
+Spark makes it once for a read and pickles it after asking for the schema; so that is when the snapshot is
+chosen, and every query on the DataFrame reads the same one.
 """
 
 from __future__ import annotations
@@ -27,15 +27,18 @@ class LodeDataSource(DataSource):
     def name(cls) -> str:
         return "lode"
 
+    _as_of: str | None = None
+
     def schema(self) -> StructType:
         from lode.spark.batch import schema_of
 
-        return schema_of(self.options)
+        schema, self._as_of = schema_of(self.options)
+        return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from lode.spark.batch import BatchReader
 
-        return BatchReader(self.options, schema)
+        return BatchReader(self.options, schema, self._as_of)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lode.spark.batch import BatchWriter

@@ -1,8 +1,8 @@
 """Structured Streaming from and to datasets.
 
-The source's offset is a position in history, so a batch is a run of whole snapshots, and the same offsets give
-the same snapshots whenever they are asked for. The sink commits each micro-batch as one snapshot under the key
-(query, batch), which is checked within the commit: a batch that Spark replays changes nothing.
+The source's offset is a position in history, so a batch is a run of whole snapshots, and the same offsets
+give the same snapshots whenever they are asked for. The sink commits each micro-batch as one snapshot under
+the key (query, batch), which is checked within the commit: a batch that Spark replays changes nothing.
 """
 
 # Spark names the methods.
@@ -10,10 +10,9 @@ the same snapshots whenever they are asked for. The sink commits each micro-batc
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from pyspark import TaskContext
 from pyspark.sql.datasource import (
     DataSourceStreamArrowWriter,
@@ -29,13 +28,13 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
-from lode.codec.columnar import to_batch
 from lode.errors import InvalidOptionError
-from lode.read.scan import Scan, check_components, decode_file
+from lode.read.scan import check_components
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import new_snapshot_id, resume, stager_of
 from lode.spark.schema import arrow_schema
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
 from lode.spark.write import check_columns
 
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from lode.codec.protocol import Chunk
-    from lode.format.manifest import Manifest
     from lode.write.stage import Staged
 
 # What a stream understands beside the options of a dataset; the last two are Spark's own.
@@ -57,9 +54,6 @@ STREAM_OPTIONS: Final = (
     "checkpointLocation",
     "queryName",
 )
-# A task reads about this much; opening a file counts as much as reading this much of it.
-TASK_BYTES: Final = 64 << 20
-OPENING_COSTS: Final = 4 << 20
 
 
 class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -67,12 +61,18 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = Options(options, also=STREAM_OPTIONS)
-        self._schema = schema
         self._limit = Limit(
             self._options.number("maxSnapshotsPerBatch"), self._options.size("maxBytesPerBatch", 0) or None
         )
         self._dataset = dataset_of(self._options)
         self._frontier = Frontier(self._dataset)
+        self._split_bytes = self._options.size("splitBytes", SPLIT_BYTES)
+        self._reader = PieceReader(
+            self._dataset.store,
+            self._dataset.components,
+            arrow_schema(schema),
+            batch_rows=self._options.number("batchRows", BATCH_ROWS) or BATCH_ROWS,
+        )
 
     def initialOffset(self) -> dict[str, Any]:
         where = self._options.text("startingPosition") or "earliest"
@@ -97,19 +97,15 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         snapshots = between(self._dataset, Position.from_json(start), Position.from_json(end))
         for snapshot in snapshots:
-            check_components(snapshot.manifest, self._dataset.components)
-        scan = Scan(
-            self._dataset.store,
-            self._dataset.id,
-            self._dataset.layout,
-            self._dataset.components,
-            [snapshot.manifest for snapshot in snapshots],
+            check_components(snapshot.manifest, self._reader.components)
+        files = [file for snapshot in snapshots for file in snapshot.files]
+        return (
+            shares(files, split_bytes=self._split_bytes, splittable=self._reader.splittable) if files else []
         )
-        return [FilesPartition(part) for part in packed(scan)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, FilesPartition)
-        return spark_batches(partition.scan, self._schema)
+        assert isinstance(partition, Share)
+        return self._reader.read(partition.pieces)
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks read the files they are given; history, and what holds locks, stays at the driver.
@@ -119,8 +115,8 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 class StreamSink(DataSourceStreamArrowWriter):
     """Writes each micro-batch as one snapshot, exactly once; a batch without rows makes none.
 
-    Spark builds one of these to plan a batch, sends copies of it to the tasks, and builds another to commit. So
-    the first chooses the snapshot's id, and the tasks' messages carry it to the last.
+    Spark builds one of these to plan a batch, sends copies of it to the tasks, and builds another to commit.
+    So the first chooses the snapshot's id, and the tasks' messages carry it to the last.
     """
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
@@ -137,7 +133,9 @@ class StreamSink(DataSourceStreamArrowWriter):
         )
         check_columns(self._stager, schema, self._shape.sort_by)
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+    def write(  # type: ignore[override]  # Spark's own Arrow writer differs from its base in the same way
+        self, iterator: Iterator[pa.RecordBatch]
+    ) -> WriterCommitMessage:
         task = TaskContext.get()
         assert task is not None
         query = task.getLocalProperty("sql.streaming.queryId") or self._options.text("checkpointLocation")
@@ -174,49 +172,6 @@ class StreamSink(DataSourceStreamArrowWriter):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_dataset": None}
-
-
-@dataclass(frozen=True)
-class FilesPartition(InputPartition):
-    """The files one task reads."""
-
-    scan: Scan
-
-
-def packed(scan: Scan) -> Iterator[Scan]:
-    """Cut a scan into tasks of a good size: whole files, small ones together, in the order of history."""
-    part: list[Manifest] = []
-    size = 0
-    for manifest in scan.manifests:
-        for file in manifest.files:
-            cost = file.size_bytes + OPENING_COSTS
-            if part and size + cost > TASK_BYTES:
-                yield replace(scan, manifests=part)
-                part, size = [], 0
-            part.append(msgspec.structs.replace(manifest, files=(file,), metadata={}))
-            size += cost
-    if part:
-        yield replace(scan, manifests=part)
-
-
-def spark_batches(scan: Scan, schema: StructType) -> Iterator[pa.RecordBatch]:
-    """The rows of a scan's files as batches of exactly the schema Spark expects."""
-    wanted = arrow_schema(schema)
-    for file in scan.files:
-        row = 0
-        for chunk in decode_file(scan.store, file, scan.components):
-            yield conformed(chunk, wanted, row)
-            row += len(chunk)
-
-
-def conformed(chunk: Chunk, wanted: pa.Schema, first_row: int) -> pa.RecordBatch:
-    """A chunk with just the wanted columns; one it does not have is null."""
-    names = wanted.names
-    if isinstance(chunk, list):
-        records = [{name: record.get(name) for name in names} for record in chunk]
-        return to_batch(records, wanted, first_row=first_row, from_json=True)
-    here = chunk.select([name for name in names if name in chunk.schema.names])
-    return to_batch(here, wanted, first_row=first_row)
 
 
 @dataclass(frozen=True)

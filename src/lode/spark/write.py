@@ -61,6 +61,10 @@ def write(
         sort_by: Sort the rows of each file by these columns, so that readers can skip row groups.
         target_file_bytes: Begin another file when one has reached this size.
     """
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidOptionError(
+            f"a {type(df).__name__} is not a Spark DataFrame: give one, as to_spark() does"
+        )
     if df.isStreaming:
         raise InvalidOptionError("a streaming DataFrame has no end: use df.writeStream.format('lode')")
     if isinstance(dataset.store, MemoryStore):
@@ -106,24 +110,23 @@ def check_columns(stager: Stager, schema: StructType, sort_by: Iterable[str]) ->
         )
     if not schema.names:
         raise InvalidOptionError("the DataFrame has no columns")
-    columns = ", ".join(schema.names)
-    declared: pa.Schema | None = getattr(stager.components.codec, "schema", None)
-    for why, names in (
-        ("the dataset is partitioned by", stager.layout.keys),
-        ("the rows are to be sorted by", sort_by),
-        (
-            "the snapshot's time range comes from",
-            [stager.timestamp_column] if stager.timestamp_column else (),
-        ),
-        ("the dataset's schema requires", [field.name for field in declared or () if not field.nullable]),
-    ):
-        for name in names:
-            if name not in schema.names:
-                raise InvalidOptionError(f"{why} {name!r}, but the DataFrame has only {columns}")
-    for name in schema.names if declared is not None and stager.components.codec.name != "jsonl" else ():
+    codec = stager.components.codec
+    # JSON lines are written as they come; the other codecs hold on to their schema.
+    declared: pa.Schema | None = getattr(codec, "schema", None) if codec.name != "jsonl" else None
+    wanted = [
+        *(("the dataset is partitioned by", name) for name in stager.layout.keys),
+        *(("the rows are to be sorted by", name) for name in sort_by),
+        *(("the dataset's schema requires", field.name) for field in declared or () if not field.nullable),
+    ]
+    if stager.timestamp_column is not None:
+        wanted.append(("the snapshot takes its time range from", stager.timestamp_column))
+    for why, name in wanted:
+        if name not in schema.names:
+            raise InvalidOptionError(f"{why} {name!r}, but the DataFrame has only {', '.join(schema.names)}")
+    for name in schema.names if declared is not None else ():
         if declared is not None and name not in declared.names:
             raise InvalidOptionError(
-                f"the DataFrame has {name!r}, which the dataset's schema has not ({', '.join(declared.names)}): "
+                f"the DataFrame has {name!r}, the dataset's schema only {', '.join(declared.names)}: "
                 "drop the column, or open the dataset with a schema that has it"
             )
 

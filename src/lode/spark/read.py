@@ -1,0 +1,189 @@
+"""Read a dataset as a DataFrame: planned from manifests, Parquet scanned by Spark's own vectorised reader."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from lode.errors import InvalidOptionError
+from lode.read.scan import Scan
+from lode.spark.filters import together
+from lode.spark.options import Options, dataset_of
+from lode.spark.schema import arrow_schema, scan_schema, spark_schema
+from lode.spark.where import conditions_in
+from lode.store.local import LocalStore
+from lode.store.object import ObjectStore
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Mapping, Sequence
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from lode.dataset import Dataset, SnapshotLike
+
+Reader = Literal["auto", "spark", "python"]
+
+# What Hadoop calls the schemes of our stores; Azure's needs the account, which a URL of ours has not.
+_HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
+
+
+def read(
+    spark: SparkSession,
+    url: str | os.PathLike[str],
+    dataset: str,
+    *,
+    as_of: SnapshotLike | datetime | None = None,
+    since: SnapshotLike | None = None,
+    snapshot: SnapshotLike | None = None,
+    columns: Sequence[str] | None = None,
+    where: str | Column | None = None,
+    schema: StructType | str | None = None,
+    reader: Reader = "auto",
+    options: Mapping[str, str] | None = None,
+) -> DataFrame:
+    """Everything up to a snapshot as a DataFrame; what is committed later is not in it.
+
+    Args:
+        spark: The session.
+        url: The store.
+        dataset: The dataset's id.
+        as_of: Up to this snapshot, its id, or a moment; None is now.
+        since: Leave out this snapshot and everything before it.
+        snapshot: Only what this one snapshot holds.
+        columns: Only these columns.
+        where: Only rows for which this is true, as SQL or a column; files that cannot have any are not
+            opened. Spark prunes row groups by later filters too, but has to open the files for it.
+        schema: The columns and their types; without it the files are asked.
+        reader: ``"spark"`` is Spark's own Parquet reader, ``"python"`` goes through ``format("lode")``,
+            ``"auto"`` takes Spark's wherever it can read the files.
+        options: More of ``format("lode")``, such as ``{"store.endpoint": …}``.
+    """
+    given = dict(options or {})
+    given |= {"path": str(url), "dataset": dataset}
+    given |= {
+        name: value.isoformat() if isinstance(value, datetime) else str(getattr(value, "id", value))
+        for name, value in (("asOf", as_of), ("since", since), ("snapshot", snapshot))
+        if value is not None
+    }
+    parsed = Options(given)
+    opened = dataset_of(parsed)
+    newest = opened.latest().id
+    scan = planned(opened, parsed, newest)
+    types = _struct(spark, schema)
+    found = arrow_schema(types) if types else scan_schema(scan, merge=parsed.flag("mergeSchema"))
+    if columns is not None:
+        found = projected(found, columns, opened.id)
+    struct = spark_schema(found)
+    obstacle = _obstacle(spark, opened, found)
+    if reader == "spark" and obstacle:
+        raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
+    if reader == "python" or obstacle:
+        if "snapshot" not in parsed and "asOf" not in parsed:
+            given["asOf"] = newest
+        df = spark.read.format("lode").options(**given).schema(struct).load()
+    else:
+        conditions = conditions_in(where, struct, spark) if where is not None else []
+        files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
+        df = _native(spark, [_hadoop_path(opened, file.path) for file in files], struct)
+    return df if where is None else df.where(where)
+
+
+def planned(dataset: Dataset, options: Options, newest: str | None) -> Scan:
+    """The files that ``snapshot``, ``asOf`` and ``since`` mean; without any, those up to ``newest``."""
+    one = options.text("snapshot")
+    if one is None:
+        as_of = options.snapshot_or_time("asOf") or newest
+        return dataset.plan(as_of=as_of, since=options.text("since"))
+    if "asOf" in options or "since" in options:
+        raise InvalidOptionError("option 'snapshot' means that one alone: drop it, or 'asOf' and 'since'")
+    manifest = dataset.snapshot(one).manifest
+    return Scan(dataset.store, dataset.id, dataset.layout, dataset.components, [manifest])
+
+
+def projected(schema: pa.Schema, columns: Sequence[str], dataset_id: str) -> pa.Schema:
+    """Only these columns, in this order; all of them if none is named."""
+    for name in columns:
+        if name not in schema.names:
+            raise InvalidOptionError(
+                f"dataset {dataset_id!r} has no column {name!r}: it has {', '.join(schema.names)}"
+            )
+    return pa.schema([schema.field(name) for name in columns]) if columns else schema
+
+
+def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType | None:
+    if not isinstance(schema, str):
+        return schema
+    return spark.createDataFrame([], schema).schema
+
+
+def _native(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
+    if not paths:
+        return spark.createDataFrame([], schema)
+    return (
+        spark.read.schema(schema)
+        # Partition columns are in the files. In paths a null, an empty text and a day are not what they were.
+        .option("recursiveFileLookup", "true")
+        # These are names, not patterns.
+        .option("__globPaths__", "false")
+        # Days before 1582 are written as they are.
+        .option("datetimeRebaseMode", "CORRECTED")
+        .option("int96RebaseMode", "CORRECTED")
+        .parquet(*paths)
+    )
+
+
+def _obstacle(spark: SparkSession, dataset: Dataset, schema: pa.Schema) -> str | None:
+    """Why Spark's own reader cannot read these files; None if it can."""
+    codec = dataset.components.codec
+    if codec is None or codec.name != "parquet":
+        return f"its codec is {codec.name if codec else None}"
+    if dataset.components.compressor.name != "noop":
+        return f"its files are wrapped in {dataset.components.compressor.name}"
+    for field in schema:
+        if not _is_native(field.type):
+            return f"column {field.name!r} is {field.type}"
+    if isinstance(dataset.store, LocalStore):
+        return None
+    if isinstance(dataset.store, ObjectStore) and _hadoop_has(spark, dataset.store.url):
+        return None
+    return f"its Hadoop has no file system for {dataset.store.url}"
+
+
+def _is_native(kind: Any) -> bool:
+    if pt.is_nested(kind) and not pt.is_dictionary(kind):
+        return all(_is_native(kind.field(index).type) for index in range(kind.num_fields))
+    return not (
+        (pt.is_timestamp(kind) and kind.unit not in ("us", "ms"))
+        or pt.is_time(kind)
+        or pt.is_duration(kind)
+        or pt.is_float16(kind)
+        or pt.is_null(kind)
+        or pt.is_decimal256(kind)
+    )
+
+
+def _hadoop_has(spark: SparkSession, url: str) -> bool:
+    scheme = _HADOOP_SCHEMES.get(url.partition("://")[0])
+    if scheme is None:
+        return False
+    from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
+
+    context: Any = spark.sparkContext
+    try:
+        hadoop = context._jvm.org.apache.hadoop.fs.FileSystem
+        hadoop.getFileSystemClass(scheme, context._jsc.hadoopConfiguration())
+    except Py4JError:
+        return False
+    return True
+
+
+def _hadoop_path(dataset: Dataset, path: str) -> str:
+    if isinstance(dataset.store, LocalStore):
+        return f"file://{dataset.store.local_path(path)}"
+    scheme, _, rest = dataset.store.url.partition("://")
+    return f"{_HADOOP_SCHEMES[scheme]}://{rest}/{path}"

@@ -1,0 +1,139 @@
+"""Cut the files of a plan into tasks, and read a task's share as Arrow batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from lode.codec.columnar import to_batch
+from lode.codec.recast import recast
+from lode.errors import InvalidFormatError
+from lode.read.scan import decode_file
+from lode.read.source import arrow_filesystem
+from lode.spark.filters import Condition, together
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lode.codec.components import Components
+    from lode.format.manifest import FileRef
+    from lode.store.protocol import Store
+
+SPLIT_BYTES: Final = 64 << 20
+BATCH_ROWS: Final = 1 << 17
+# What opening a file costs, counted in bytes, so that a task does not get thousands of tiny ones.
+_OPEN_BYTES: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A file, or the row groups of a Parquet file that begin in a range of its bytes."""
+
+    file: FileRef
+    start: int
+    stop: int
+
+
+class Share(InputPartition):
+    """What one task reads."""
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = tuple(pieces)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceReader:
+    """Reads pieces as batches of one schema. Pickles."""
+
+    store: Store
+    components: Components
+    schema: pa.Schema
+    conditions: tuple[Condition, ...] = ()
+    batch_rows: int = BATCH_ROWS
+
+    @property
+    def splittable(self) -> bool:
+        """Whether a file can be read in parts: its row groups can, if nothing is wrapped around them."""
+        codec = self.components.codec
+        return codec is not None and codec.name == "parquet" and self.components.compressor.name == "noop"
+
+    def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
+        for piece in pieces:
+            batches = self._row_groups(piece) if self.splittable else self._decoded(piece.file)
+            for batch in batches:
+                if batch.num_rows:
+                    yield batch
+
+    def _row_groups(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as pads
+
+        form = pads.ParquetFileFormat()
+        try:
+            fragment: Any = form.make_fragment(piece.file.path, arrow_filesystem(self.store))
+            if piece.stop - piece.start < piece.file.size_bytes:
+                fragment = fragment.subset(row_group_ids=_row_groups_in(fragment, piece))
+            present = [name for name in self.schema.names if name in fragment.physical_schema.names]
+            scanner = fragment.scanner(
+                schema=fragment.physical_schema,
+                columns=present,
+                filter=together(self.conditions, fragment.physical_schema.names),
+                batch_size=self.batch_rows,
+            )
+            for batch in scanner.to_batches():
+                yield recast(batch, self.schema, first_row=0)
+        except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
+            raise InvalidFormatError(f"{piece.file.path} cannot be read: {error}") from error
+
+    def _decoded(self, file: FileRef) -> Iterator[pa.RecordBatch]:
+        names = self.schema.names
+        where = together(self.conditions, names)
+        row = 0
+        for chunk in decode_file(self.store, file, self.components):
+            rows = len(chunk)
+            if isinstance(chunk, list):
+                chunk = [{name: record.get(name) for name in names} for record in chunk]
+            else:
+                chunk = chunk.select([name for name in names if name in chunk.schema.names])
+            batch = to_batch(chunk, self.schema, first_row=row, from_json=isinstance(chunk, list))
+            row += rows
+            yield batch if where is None else batch.filter(where)
+
+
+def shares(files: Sequence[FileRef], *, split_bytes: int, splittable: bool) -> list[Share]:
+    """Cut files into tasks of about ``split_bytes``, in the order of history."""
+    found: list[Share] = []
+    pieces: list[Piece] = []
+    weight = 0
+    for piece in (piece for file in files for piece in _cut(file, split_bytes, splittable)):
+        size = piece.stop - piece.start + _OPEN_BYTES
+        if pieces and weight + size > split_bytes + _OPEN_BYTES:
+            found.append(Share(pieces))
+            pieces, weight = [], 0
+        pieces.append(piece)
+        weight += size
+    return [*found, Share(pieces)]
+
+
+def _cut(file: FileRef, split_bytes: int, splittable: bool) -> Iterator[Piece]:
+    count = -(-file.size_bytes // split_bytes) if splittable else 1
+    step = -(-file.size_bytes // max(count, 1))
+    for start in range(0, file.size_bytes, max(step, 1)):
+        yield Piece(file, start, min(start + step, file.size_bytes))
+
+
+def _row_groups_in(fragment: Any, piece: Piece) -> list[int]:
+    footer = fragment.metadata
+    return [
+        index
+        for index in range(footer.num_row_groups)
+        if piece.start <= _beginning(footer.row_group(index)) < piece.stop
+    ]
+
+
+def _beginning(group: Any) -> int:
+    column = group.column(0)
+    first: int = column.data_page_offset
+    return min(first, column.dictionary_page_offset) if column.has_dictionary_page else first
