@@ -47,10 +47,10 @@ from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.verify import Problem, Verification, verify
 from lode.reader import DatasetReader, ManifestRef
-from lode.snapshot import Snapshot
+from lode.snapshot import Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.volume import Volume, VolumeSnapshot
+from lode.volume import Volume
 from lode.write.commit import CommitReport
 from lode.write.retry import Retry
 from lode.write.stage import Staged, Stager

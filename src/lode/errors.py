@@ -211,7 +211,7 @@ class OverlappingBlocksError(CommitError):
 class CommitUnpublishedError(CommitError):
     """The write has its place in history, but the store failed before it could be shown there.
 
-    Do not write it again: the next commit by anybody publishes it, and so does ``Dataset.settle()``.
+    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``.
     """
 
     landed: ClassVar[bool | None] = True

@@ -1,4 +1,4 @@
-"""A snapshot as a user meets it: its manifest in Python's own types, and how its commit went."""
+"""Snapshots as a user meets them: the manifest in Python's own types, and how the commit went."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from lode.format.manifest import FileRef, Manifest, parse_time
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lode.format.volume import BlockRef, VolumeManifest
     from lode.write.commit import CommitReport
 
 
@@ -68,3 +69,43 @@ class Snapshot:
         return (
             f"Snapshot({self.id!r}, sequence={self.sequence}, rows={self.row_count}, files={len(self.files)})"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class VolumeSnapshot:
+    """An immutable state of a volume. ``commit`` says what it took; None on snapshots that were read."""
+
+    manifest: VolumeManifest
+    commit: CommitReport | None = field(default=None, compare=False)
+
+    @property
+    def id(self) -> str:
+        return self.manifest.snapshot_id
+
+    @property
+    def parent_id(self) -> str | None:
+        return self.manifest.parent_snapshot_id
+
+    @property
+    def sequence(self) -> int | None:
+        return self.manifest.sequence
+
+    @property
+    def created_at(self) -> datetime:
+        return parse_time(self.manifest.created_at)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return self.manifest.metadata
+
+    @property
+    def blocks(self) -> tuple[BlockRef, ...]:
+        return self.manifest.blocks
+
+    @property
+    def size_bytes(self) -> int:
+        """How many bytes are there; the volume's length less its gaps."""
+        return sum(block.length for block in self.manifest.blocks)
+
+    def __repr__(self) -> str:
+        return f"VolumeSnapshot({self.id!r}, sequence={self.sequence}, blocks={len(self.blocks)})"

@@ -8,23 +8,21 @@ from __future__ import annotations
 
 import io
 from collections import OrderedDict
-from dataclasses import dataclass, field
+from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
 from lode.errors import (
-    ChecksumMismatchError,
     ComponentMismatchError,
     InvalidOptionError,
     InvalidRangeError,
     NoSnapshotsError,
     PermissionDeniedError,
-    RangeMissingError,
 )
 from lode.format.ids import SnapshotIds, check_id
-from lode.format.manifest import check_metadata, parse_time
+from lode.format.manifest import check_metadata
 from lode.format.volume import (
     LONGEST,
     BlockRef,
@@ -33,8 +31,10 @@ from lode.format.volume import (
     decode_volume_manifest,
     volume_chain,
 )
+from lode.read.blocks import PIECE, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain
 from lode.runtime import REAL, Runtime
+from lode.snapshot import VolumeSnapshot
 from lode.store.open import open_store
 from lode.write.blocks import VolumeDraft, check_block, check_same_volume, open_input
 from lode.write.commit import CommitReport, Committer
@@ -43,8 +43,7 @@ from lode.write.retry import Retry
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Iterable
 
     from typing_extensions import Buffer
 
@@ -52,49 +51,8 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.write.blocks import Readable
 
-PIECE = 1 << 20
 # Manifests kept decoded; each lists all blocks of its snapshot.
 REMEMBERED = 4
-
-
-@dataclass(frozen=True, slots=True)
-class VolumeSnapshot:
-    """An immutable state of a volume. ``commit`` says what it took; None on snapshots that were read."""
-
-    manifest: VolumeManifest
-    commit: CommitReport | None = field(default=None, compare=False)
-
-    @property
-    def id(self) -> str:
-        return self.manifest.snapshot_id
-
-    @property
-    def parent_id(self) -> str | None:
-        return self.manifest.parent_snapshot_id
-
-    @property
-    def sequence(self) -> int | None:
-        return self.manifest.sequence
-
-    @property
-    def created_at(self) -> datetime:
-        return parse_time(self.manifest.created_at)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.manifest.metadata
-
-    @property
-    def blocks(self) -> tuple[BlockRef, ...]:
-        return self.manifest.blocks
-
-    @property
-    def size_bytes(self) -> int:
-        """How many bytes are there; the volume's length less its gaps."""
-        return sum(block.length for block in self.manifest.blocks)
-
-    def __repr__(self) -> str:
-        return f"VolumeSnapshot({self.id!r}, sequence={self.sequence}, blocks={len(self.blocks)})"
 
 
 SnapshotLike: TypeAlias = VolumeSnapshot | str
@@ -267,14 +225,14 @@ class Volume:
         end = offset + length
         gaps = list(manifest.gaps(offset, end))
         if gaps:
-            raise _range_missing(manifest, gaps)
+            raise range_missing(manifest, gaps)
         checksum = self._verifier(manifest) if verify else None
 
         def read(block: BlockRef) -> bytes:
             start, stop = max(offset, block.offset), min(end, block.end)
             if checksum is not None:
-                return _read_verified(self._store, block, start, stop, checksum)
-            return _read(self._store, block, start, stop)
+                return read_verified(self._store, block, start, stop, checksum)
+            return read_block(self._store, block, start, stop)
 
         parts = self._runtime.each(read, manifest.covering(offset, end))
         return parts[0] if len(parts) == 1 else b"".join(parts)
@@ -288,9 +246,9 @@ class Volume:
         """
         size = self._total_length - offset if length is None else length
         self._check_range(offset, size)
-        return io.BufferedReader(
-            _VolumeFile(self, VolumeSnapshot(self._manifest(snapshot)), offset, size), PIECE
-        )
+        pinned = VolumeSnapshot(self._manifest(snapshot))
+        read = partial(self.read_at, pinned)
+        return io.BufferedReader(VolumeFile(pinned.manifest, read, offset, size), PIECE)
 
     def missing(self, snapshot: SnapshotLike | None = None) -> list[tuple[int, int]]:
         """The gaps as (offset, length), in order.
@@ -383,107 +341,7 @@ class _VolumeChain(Chain[VolumeManifest]):
             self._decoded.popitem(last=False)
 
 
-class _VolumeFile(io.RawIOBase):
-    """A range of a volume as a file. A read ends where a gap begins; only one that starts there fails."""
-
-    def __init__(self, volume: Volume, snapshot: VolumeSnapshot, start: int, size: int) -> None:
-        super().__init__()
-        self._volume = volume
-        self._snapshot = snapshot
-        self._start = start
-        self._size = size
-        self._at = 0
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._at
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
-        if whence not in origins:
-            raise ValueError(f"whence is {whence}: it must be 0, 1 or 2")
-        if origins[whence] + offset < 0:
-            raise ValueError(f"seek to {origins[whence] + offset}: before the beginning")
-        self._at = origins[whence] + offset
-        return self._at
-
-    def readinto(self, buffer: Any) -> int:
-        view = memoryview(buffer).cast("B")
-        data = self._take(self._run(len(view)))
-        view[: len(data)] = data
-        return len(data)
-
-    def readall(self) -> bytes:
-        return self._take(max(self._size - self._at, 0))
-
-    def _run(self, wanted: int) -> int:
-        """How many of the wanted bytes are there before the next gap or the end."""
-        at = self._start + self._at
-        end = min(at + wanted, self._start + self._size)
-        if at >= end:
-            return 0
-        manifest = self._snapshot.manifest
-        gap = next(manifest.gaps(at, end), None)
-        if gap is None:
-            return end - at
-        if gap[0] == at:
-            raise _range_missing(manifest, [next(manifest.gaps(at, self._start + self._size))])
-        return gap[0] - at
-
-    def _take(self, length: int) -> bytes:
-        data = self._volume.read_at(self._snapshot, self._start + self._at, length) if length else b""
-        self._at += len(data)
-        return data
-
-
 def _reopened(
     id: str, store: Store, total_length: int, checksum: Checksum | None, retry: Retry | None
 ) -> Volume:
     return Volume(id, store, total_length, checksum=checksum, retry=retry)
-
-
-def _read(store: Store, block: BlockRef, start: int, end: int) -> bytes:
-    data = store.get_range(block.path, start - block.offset, end - start)
-    if len(data) != end - start:
-        raise ChecksumMismatchError(
-            f"{block.path} is too short: byte {end - 1 - block.offset} of it is not there, "
-            f"its manifest says it has {block.length}"
-        )
-    return data
-
-
-def _read_verified(store: Store, block: BlockRef, start: int, end: int, checksum: Checksum) -> bytes:
-    """Return ``[start, end)`` of the volume from a block that is read once, whole, in small pieces."""
-    if block.checksum is None:
-        raise ComponentMismatchError(f"block {block} was written without a checksum: it cannot be verified")
-    hasher = checksum.start()
-    kept = bytearray()
-    at = block.offset
-    with store.open_reader(block.path) as reader:
-        while piece := reader.read_at(at - block.offset, PIECE):
-            hasher.update(piece)
-            kept += memoryview(piece)[max(start - at, 0) : max(end - at, 0)]
-            at += len(piece)
-    if at != block.end:
-        raise ChecksumMismatchError(
-            f"{block.path} has {at - block.offset} bytes, its manifest says {block.length}"
-        )
-    if hasher.hexdigest() != block.checksum:
-        raise ChecksumMismatchError(
-            f"{block.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {block.checksum}"
-        )
-    return bytes(kept)
-
-
-def _range_missing(manifest: VolumeManifest, gaps: Sequence[tuple[int, int]]) -> RangeMissingError:
-    ranges = ", ".join(f"[{start}, {start + size})" for start, size in gaps[:8])
-    return RangeMissingError(
-        f"volume {manifest.volume_id!r} has no bytes at {ranges}{' …' if len(gaps) > 8 else ''} "
-        f"in snapshot {manifest.snapshot_id}: stage and commit them first",
-        gaps,
-    )

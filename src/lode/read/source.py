@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 READ_AHEAD = 1 << 20
 
 
-class ObjectFile(io.RawIOBase):
-    """A stored object as a seekable, read-only file."""
+class SeekableFile(io.RawIOBase):
+    """The part of a read-only file that knows where it stands; the bytes come from a subclass."""
 
-    def __init__(self, reader: ObjectReader) -> None:
+    def __init__(self, size: int) -> None:
         super().__init__()
-        self._reader = reader
+        self._size = size
         self._at = 0
 
     def readable(self) -> bool:
@@ -34,15 +34,25 @@ class ObjectFile(io.RawIOBase):
     def seekable(self) -> bool:
         return True
 
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._reader.size}[whence]
-        if start + offset < 0:
-            raise ValueError(f"seek to {start + offset}: before the beginning")
-        self._at = start + offset
-        return self._at
-
     def tell(self) -> int:
         return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        origins = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._size}
+        if whence not in origins:
+            raise ValueError(f"whence is {whence}: it must be 0, 1 or 2")
+        if origins[whence] + offset < 0:
+            raise ValueError(f"seek to {origins[whence] + offset}: before the beginning")
+        self._at = origins[whence] + offset
+        return self._at
+
+
+class ObjectFile(SeekableFile):
+    """A stored object as a file."""
+
+    def __init__(self, reader: ObjectReader) -> None:
+        super().__init__(reader.size)
+        self._reader = reader
 
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
@@ -52,7 +62,7 @@ class ObjectFile(io.RawIOBase):
         return len(data)
 
     def readall(self) -> bytes:
-        data = self._reader.read_at(self._at, max(self._reader.size - self._at, 0))
+        data = self._reader.read_at(self._at, max(self._size - self._at, 0))
         self._at += len(data)
         return data
 

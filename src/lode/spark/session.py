@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 OLDEST_JAVA: Final = 17
 
 SETTINGS: Final[Mapping[str, str]] = {
-    # Bytes bound an Arrow batch, rows do not: large batches are what makes the Python side fast.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "0",
+    # Bytes bound an Arrow batch, hardly ever rows: large batches are what makes the Python side fast. Not 0,
+    # which Spark calls unlimited: its Python data sources refuse to read with it.
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
     "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Files that a filter rules out are not opened.

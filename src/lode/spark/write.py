@@ -13,6 +13,7 @@ from pyspark.sql.datasource import WriterCommitMessage
 
 from lode.errors import InvalidOptionError
 from lode.spark.schema import arrow_schema
+from lode.spark.session import SETTINGS
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
 from lode.store.memory import MemoryStore
 
@@ -155,7 +156,7 @@ def _large_batches(spark: SparkSession) -> Iterator[None]:
     if spark.conf.get(_RECORDS_PER_BATCH) != _SPARK_DEFAULT:
         yield
         return
-    spark.conf.set(_RECORDS_PER_BATCH, "0")
+    spark.conf.set(_RECORDS_PER_BATCH, SETTINGS[_RECORDS_PER_BATCH])
     try:
         yield
     finally:

@@ -1,0 +1,111 @@
+"""A dataset by where it lies: the options of ``format("lode")`` as a value, for pipelines and jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from lode.dataset import Dataset
+from lode.errors import InvalidOptionError
+from lode.spark.options import Options, dataset_of
+from lode.spark.read import read
+from lode.spark.staging import TARGET_FILE_BYTES
+from lode.spark.write import write
+from lode.store.local import LocalStore
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterable, Mapping
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lode.snapshot import Snapshot
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Place:
+    """Where a dataset is, and how it is written.
+
+    Args:
+        path: The store, as a URL or a directory.
+        dataset: The dataset's id.
+        options: More of ``format("lode")``, such as ``partitionBy="day"``, ``codec="jsonl"``; names with a dot
+            go in a mapping: ``**{"store.endpoint": …}``.
+    """
+
+    path: str
+    dataset: str
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __init__(self, path: str | os.PathLike[str], dataset: str, **options: Any) -> None:
+        object.__setattr__(self, "path", str(path))
+        object.__setattr__(self, "dataset", dataset)
+        object.__setattr__(self, "options", {name: _text(value) for name, value in options.items()})
+
+    @property
+    def given(self) -> dict[str, str]:
+        """All of it, as Spark would be told."""
+        return {**self.options, "path": self.path, "dataset": self.dataset}
+
+    def without(self, names: Iterable[str]) -> Place:
+        """The same place without some options."""
+        left_out = {name.lower() for name in names}
+        return Place(
+            self.path, self.dataset, **{k: v for k, v in self.options.items() if k.lower() not in left_out}
+        )
+
+    def open(self) -> Dataset:
+        return dataset_of(Options(self.given))
+
+    def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
+        """What came after ``since`` up to ``as_of``, both snapshots' ids."""
+        return read(spark, self.path, self.dataset, since=since, as_of=as_of, options=self.options)
+
+    def write(
+        self, frame: DataFrame, metadata: dict[str, Any], *, key: tuple[str, str], dataset: Dataset | None = None
+    ) -> Snapshot:
+        """Write a DataFrame as one snapshot, once for each key."""
+        options = Options(self.given)
+        return write(
+            dataset or dataset_of(options),
+            frame,
+            metadata,
+            idempotency_key=key,
+            sort_by=options.names("sortBy"),
+            target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
+        )
+
+
+Where: TypeAlias = "Place | Dataset | Mapping[str, Any]"
+
+
+def place_of(where: Where) -> Place:
+    """The place that a mapping of options, or a dataset on a local disk, means."""
+    if isinstance(where, Place):
+        return where
+    if not isinstance(where, Dataset):
+        rest = {str(name): value for name, value in where.items()}
+        missing = [name for name in ("path", "dataset") if not rest.get(name)]
+        if missing:
+            raise InvalidOptionError(f"a place needs 'path' and 'dataset', got {sorted(rest)}: add {missing[0]!r}")
+        return Place(str(rest.pop("path")), str(rest.pop("dataset")), **rest)
+    if isinstance(where.store, LocalStore):
+        return Place(where.store.url, where.id)
+    raise InvalidOptionError(
+        f"{where!r} has a store that was opened with options of its own, which Spark's readers must be told: "
+        "give a lode.spark.Place with them instead"
+    )
+
+
+def opened(where: Where) -> Dataset:
+    """The dataset at a place."""
+    return where if isinstance(where, Dataset) else place_of(where).open()
+
+
+def _text(value: Any) -> str:
+    """Values from YAML and Python as options have them."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value)
