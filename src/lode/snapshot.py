@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from lode.format.manifest import FileRef, Manifest, parse_time
+from lode.format.volume import BlockRef, VolumeManifest
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lode.format.volume import BlockRef, VolumeManifest
     from lode.write.commit import CommitReport
 
+M = TypeVar("M", Manifest, VolumeManifest)
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """An immutable point in a dataset's history.
+
+@dataclass(frozen=True, slots=True, repr=False)
+class _AnySnapshot(Generic[M]):
+    """What the snapshots of datasets and of volumes have in common.
 
     ``commit`` says what it took to commit it; None on snapshots that were read.
     """
 
-    manifest: Manifest
+    manifest: M
     commit: CommitReport | None = field(default=None, compare=False)
 
     @property
@@ -45,6 +47,14 @@ class Snapshot:
     def metadata(self) -> dict[str, Any]:
         return self.manifest.metadata
 
+    def __hash__(self) -> int:
+        return hash(self.id)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Snapshot(_AnySnapshot[Manifest]):
+    """An immutable point in a dataset's history."""
+
     @property
     def files(self) -> tuple[FileRef, ...]:
         return self.manifest.files
@@ -65,38 +75,16 @@ class Snapshot:
     def max_timestamp(self) -> datetime | None:
         return parse_time(self.manifest.max_timestamp) if self.manifest.max_timestamp else None
 
+    __hash__ = _AnySnapshot.__hash__
+
     def __repr__(self) -> str:
-        return (
-            f"Snapshot({self.id!r}, sequence={self.sequence}, rows={self.row_count}, files={len(self.files)})"
-        )
+        files = len(self.files)
+        return f"Snapshot({self.id!r}, sequence={self.sequence}, rows={self.row_count}, files={files})"
 
 
-@dataclass(frozen=True, slots=True)
-class VolumeSnapshot:
-    """An immutable state of a volume. ``commit`` says what it took; None on snapshots that were read."""
-
-    manifest: VolumeManifest
-    commit: CommitReport | None = field(default=None, compare=False)
-
-    @property
-    def id(self) -> str:
-        return self.manifest.snapshot_id
-
-    @property
-    def parent_id(self) -> str | None:
-        return self.manifest.parent_snapshot_id
-
-    @property
-    def sequence(self) -> int | None:
-        return self.manifest.sequence
-
-    @property
-    def created_at(self) -> datetime:
-        return parse_time(self.manifest.created_at)
-
-    @property
-    def metadata(self) -> dict[str, Any]:
-        return self.manifest.metadata
+@dataclass(frozen=True, slots=True, repr=False)
+class VolumeSnapshot(_AnySnapshot[VolumeManifest]):
+    """An immutable state of a volume."""
 
     @property
     def blocks(self) -> tuple[BlockRef, ...]:
@@ -106,6 +94,8 @@ class VolumeSnapshot:
     def size_bytes(self) -> int:
         """How many bytes are there; the volume's length less its gaps."""
         return sum(block.length for block in self.manifest.blocks)
+
+    __hash__ = _AnySnapshot.__hash__
 
     def __repr__(self) -> str:
         return f"VolumeSnapshot({self.id!r}, sequence={self.sequence}, blocks={len(self.blocks)})"
