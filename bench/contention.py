@@ -85,7 +85,7 @@ def _s3(options: Options) -> Table:
 
 
 def _cap(options: Options) -> float:
-    return 15.0 if options.quick else 30.0
+    return 15.0 if options.quick else 20.0
 
 
 def _folder(path: Path) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lode.errors import NotFoundError
+from lode.testing.actor import NondeterministicActorError, Program, World
 from lode.testing.explore import Scenario, explore
-from lode.testing.sim import Answer, NondeterministicActorError, Program, World
+from lode.testing.sim import Answer
 
 if TYPE_CHECKING:
     from lode.store.protocol import Store

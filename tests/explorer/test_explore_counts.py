@@ -16,7 +16,8 @@ from lode.testing.sim import Answer, Contents, Operation, SimSwapStore, perform
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lode.testing.sim import Actor, SwapStore
+    from lode.testing.actor import Actor
+    from lode.testing.sim import SwapStore
 
 
 def puts(name: str, count: int) -> Actor:

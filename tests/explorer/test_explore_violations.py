@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PathExistsError
+from lode.testing.actor import EndlessActorError, Raised, Returned, run_alone
 from lode.testing.explore import RECOVERY, Scenario, Violation, explore, replay
-from lode.testing.sim import EndlessActorError, Raised, Returned, run_alone
 from lode.testing.timeline import Event
 
 if TYPE_CHECKING:

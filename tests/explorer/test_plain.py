@@ -7,8 +7,8 @@ from textwrap import dedent
 import pytest
 
 from lode.testing import plain
+from lode.testing.actor import run_alone
 from lode.testing.explore import Scenario, Violation, explore, replay
-from lode.testing.sim import run_alone
 from lode.testing.timeline import render
 
 RACE = Scenario(actors={"a": plain.writer("a"), "b": plain.writer("b")}, initial=plain.history("0"))

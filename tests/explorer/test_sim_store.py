@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.testing.sim import BEFORE, SINCE, Contents, Operation, SimSwapStore, perform, run_alone
+from lode.testing.actor import run_alone
+from lode.testing.sim import BEFORE, SINCE, Contents, Operation, SimSwapStore, perform
 from lode.testing.store_suite import StoreSuite
 
 if TYPE_CHECKING:

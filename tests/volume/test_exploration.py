@@ -23,7 +23,8 @@ from lode.testing.walk import walks
 from lode.write.blocks import VolumeDraft
 
 if TYPE_CHECKING:
-    from lode.testing.sim import Actor, Contents, SwapStore
+    from lode.testing.actor import Actor
+    from lode.testing.sim import Contents, SwapStore
 
 LENGTH = 12
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3), "d": snapshot_id(4)}

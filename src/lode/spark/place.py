@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -29,8 +30,8 @@ class Place:
     Args:
         path: The store, as a URL or a directory.
         dataset: The dataset's id.
-        options: More of ``format("lode")``, such as ``partitionBy="day"``, ``codec="jsonl"``; names with a dot
-            go in a mapping: ``**{"store.endpoint": …}``.
+        options: More of ``format("lode")``, such as ``partitionBy="day"`` or ``codec="jsonl"``; names with a
+            dot go in a mapping: ``**{"store.endpoint": …}``.
     """
 
     path: str
@@ -62,7 +63,12 @@ class Place:
         return read(spark, self.path, self.dataset, since=since, as_of=as_of, options=self.options)
 
     def write(
-        self, frame: DataFrame, metadata: dict[str, Any], *, key: tuple[str, str], dataset: Dataset | None = None
+        self,
+        frame: DataFrame,
+        metadata: dict[str, Any],
+        *,
+        key: tuple[str, str],
+        dataset: Dataset | None = None,
     ) -> Snapshot:
         """Write a DataFrame as one snapshot, once for each key."""
         options = Options(self.given)
@@ -87,7 +93,9 @@ def place_of(where: Where) -> Place:
         rest = {str(name): value for name, value in where.items()}
         missing = [name for name in ("path", "dataset") if not rest.get(name)]
         if missing:
-            raise InvalidOptionError(f"a place needs 'path' and 'dataset', got {sorted(rest)}: add {missing[0]!r}")
+            raise InvalidOptionError(
+                f"a place needs 'path' and 'dataset', got {sorted(rest)}: add {missing[0]!r}"
+            )
         return Place(str(rest.pop("path")), str(rest.pop("dataset")), **rest)
     if isinstance(where.store, LocalStore):
         return Place(where.store.url, where.id)
@@ -106,6 +114,8 @@ def _text(value: Any) -> str:
     """Values from YAML and Python as options have them."""
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return json.dumps(value)
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value)

@@ -76,10 +76,7 @@ class Frontier:
 
     def head(self) -> Position:
         """Behind the newest snapshot there is now, read from the store."""
-        try:
-            return self._position(self._dataset.latest())
-        except NoSnapshotsError:
-            return BEGINNING
+        return position_of(self._dataset, self._dataset.latest())
 
     def stop_at_head(self) -> None:
         """Never go beyond what is there now."""
@@ -110,7 +107,12 @@ class Frontier:
             self._waiting.clear()
             self._behind = start
         last = self._waiting[-1].position if self._waiting else start
-        end = self._end or self.head()
+        try:
+            end = self._end or self.head()
+        except NoSnapshotsError:
+            if start == BEGINNING:
+                raise
+            raise replaced(self._dataset, start) from None
         if end.sequence > last.sequence or end.sequence < start.sequence:
             self._waiting.extend(
                 _Waiting(Position(sequence, snapshot.id), snapshot.size_bytes)
@@ -118,9 +120,6 @@ class Frontier:
             )
         elif end.sequence == last.sequence and end != last:
             raise replaced(self._dataset, last)
-
-    def _position(self, snapshot: Snapshot) -> Position:
-        return Position(self._dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
 
 
 def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
@@ -163,18 +162,21 @@ def starting_position(dataset: Dataset, where: str) -> Position:
 def _at(dataset: Dataset, moment: datetime) -> Position:
     # Times in manifests have nanoseconds; within the same microsecond a snapshot counts as made before.
     try:
-        snapshot = next(dataset.history(as_of=moment.astimezone(UTC)))
+        return position_of(dataset, next(dataset.history(as_of=moment.astimezone(UTC))))
     except NoSnapshotsError:
         return BEGINNING
-    return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
 
 
 def _behind(dataset: Dataset, snapshot_id: str) -> Position:
     try:
-        snapshot = dataset.snapshot(snapshot_id)
+        return position_of(dataset, dataset.snapshot(snapshot_id))
     except (NotFoundError, UsageError):
         raise InvalidOptionError(
             f"startingPosition is {snapshot_id!r}: it is 'earliest', 'latest', an RFC 3339 time such as "
             f"2026-11-15T12:00:00Z, or a snapshot's id, and dataset {dataset.id!r} has no such snapshot"
         ) from None
+
+
+def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
+    """Behind this snapshot."""
     return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)

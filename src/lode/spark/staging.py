@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 TARGET_FILE_BYTES: Final = 128 << 20
 # The most Arrow data a task keeps in memory for the files it has open.
 _MOST_HELD: Final = 256 << 20
+# A batch goes to its file in pieces, so that a file does not grow far past its target.
+_MOST_AT_ONCE: Final = 8 << 20
 # An encoder keeps at most about one row group.
 _MOST_HELD_BY_ENCODER: Final = 32 << 20
 
@@ -179,8 +181,12 @@ class _Files:
         self._begun = 0
 
     def write(self, partition: str, part: Any) -> None:
-        if not part.num_rows:
-            return
+        most = min(self._shape.target_bytes, _MOST_AT_ONCE)
+        rows = max(1, part.num_rows * most // max(part.nbytes, 1))
+        for start in range(0, part.num_rows, rows):
+            self._write(partition, part.slice(start, rows))
+
+    def _write(self, partition: str, part: Any) -> None:
         file = self._open.get(partition) or self._begin(partition)
         self._open.move_to_end(partition)
         file.write(part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import datasource
 
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
+
+# The object in whose hands Spark's own sources get their filters.
+_STRATEGY: Final = "org.apache.spark.sql.execution.datasources.DataSourceStrategy$"
 
 
 def conditions_in(where: str | Column, schema: StructType, spark: SparkSession) -> list[Condition]:
@@ -30,8 +33,8 @@ def conditions_in(where: str | Column, schema: StructType, spark: SparkSession) 
     plan = empty._jdf.queryExecution().optimizedPlan()
     if plan.nodeName() != "Filter":
         return []
-    translate = context._jvm.org.apache.spark.sql.execution.datasources.DataSourceStrategy.translateFilter
-    found = [translate(part, True) for part in _conjuncts(plan.condition())]
+    strategy = getattr(getattr(context._jvm, _STRATEGY), "MODULE$")
+    found = [strategy.translateFilter(part, True) for part in _conjuncts(plan.condition())]
     return conditions(
         [each for option in found if option.isDefined() for each in _filters(option.get())],
         arrow_schema(schema),

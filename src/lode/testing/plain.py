@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lode.store.protocol import Store
-    from lode.testing.explore import View
-    from lode.testing.sim import Actor, SwapStore
+    from lode.testing.actor import Actor
+    from lode.testing.scenario import View
+    from lode.testing.sim import SwapStore
 
 POINTER = "latest"
 SNAPSHOTS = "snapshots/"

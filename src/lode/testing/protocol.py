@@ -5,6 +5,7 @@ The actors are the library itself, ``Dataset`` and all, on a runtime without cha
 
 from __future__ import annotations
 
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,18 +15,23 @@ from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
 from lode.runtime import Runtime
 from lode.write.retry import Retry
+from lode.write.sweep import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from lode.store.protocol import Store
-    from lode.testing.explore import View
-    from lode.testing.sim import Actor, Contents, SwapStore
+    from lode.testing.actor import Actor
+    from lode.testing.scenario import View
+    from lode.testing.sim import Contents, SwapStore
 
 DATASET = "d"
 # Bytes in one place, records in partitions: the two ways overlap is decided.
 WHOLE: Layout = DefaultLayout()
 SPLIT: Layout = HiveLayout("p")
+
+LONG_AFTER = 4 * 10**18
+"""Nanoseconds since 1970 at which everything simulated is old."""
 
 
 def still(number: int) -> Runtime:
@@ -97,6 +103,15 @@ def history(layout: Layout = WHOLE) -> Actor:
         return tuple(snapshot.id for snapshot in dataset(store, layout=layout).snapshots())
 
     return read
+
+
+def sweeper(layout: Layout = WHOLE) -> Actor:
+    """Return an actor that sweeps everything it may, as if every object were old."""
+
+    def run(store: SwapStore) -> None:
+        sweep(store, DATASET, timedelta(0), dry_run=False, layout=layout, runtime=still(LONG_AFTER))
+
+    return run
 
 
 class Holds:

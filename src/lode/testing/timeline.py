@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lode.testing.sim import Answer, Contents, Operation, Status
+    from lode.testing.actor import Status
+    from lode.testing.sim import Answer, Contents, Operation
 
 
 class Event(enum.Enum):

@@ -6,13 +6,15 @@ import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lode.testing.explore import CRASHES, Broken, System, Violation
+from lode.testing.scenario import Violation
+from lode.testing.system import CRASHES, Broken, System
 from lode.testing.timeline import Event
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lode.testing.explore import Check, Move, Scenario
+    from lode.testing.scenario import Check, Scenario
+    from lode.testing.system import Move
     from lode.testing.timeline import Step, Trace
 
 

@@ -94,16 +94,22 @@ class _Sweeper:
         self._history = History(self._chain, runtime)
 
     def run(self, limit: datetime, *, dry_run: bool) -> Sweep:
-        # Listed before history is read: a file committed in between is listed first and referred to then.
+        # The order is what makes this safe. Files are listed before history is read, so that one committed in
+        # between is referred to. Intents are read before history is read again: then every snapshot that
+        # is still uncommitted has either an intent on the head or one that can no longer win as it stands.
         staged, intents = self._list()
+        already = {
+            manifest.snapshot_id for manifest in self._history.oldest_first(self._chain.resolve().manifest)
+        }
+        uncommitted = sorted((staged.keys() | intents.keys()) - already)
+        declared = {snapshot_id: self._chain.intent(snapshot_id) for snapshot_id in uncommitted}
+
         head = self._chain.resolve()
         visible = self._history.oldest_first(head.manifest)
+        if head.pending is not None:
+            visible.append(head.pending.manifest)
         published = {manifest.snapshot_id for manifest in visible}
         referred = {file.path for manifest in visible for file in manifest.files}
-        pending_id = head.pending.manifest.snapshot_id if head.pending else None
-        if head.pending is not None:
-            published.add(head.pending.manifest.snapshot_id)
-            referred |= {file.path for file in head.pending.manifest.files}
 
         leftovers: list[Leftover] = []
         spared: dict[str, str] = {}
@@ -111,12 +117,11 @@ class _Sweeper:
             files = [file for file in staged.get(snapshot_id, []) if file.path not in referred]
             intent = intents.get(snapshot_id)
             if snapshot_id in published:
-                unneeded = intent if snapshot_id != pending_id else None
+                unneeded = intent if snapshot_id in already else None
                 leftovers += _of_published(files, unneeded, limit)
                 continue
-            declared = self._chain.intent(snapshot_id)
-            reason = _why_spare(files, intent, declared, limit, head.pointer)
-            if reason is None and not dry_run and not self._fence(snapshot_id, declared):
+            reason = _why_spare(files, intent, declared[snapshot_id], limit, head.pointer)
+            if reason is None and not dry_run and not self._fence(snapshot_id, declared[snapshot_id]):
                 reason = "its writer came back to life"
             if reason is not None:
                 spared[snapshot_id] = reason
@@ -175,7 +180,8 @@ def _why_spare(
     if youngest > limit:
         return f"it was last written to at {youngest.isoformat(timespec='seconds')}"
     if declared is not None:
-        # Pointer values never come back, so an intent with any other parent cannot win as it stands.
+        # The intent was read before the pointer, and pointer values never come back: one with any other
+        # parent is of the past and cannot win as it stands.
         parent = declared.manifest.parent_snapshot_id
         if (parent.encode() if parent else None) == pointer:
             return "it can still be committed onto the current head"

@@ -1,0 +1,179 @@
+"""Work on whole datasets, spread over a cluster: verify, copy, import, export, rewrite.
+
+Each is a call that ends; nothing runs in the background. All that write do so under idempotency keys, so a
+job that is run again, after it finished or after it died, does only what is not done yet.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.errors import InvalidOptionError
+from lode.read.verify import Problem, Verification, _check_file, _check_line, _read_all
+from lode.spark.lineage import Lineage, input_of
+from lode.spark.place import Place, opened, place_of
+from lode.spark.position import BEGINNING, Position, position_of
+from lode.spark.spread import Remote, spread
+from lode.spark.staging import TARGET_FILE_BYTES
+from lode.spark.write import write
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from datetime import datetime
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lode.dataset import Dataset, SnapshotLike
+    from lode.format.manifest import FileRef, Manifest
+    from lode.snapshot import Snapshot
+    from lode.spark.place import Where
+
+# A file that is only looked at costs about as much as reading this much of one.
+_LOOK: Final = 1 << 20
+
+
+def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Verification:
+    """Check that history is one line and that every file is there, whole; what ``lode.verify`` does, in tasks.
+
+    Args:
+        spark: The session.
+        where: The dataset.
+        checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
+    """
+    dataset = opened(where)
+    remote = Remote.of(dataset)
+    manifests, problems = _read_all(dataset)
+    problems += _check_line(dataset.chain, manifests)
+    copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
+    there = spread(spark, remote.exists, copies, [_LOOK] * len(copies))
+    problems += [
+        Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
+        for path, found in zip(copies, there, strict=True)
+        if not found
+    ]
+    work = [(_slim(manifest), file) for manifest in manifests.values() for file in manifest.files]
+
+    def check(item: tuple[Manifest, FileRef]) -> list[Problem]:
+        return list(_check_file(remote.open(), *item, checksums=checksums))
+
+    costs = [_LOOK + (file.size_bytes if checksums else 0) for _, file in work]
+    for found in spread(spark, check, work, costs):
+        problems += found
+    return Verification(len(manifests), len(work), sum(file.size_bytes for _, file in work), tuple(problems))
+
+
+def import_(
+    frame: DataFrame,
+    into: Where,
+    *,
+    key: str,
+    split_by: str | None = None,
+    metadata: dict[str, Any] | None = None,
+) -> list[Snapshot]:
+    """Write what any of Spark's readers found (Parquet, JSON, CSV, JDBC, another lake) into a dataset, once.
+
+    Args:
+        frame: Such as ``spark.read.parquet(…)`` or ``spark.read.format("jdbc")…load()``.
+        into: The dataset.
+        key: Names this import. A second one of the same name writes nothing and returns the first's snapshots.
+        split_by: A column each of whose values becomes a snapshot of its own, in their order; without it,
+            everything becomes one. The frame is read once for each value: choose a column its source can
+            find quickly, such as a partition.
+        metadata: For every snapshot.
+    """
+    if not key:
+        raise InvalidOptionError("an import needs a key: it is how a second one is recognised")
+    if split_by is None:
+        return [_import_one(frame, into, (f"import:{key}", "all"), metadata)]
+    if split_by not in frame.columns:
+        raise InvalidOptionError(f"split_by names {split_by!r}: the columns are {', '.join(frame.columns)}")
+    column = frame[split_by]
+    values = [row[0] for row in frame.select(column).distinct().orderBy(column).collect()]
+    return [
+        _import_one(
+            frame.where(column.eqNullSafe(value)),
+            into,
+            (f"import:{key}", f"{split_by}={value}"),
+            {**(metadata or {}), split_by: value if isinstance(value, str | int | None) else str(value)},
+        )
+        for value in values
+    ]
+
+
+def rewrite(
+    spark: SparkSession,
+    source: Where,
+    sink: Where,
+    *,
+    since: SnapshotLike | None = None,
+    as_of: SnapshotLike | datetime | None = None,
+    sort_by: Sequence[str] = (),
+    target_file_bytes: int = TARGET_FILE_BYTES,
+) -> Snapshot:
+    """Write a range of history as one snapshot of another dataset, in files of a good size, sorted.
+
+    The same range, order and size are written once; the snapshot tells in its lineage what it came from.
+
+    Args:
+        spark: The session.
+        source: The dataset.
+        sink: Another dataset; its own layout and codec hold.
+        since: Leave out this snapshot and everything before it.
+        as_of: Up to this snapshot, its id, or a moment; None is now.
+        sort_by: The rows are sorted by these columns over all files, so that each file has a range of its own.
+        target_file_bytes: How large a file should be.
+    """
+    told = place_of(source)
+    dataset = told.open()
+    after, up_to = ends(dataset, since, as_of)
+    target = opened(sink)
+    if (target.store.url, target.id) == (dataset.store.url, dataset.id):
+        raise InvalidOptionError(
+            f"rewrite into another dataset than {dataset.id!r}: history is never changed"
+        )
+    lineage = Lineage(f"rewrite:{dataset.store.url}/{dataset.id}", (input_of(dataset, after, up_to),))
+    order = [*target.layout.keys, *sort_by]
+    key = f"after {after.snapshot} up to {up_to.snapshot} by {','.join(order)} in {target_file_bytes}"
+    with target.transaction(idempotency_key=(lineage.made_by, key)) as probe:
+        if probe.replayed is not None:
+            return probe.replayed
+    size = sum(one.size_bytes for one in dataset.changes(after.snapshot or None, up_to.snapshot))
+    files = max(1, round(size / target_file_bytes))
+    frame = told.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
+    shaped = frame.repartitionByRange(files, *order) if order else frame.coalesce(files)
+    return write(
+        target,
+        shaped,
+        lineage.as_metadata(),
+        idempotency_key=(lineage.made_by, key),
+        sort_by=sort_by,
+        target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
+    )
+
+
+def ends(
+    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | datetime | None
+) -> tuple[Position, Position]:
+    """The positions between which a range of history lies."""
+    last = next(dataset.history(as_of=as_of), None)
+    up_to = position_of(dataset, last or dataset.latest())
+    if since is None:
+        return BEGINNING, up_to
+    start = dataset.snapshot(since) if isinstance(since, str) else since
+    return position_of(dataset, start), up_to
+
+
+def _import_one(
+    frame: DataFrame, into: Where, key: tuple[str, str], metadata: dict[str, Any] | None
+) -> Snapshot:
+    told = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
+    if isinstance(into, Place) or not hasattr(into, "transaction"):
+        return place_of(into).write(frame, told, key=key)
+    return write(opened(into), frame, told, idempotency_key=key)
+
+
+def _slim(manifest: Manifest) -> Manifest:
+    """What a task needs of a manifest to check one of its files."""
+    return msgspec.structs.replace(manifest, files=(), metadata={})

@@ -1,0 +1,61 @@
+"""Which input snapshots a snapshot came from, as its metadata tells.
+
+A history is one line, so a run of it is named by its two ends, however many snapshots lie between.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.errors import InvalidMetadataError
+from lode.spark.position import Position  # noqa: TC001 - msgspec reads the annotations
+
+if TYPE_CHECKING:
+    from lode.dataset import Dataset
+    from lode.snapshot import Snapshot
+
+KEY: Final = "lineage"
+
+
+class Input(msgspec.Struct, frozen=True):
+    """The snapshots of one dataset behind ``after``, up to and including ``up_to``."""
+
+    store: str
+    dataset: str
+    after: Position
+    up_to: Position
+
+    @property
+    def snapshots(self) -> int:
+        return self.up_to.sequence - self.after.sequence
+
+
+class Lineage(msgspec.Struct, frozen=True):
+    """By what a snapshot was made, and from what.
+
+    ``inputs`` were read once and are used up; ``tables`` were read whole, as they were then.
+    """
+
+    made_by: str
+    inputs: tuple[Input, ...]
+    tables: dict[str, Input] = {}
+
+    def as_metadata(self) -> dict[str, Any]:
+        return {KEY: msgspec.to_builtins(self)}
+
+
+def lineage_of(snapshot: Snapshot) -> Lineage | None:
+    """What a snapshot's metadata says about where it came from; None if that is nothing."""
+    told = snapshot.metadata.get(KEY)
+    if told is None:
+        return None
+    try:
+        return msgspec.convert(told, Lineage)
+    except msgspec.ValidationError as error:
+        raise InvalidMetadataError(f"the lineage of {snapshot} cannot be read: {error}") from None
+
+
+def input_of(dataset: Dataset, after: Position, up_to: Position) -> Input:
+    return Input(dataset.store.url, dataset.id, after, up_to)

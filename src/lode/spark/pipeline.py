@@ -1,0 +1,295 @@
+"""Pipelines: from a dataset through SQL or Python to a dataset, each input snapshot exactly once.
+
+Where a pipeline stands is written in the snapshots it makes, and nowhere else. A batch is committed under the
+position it began at; two runners of one pipeline, or one that died and came back, can begin at the same
+position, but only the first of them commits there. So there is no checkpoint to keep, to lose or to mix up.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import logging
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from lode.errors import InvalidOptionError
+from lode.spark.lineage import Input, Lineage, input_of, lineage_of
+from lode.spark.options import Options
+from lode.spark.place import Place, Where, place_of
+from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lode.snapshot import Snapshot
+
+logger = logging.getLogger("lode.spark")
+
+Step: TypeAlias = str | Callable[..., Any]
+Mode: TypeAlias = Literal["batch", "continuous"]
+
+INPUT: Final = "input"
+SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch")
+_REFERENCE: Final = re.compile(r"\s*([\w.]+):(\w+)\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one batch of a pipeline did.
+
+    ``replayed`` means that another runner had committed this batch before; then nothing was written here.
+    """
+
+    number: int
+    snapshot: Snapshot
+    source: Input
+    rows_in: int
+    bytes_in: int
+    rows_out: int
+    seconds: float
+    replayed: bool
+
+    @property
+    def snapshots_in(self) -> int:
+        return self.source.snapshots
+
+    def as_dict(self) -> dict[str, Any]:
+        """As a line of a log has it."""
+        return {
+            "batch": self.number,
+            "snapshot": self.snapshot.id,
+            "after": self.source.after.snapshot,
+            "up_to": self.source.up_to.snapshot,
+            "snapshots_in": self.snapshots_in,
+            "rows_in": self.rows_in,
+            "bytes_in": self.bytes_in,
+            "rows_out": self.rows_out,
+            "seconds": round(self.seconds, 3),
+            "replayed": self.replayed,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """A dataset, what is done to it, and the dataset that it becomes.
+
+    Args:
+        name: Names the work in the sink's history; another name begins anew.
+        source: The dataset whose snapshots are taken in, in order, each once. Beside the options of a dataset
+            it takes those of a stream: ``startingPosition``, ``maxSnapshotsPerBatch``, ``maxBytesPerBatch``.
+        steps: Each is SQL over ``{input}``, what the step before made, and over tables by ``{name}``; or a
+            function over a DataFrame, itself or as ``"module:function"``, which is also handed the tables
+            that its further parameters name.
+        sink: The dataset that each batch becomes one snapshot of.
+        tables: Datasets that are read whole with every batch, to look things up in.
+        mode: ``"batch"`` ends when all that was there at the beginning is done, ``"continuous"`` never.
+        every: Seconds between looks for something new.
+    """
+
+    name: str
+    source: Where
+    sink: Where
+    steps: Sequence[Step] = ()
+    tables: Mapping[str, Where] = field(default_factory=dict)
+    mode: Mode = "batch"
+    every: float = 5.0
+
+    def __post_init__(self) -> None:
+        if not self.name.strip():
+            raise InvalidOptionError("a pipeline needs a name: it is how its work is recognised")
+        if self.mode not in ("batch", "continuous"):
+            raise InvalidOptionError(f"mode is {self.mode!r}: it is batch or continuous")
+        if self.every <= 0:
+            raise InvalidOptionError(f"every is {self.every} seconds: it must be more than 0")
+        for name in self.tables:
+            if not name.isidentifier() or name == INPUT:
+                raise InvalidOptionError(
+                    f"table {name!r} cannot be named so: a plain name other than 'input'"
+                )
+
+    def run(
+        self,
+        spark: SparkSession,
+        *,
+        progress: Callable[[Batch], None] | None = None,
+        stop: threading.Event | None = None,
+    ) -> list[Batch]:
+        """Run until there is nothing left to do, or in continuous mode until ``stop`` is set.
+
+        Args:
+            spark: The session.
+            progress: Called after every batch.
+            stop: Ends a run after the batch it is at. Without it, only an error ends a continuous run.
+        """
+        done = []
+        for batch in self.batches(spark, stop=stop):
+            if progress is not None:
+                progress(batch)
+            if self.mode == "batch":
+                done.append(batch)
+        return done
+
+    def batches(self, spark: SparkSession, *, stop: threading.Event | None = None) -> Iterator[Batch]:
+        """Do the batches one by one; leaving the loop ends the run."""
+        stop = stop or threading.Event()
+        runner = _Runner(self, spark)
+        number = 0
+        while not stop.is_set():
+            batch = runner.next(number)
+            if batch is not None:
+                number += 1
+                logger.info("pipeline %s: %s", self.name, batch.as_dict())
+                yield batch
+            elif self.mode == "batch":
+                return
+            else:
+                stop.wait(self.every)
+
+
+class _Runner:
+    """A pipeline at work: the opened datasets and where it stands."""
+
+    def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
+        told = place_of(pipeline.source)
+        options = Options(told.given, also=SOURCE_OPTIONS)
+        self._pipeline = pipeline
+        self._spark = spark
+        self._steps = [_step(step) for step in pipeline.steps]
+        self._place = told.without(SOURCE_OPTIONS)
+        self._source = self._place.open()
+        self._frontier = Frontier(self._source)
+        self._limit = Limit(
+            options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None
+        )
+        self._tables = {name: place_of(where) for name, where in pipeline.tables.items()}
+        self._sink_place = place_of(pipeline.sink)
+        self._sink = self._sink_place.open()
+        self._position = self._where_it_stands() or self._begin(
+            options.text("startingPosition") or "earliest"
+        )
+        if pipeline.mode == "batch":
+            self._frontier.stop_at_head()
+
+    def next(self, number: int) -> Batch | None:
+        """Do the next batch; None if nothing is waiting."""
+        began = time.monotonic()
+        after = self._position
+        up_to = self._frontier.advance(after, self._limit)
+        if up_to == after:
+            return None
+        taken = between(self._source, after, up_to)
+        tables = {name: (place, _newest(place)) for name, place in self._tables.items()}
+        lineage = Lineage(
+            self._pipeline.name,
+            (input_of(self._source, after, up_to),),
+            {name: told for name, (_, told) in tables.items()},
+        )
+        frame = self._place.read(self._spark, since=after.snapshot or None, as_of=up_to.snapshot)
+        frames = {
+            name: place.read(self._spark, as_of=told.up_to.snapshot) for name, (place, told) in tables.items()
+        }
+        for step in self._steps:
+            frame = step(frame, frames)
+        snapshot = self._sink_place.write(
+            frame, lineage.as_metadata(), key=self._key(after), dataset=self._sink
+        )
+        replayed = snapshot.commit is not None and snapshot.commit.replayed
+        source = _input(snapshot) if replayed else lineage.inputs[0]
+        self._position = source.up_to
+        return Batch(
+            number,
+            snapshot,
+            source,
+            sum(one.row_count for one in taken),
+            sum(one.size_bytes for one in taken),
+            snapshot.row_count,
+            time.monotonic() - began,
+            replayed,
+        )
+
+    def _where_it_stands(self) -> Position | None:
+        for snapshot in self._sink.history():
+            lineage = lineage_of(snapshot)
+            if lineage is not None and lineage.made_by == self._pipeline.name:
+                return lineage.inputs[0].up_to
+        return None
+
+    def _begin(self, where: str) -> Position:
+        """Note a beginning other than the first snapshot, so that it means the same with the next run."""
+        position = starting_position(self._source, where)
+        if position == BEGINNING:
+            return position
+        lineage = Lineage(self._pipeline.name, (input_of(self._source, position, position),))
+        key = (self._writer, "beginning")
+        with self._sink.transaction(lineage.as_metadata(), idempotency_key=key) as transaction:
+            return _input(transaction.commit()).up_to
+
+    @property
+    def _writer(self) -> str:
+        return f"pipeline:{self._pipeline.name}"
+
+    def _key(self, after: Position) -> tuple[str, str]:
+        return self._writer, f"after {after.sequence} {after.snapshot}".strip()
+
+
+def _newest(place: Place) -> Input:
+    dataset = place.open()
+    return input_of(dataset, BEGINNING, Frontier(dataset).head())
+
+
+def _input(snapshot: Snapshot) -> Input:
+    lineage = lineage_of(snapshot)
+    if lineage is None:
+        raise InvalidOptionError(f"{snapshot} was committed under a pipeline's key, but tells no lineage")
+    return lineage.inputs[0]
+
+
+def _step(step: Step) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+    if callable(step):
+        return _function(step)
+    match = _REFERENCE.fullmatch(step)
+    return _sql(step) if match is None else _function(_load(match[1], match[2]))
+
+
+def _sql(text: str) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+    def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+        frames: dict[str, Any] = {INPUT: frame, **tables}
+        try:
+            return frame.sparkSession.sql(text, **frames)
+        except KeyError as error:
+            known = ", ".join(f"{{{name}}}" for name in (INPUT, *tables))
+            raise InvalidOptionError(f"a step asks for {{{error.args[0]}}}: there are {known}") from None
+
+    return step
+
+
+def _function(function: Callable[..., Any]) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+    name = getattr(function, "__name__", repr(function))
+    wanted = list(inspect.signature(function).parameters)[1:]
+
+    def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
+        made = function(frame, **{table: tables[table] for table in wanted if table in tables})
+        if not hasattr(made, "sparkSession"):
+            raise InvalidOptionError(
+                f"step {name} returned {type(made).__name__}: it must return a DataFrame"
+            )
+        return made  # type: ignore[no-any-return]
+
+    return step
+
+
+def _load(module: str, name: str) -> Callable[..., Any]:
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidOptionError(f"step {module}:{name} cannot be loaded: {error}") from error
+    if not callable(found):
+        raise InvalidOptionError(f"step {module}:{name} is a {type(found).__name__}, not a function")
+    return found  # type: ignore[no-any-return]

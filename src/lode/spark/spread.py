@@ -1,0 +1,96 @@
+"""Do the same to many things, spread over Spark's tasks by what each costs."""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lode.dataset import Dataset
+from lode.errors import InvalidOptionError
+from lode.runtime import REAL
+from lode.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from pyspark.sql import SparkSession
+
+    from lode.codec.components import Components
+    from lode.format.paths import Layout
+    from lode.store.protocol import Store
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+# Several tasks for each core, so that one slow task does not keep the others waiting.
+_TASKS_PER_CORE: Final = 4
+
+
+def spread(spark: SparkSession, do: Callable[[T], R], items: Sequence[T], costs: Sequence[int]) -> list[R]:
+    """Do it to every item on some executor; the results are in the items' order.
+
+    Args:
+        spark: The session.
+        do: Pickles. Within a task, several run at once in threads.
+        items: They pickle too.
+        costs: What each item costs, in any unit.
+    """
+    if not items:
+        return []
+    context = spark.sparkContext
+    slices = _balanced(costs, min(len(items), context.defaultParallelism * _TASKS_PER_CORE))
+    work = [[(index, items[index]) for index in indexes] for indexes in slices]
+
+    def do_slice(share: list[tuple[int, T]]) -> list[tuple[int, R]]:
+        done: list[R] = REAL.each(lambda item: do(item[1]), share)
+        return [(index, result) for (index, _), result in zip(share, done, strict=True)]
+
+    found: dict[int, R] = {}
+    for part in context.parallelize(work, len(work)).map(do_slice).collect():
+        found.update(part)
+    return [found[index] for index in range(len(items))]
+
+
+def _balanced(costs: Sequence[int], count: int) -> list[list[int]]:
+    """The numbers of the items in each slice: the largest first, each to the slice with the least so far."""
+    slices: list[list[int]] = [[] for _ in range(count)]
+    least = [(0, number) for number in range(count)]
+    for index in sorted(range(len(costs)), key=lambda index: -costs[index]):
+        total, number = heapq.heappop(least)
+        slices[number].append(index)
+        heapq.heappush(least, (total + costs[index], number))
+    return [part for part in slices if part]
+
+
+@dataclass(frozen=True, slots=True)
+class Remote:
+    """A dataset as it travels to tasks: what it takes to open it there."""
+
+    store: Store
+    id: str
+    layout: Layout
+    components: Components
+
+    @staticmethod
+    def of(dataset: Dataset) -> Remote:
+        if isinstance(dataset.store, MemoryStore):
+            raise InvalidOptionError(
+                f"dataset {dataset.id!r} lives in this process's memory, which Spark's executors cannot reach: "
+                "open it on a directory they share or on a bucket"
+            )
+        return Remote(dataset.store, dataset.id, dataset.layout, dataset.components)
+
+    def open(self) -> Dataset:
+        parts = self.components
+        return Dataset(
+            self.id,
+            self.store,
+            codec=parts.codec,
+            layout=self.layout,
+            compressor=parts.compressor,
+            checksum=parts.checksum,
+        )
+
+    def exists(self, path: str) -> bool:
+        return self.store.exists(path)

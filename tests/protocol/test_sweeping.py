@@ -1,0 +1,43 @@
+"""A sweeper that thinks everything is old, beside running writers: no visible snapshot ever loses a file."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lode.errors import TransactionClosedError
+from lode.testing.explore import Scenario, explore
+from lode.testing.protocol import SPLIT, WHOLE, Holds, reader, snapshot_id, sweeper, writer
+
+IDS = {"a": snapshot_id(1), "b": snapshot_id(2)}
+
+SCENARIOS: dict[str, tuple[Any, dict[str, Any], dict[str, Any]]] = {
+    "a crash": (WHOLE, {"a": writer(1), "b": writer(2)}, {"crashes": 1, "recovery": writer(9)}),
+    "a second try": (WHOLE, {"a": writer(1), "b": writer(2, warm=True)}, {"crashes": 1}),
+    "a rebase": (SPLIT, {"a": writer(1, partition="x"), "b": writer(2, partition="y")}, {}),
+    "a late request": (WHOLE, {"a": writer(1)}, {"unknown": 2, "delayed": True, "recovery": writer(9)}),
+}
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_sweeping_beside_writers_never_takes_a_file_that_is_or_can_be_committed(
+    name: str, record_property: Any
+) -> None:
+    layout, writers, troubles = SCENARIOS[name]
+    scenario = Scenario(actors={**writers, "s": sweeper(layout)}, **troubles)
+    report = explore(scenario, check=Holds(layout, IDS))
+    record_property("interleavings", report.interleavings)
+
+
+def test_a_reader_beside_a_sweeper_finds_what_it_would_find_alone(record_property: Any) -> None:
+    scenario = Scenario(actors={"a": writer(1), "r": reader(), "s": sweeper()}, track_order=True)
+    report = explore(scenario, check=Holds(WHOLE, IDS, ("r",)))
+    record_property("interleavings", report.interleavings)
+
+
+def test_a_writer_whose_files_were_swept_is_refused_and_told_so() -> None:
+    report = explore(Scenario(actors={"a": writer(1), "s": sweeper()}))
+    swept = [ending.view.raised["a"] for ending in report.endings if "a" in ending.view.raised]
+    assert swept
+    assert all(isinstance(error, TransactionClosedError) for error in swept)

@@ -1,0 +1,165 @@
+"""The streaming sink: every micro-batch is one snapshot, exactly once, whoever dies when."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.types import LongType, StructType
+
+import lode
+from lode.spark.stream import StreamSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DRIVER = Path(__file__).with_name("stream_driver.py")
+
+
+def source_in(lake: str, snapshots: int, rows: int = 3) -> lode.Dataset:
+    dataset = lode.Dataset("src", lake, codec=lode.Parquet({"number": "int64!", "snapshot": "string"}))
+    for index in range(snapshots):
+        dataset.write([{"number": 10 * index + row, "snapshot": f"s{index}"} for row in range(rows)])
+    return dataset
+
+
+def sink_in(lake: str, **options: Any) -> lode.Dataset:
+    return lode.Dataset("out", lake, codec="parquet", **options)
+
+
+def numbers(dataset: lode.Dataset) -> list[int]:
+    return sorted(dataset.scan(columns=["number"]).read_all().column("number").to_pylist())
+
+
+def stream(
+    spark: SparkSession, lake: str, folder: Path, *, where: str = "true", mode: str = "append", **options: str
+) -> Any:
+    """Run what is there from ``src`` to ``out``, a snapshot at a time."""
+    frame = (
+        spark.readStream.format("lode")
+        .options(path=lake, dataset="src", maxSnapshotsPerBatch="1")
+        .load()
+        .where(where)
+    )
+    query = (
+        frame.writeStream.format("lode")
+        .options(path=lake, dataset="out", checkpointLocation=str(folder / "checkpoint"), **options)
+        .outputMode(mode)
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return query
+
+
+def test_every_micro_batch_is_one_snapshot_under_the_key_of_query_and_batch(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    source = source_in(lake, 3)
+    query = stream(spark, lake, tmp_path, metadata='{"team": "web"}', checksum="sha256")
+    sink = sink_in(lake)
+    assert numbers(sink) == numbers(source)
+    for batch, snapshot in enumerate(sink.snapshots()):
+        assert snapshot.metadata == {"team": "web", "spark": {"query": query.id, "batch": batch}}
+        assert snapshot.manifest.idempotency == (f"spark:{query.id}", str(batch))
+        assert snapshot.manifest.checksum_algorithm == "sha256"
+        assert all(snapshot.id in file.path for file in snapshot.files)
+    assert lode.verify(sink).ok
+
+
+def test_a_batch_that_spark_replays_changes_nothing(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    source = source_in(lake, 3)
+    stream(spark, lake, tmp_path)
+    before = sink_in(lake).snapshots()
+    # As if the driver had died after the commit: Spark has not noted that the last batch is done.
+    for note in (tmp_path / "checkpoint" / "commits").glob("*2*"):
+        note.unlink()
+    stream(spark, lake, tmp_path)
+    assert sink_in(lake).snapshots() == before
+    assert numbers(sink_in(lake)) == numbers(source)
+    # What the replay staged was removed again.
+    found = lode.sweep(lake, "out", timedelta(0))
+    assert {item.reason for item in found.leftovers} <= {"the intent of a snapshot that is published"}
+
+
+def test_a_batch_without_rows_makes_no_snapshot(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    source_in(lake, 3)
+    stream(spark, lake, tmp_path, where="snapshot <> 's1'")
+    sink = sink_in(lake)
+    assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 2]
+    assert numbers(sink) == [0, 1, 2, 20, 21, 22]
+
+
+def test_partitions_come_from_an_option(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    source = source_in(lake, 2)
+    stream(spark, lake, tmp_path, partitionBy="snapshot")
+    sink = sink_in(lake, layout=lode.HiveLayout("snapshot"))
+    assert numbers(sink) == numbers(source)
+    reader = lode.DatasetReader(lake, layout=sink.layout)
+    assert reader.list_partitions("out") == ["snapshot=s0", "snapshot=s1"]
+
+
+def test_a_batch_that_fails_leaves_history_as_it_was_and_is_done_once_when_it_can_be(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    source = source_in(lake, 2)
+    with pytest.raises(StreamingQueryException, match=r"DIVIDE_BY_ZERO"):
+        stream(spark, lake, tmp_path, where="snapshot = 's0' OR number / (number - number) > 0")
+    assert numbers(sink_in(lake)) == [0, 1, 2]
+    stream(spark, lake, tmp_path)
+    assert numbers(sink_in(lake)) == numbers(source)
+
+
+def test_a_sink_shares_its_dataset_with_other_writers(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    source = source_in(lake, 2)
+    stream(spark, lake, tmp_path / "a")
+    sink_in(lake).write(source.read(source.latest()))
+    stream(spark, lake, tmp_path / "b")
+    assert Counter(numbers(sink_in(lake))) == Counter(numbers(source) * 2 + [10, 11, 12])
+    assert [snapshot.sequence for snapshot in sink_in(lake).snapshots()] == [1, 2, 3, 4, 5]
+
+
+def test_complete_mode_is_refused_because_a_dataset_is_only_appended_to(lake: str) -> None:
+    schema = StructType().add("number", LongType())
+    with pytest.raises(lode.InvalidOptionError, match="use append or update"):
+        StreamSink({"path": lake, "dataset": "out"}, schema, overwrite=True)
+
+
+def run_driver(lake: str, folder: Path, die_at: str | None) -> int:
+    environment = {**os.environ, **({"DIE_AT": die_at} if die_at else {})}
+    arguments = [lake, str(folder / "checkpoint"), str(folder / "pids")]
+    return subprocess.run(
+        [sys.executable, str(DRIVER), *arguments], env=environment, timeout=240, check=False
+    ).returncode
+
+
+def test_killing_the_driver_at_any_point_of_a_commit_loses_nothing_and_doubles_nothing(
+    lake: str, tmp_path: Path
+) -> None:
+    source = source_in(lake, 4)
+    expected = [2 * number for number in numbers(source)]
+    for die_at, visible in (
+        ("before commit:1", 3),
+        ("after commit:1", 6),
+        # Decided, but its writer did not live to show it: whoever commits next does.
+        ("between swap and publication:2", 6),
+    ):
+        assert run_driver(lake, tmp_path, die_at) == -signal.SIGKILL, die_at
+        assert numbers(sink_in(lake)) == expected[:visible], die_at
+    assert run_driver(lake, tmp_path, None) == 0
+    sink = sink_in(lake)
+    assert numbers(sink) == expected
+    assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 1, 2, 3]
+    assert len({snapshot.metadata["spark"]["query"] for snapshot in sink.snapshots()}) == 1
+    # What the dead left behind is found, and nothing else is.
+    lode.sweep(lake, "out", timedelta(0), dry_run=False)
+    assert numbers(sink) == expected
+    assert lode.verify(sink).ok

@@ -1,0 +1,247 @@
+"""The streaming source: whole snapshots, in order, each exactly once."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, ReadMaxFiles
+from pyspark.sql.types import LongType, StringType, StructType
+
+import lode
+from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
+from lode.spark.stream import StreamSource
+from lode.store.wrappers import CountingStore
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SCHEMA = StructType().add("number", LongType()).add("snapshot", StringType())
+
+
+def dataset_in(lake: str, **options: Any) -> lode.Dataset:
+    return lode.Dataset("d", lake, codec=lode.Parquet({"number": "int64!", "snapshot": "string"}), **options)
+
+
+def grow(dataset: lode.Dataset, count: int, rows: int = 3) -> list[lode.Snapshot]:
+    """Write snapshots that say which one they are."""
+    first = len(dataset.snapshots())
+    return [
+        dataset.write([{"number": row, "snapshot": f"s{first + index}"} for row in range(rows)])
+        for index in range(count)
+    ]
+
+
+class Collector:
+    """Runs a stream to the end of what is there, again and again from one checkpoint."""
+
+    def __init__(self, spark: SparkSession, lake: str, folder: Path, **options: object) -> None:
+        self.spark = spark
+        self.folder = folder
+        self.options = {"path": lake, "dataset": "d", **{name: str(value) for name, value in options.items()}}
+        self.batches: list[list[str]] = []
+
+    def run(self, **trigger: Any) -> list[list[str]]:
+        """The names of the snapshots in each batch, as often as they have rows."""
+
+        def take(frame: Any, _: int) -> None:
+            self.batches.append([row.snapshot for row in frame.collect()])
+
+        self.batches = []
+        stream = self.spark.readStream.format("lode").options(**self.options).load()
+        query = (
+            stream.writeStream.foreachBatch(take)
+            .option("checkpointLocation", str(self.folder / "checkpoint"))
+            .trigger(**(trigger or {"availableNow": True}))
+            .start()
+        )
+        query.awaitTermination()
+        return self.batches
+
+
+def named(*numbers: int, rows: int = 3) -> list[str]:
+    return [f"s{number}" for number in numbers for _ in range(rows)]
+
+
+# -- positions, without Spark ----------------------------------------------------------------------
+
+
+def test_a_batch_takes_as_many_whole_snapshots_as_the_limits_allow_and_at_least_one(lake: str) -> None:
+    dataset = dataset_in(lake)
+    snapshots = grow(dataset, 5)
+    frontier = Frontier(dataset)
+    size = snapshots[0].size_bytes
+    assert frontier.advance(BEGINNING) == Position(5, snapshots[4].id)
+    assert frontier.advance(BEGINNING, Limit(snapshots=2)) == Position(2, snapshots[1].id)
+    assert frontier.advance(BEGINNING, Limit(bytes=3 * size + size // 2)).sequence == 3
+    assert frontier.advance(BEGINNING, Limit(snapshots=4, bytes=2 * size + 5)).sequence == 2
+    assert frontier.advance(BEGINNING, Limit(bytes=1)).sequence == 1
+    head = Position(5, snapshots[4].id)
+    assert frontier.advance(head) == head
+
+
+def test_a_slow_stream_does_not_walk_the_same_history_again_with_every_batch(lake: str) -> None:
+    counted = CountingStore(lode.open_store(lake))
+    writer = dataset_in(lake)
+    grow(writer, 40, rows=1)
+    dataset = lode.Dataset("d", counted, codec="parquet")
+    frontier = Frontier(dataset)
+    at = frontier.advance(BEGINNING, Limit(snapshots=1))
+    before = counted.counts.total()
+    for _ in range(30):
+        at = frontier.advance(at, Limit(snapshots=1))
+    assert at.sequence == 31
+    assert counted.counts.total() - before <= 2 * 30  # the pointer, and its manifest where it is forgotten
+    grow(writer, 1, rows=1)
+    assert frontier.advance(at).sequence == 41
+
+
+def test_starting_positions_leave_out_exactly_what_as_of_the_same_would_read(lake: str) -> None:
+    dataset = dataset_in(lake)
+    first, second, third = grow(dataset, 3)
+    time = second.manifest.created_at
+    for where, expected in (
+        ("earliest", BEGINNING),
+        ("latest", Position(3, third.id)),
+        (first.id, Position(1, first.id)),
+        (time, Position(2, second.id)),
+        ("2001-01-01T00:00:00Z", BEGINNING),
+    ):
+        assert starting_position(dataset, where) == expected, where
+    with pytest.raises(lode.InvalidOptionError, match="startingPosition is 'yesterday'"):
+        starting_position(dataset, "yesterday")
+
+
+def test_a_dataset_that_was_replaced_is_noticed(lake: str, tmp_path: Path) -> None:
+    dataset = dataset_in(lake)
+    _, second, _ = grow(dataset, 3)
+    position = Position(2, second.id)
+    shutil.rmtree(tmp_path / "lake")
+    with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
+        Frontier(dataset_in(lake)).advance(position)
+    for count in (1, 1, 1):  # shorter than, as long as, and longer than the stream had read
+        grow(dataset_in(lake), count)
+        with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
+            Frontier(dataset_in(lake)).advance(position)
+    with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
+        between(dataset_in(lake), position, Position(3, dataset_in(lake).latest().id))
+
+
+def test_an_offset_of_another_source_is_refused_in_words() -> None:
+    with pytest.raises(lode.InvalidOptionError, match="not a position"):
+        Position.from_json({"index": 3})
+
+
+def test_limits_are_told_to_spark_and_overruled_by_a_trigger_that_wants_everything(lake: str) -> None:
+    grow(dataset_in(lake), 3)
+    at = {"path": lake, "dataset": "d"}
+    assert StreamSource(at, SCHEMA).getDefaultReadLimit() == ReadAllAvailable()
+    assert StreamSource({**at, "maxBytesPerBatch": "1m"}, SCHEMA).getDefaultReadLimit() == ReadMaxBytes(
+        1 << 20
+    )
+    source = StreamSource({**at, "maxsnapshotsperbatch": "1", "maxBytesPerBatch": "1m"}, SCHEMA)
+    assert source.getDefaultReadLimit() == ReadMaxFiles(1)
+    start = source.initialOffset()
+    assert source.latestOffset(start, ReadMaxFiles(1))["sequence"] == 1
+    assert source.latestOffset(start, ReadAllAvailable())["sequence"] == 3
+    assert source.reportLatestOffset()["sequence"] == 3
+    for options in (
+        {"maxSnapshotsPerBatch": "0"},
+        {"maxBytesPerBatch": "many"},
+        {"maxSnapshotPerBatch": "3"},
+    ):
+        with pytest.raises(lode.InvalidOptionError, match=f"(?i){next(iter(options))}"):
+            StreamSource({**at, **options}, SCHEMA)
+
+
+def test_after_prepare_for_available_now_the_source_ends_where_history_ended_then(lake: str) -> None:
+    dataset = dataset_in(lake)
+    grow(dataset, 2)
+    source = StreamSource({"path": lake, "dataset": "d"}, SCHEMA)
+    source.prepareForTriggerAvailableNow()
+    grow(dataset, 2)
+    end = source.latestOffset(source.initialOffset(), ReadAllAvailable())
+    assert end["sequence"] == 2
+    assert source.latestOffset(end, ReadAllAvailable()) == end
+
+
+# -- in Spark --------------------------------------------------------------------------------------
+
+
+def test_available_now_reads_everything_in_batches_of_whole_snapshots_and_ends(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = dataset_in(lake)
+    grow(dataset, 5)
+    collector = Collector(spark, lake, tmp_path, maxSnapshotsPerBatch=2)
+    assert collector.run() == [named(0, 1), named(2, 3), named(4)]
+    # From the checkpoint: nothing again, and then only what is new.
+    assert collector.run() == []
+    grow(dataset, 3)
+    assert collector.run() == [named(5, 6), named(7)]
+
+
+def test_a_batch_that_failed_is_read_again_with_the_same_snapshots(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = dataset_in(lake)
+    grow(dataset, 2)
+    collector = Collector(spark, lake, tmp_path)
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("this batch is not to be")
+
+    stream = spark.readStream.format("lode").options(**collector.options).load()
+    query = (
+        stream.writeStream.foreachBatch(fail)
+        .option("checkpointLocation", str(tmp_path / "checkpoint"))
+        .trigger(availableNow=True)
+        .start()
+    )
+    with pytest.raises(StreamingQueryException, match="not to be"):
+        query.awaitTermination()
+    grow(dataset, 1)  # not part of the batch that was begun
+    assert collector.run() == [named(0, 1), named(2)]
+
+
+def test_a_stream_begins_at_its_starting_position_and_only_there(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = dataset_in(lake)
+    snapshots = grow(dataset, 3)
+    after_first = Collector(spark, lake, tmp_path / "a", startingPosition=snapshots[0].id)
+    assert after_first.run() == [named(1, 2)]
+    latest = Collector(spark, lake, tmp_path / "b", startingPosition="latest")
+    assert latest.run() == []
+    grow(dataset, 1)
+    # The checkpoint says where the stream stands; the option only says where it began.
+    assert latest.run() == [named(3)]
+    assert after_first.run() == [named(3)]
+
+
+def test_json_and_arrow_datasets_stream_like_parquet_ones_partitions_included(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    schema = {"number": "int64!", "snapshot": "string"}
+    for codec in (lode.JSONL(schema), lode.ArrowIPC(schema)):
+        lake = f"file://{tmp_path / codec.name}?durable=false"
+        dataset = lode.Dataset(
+            "d", lake, codec=codec, layout=lode.HiveLayout("snapshot"), compressor="gzip", checksum="md5"
+        )
+        dataset.write([{"number": 1, "snapshot": "s0"}, {"number": 2, "snapshot": "s1"}])
+        (batch,) = Collector(spark, lake, tmp_path / codec.name).run()
+        assert sorted(batch) == ["s0", "s1"]
+
+
+def test_what_is_wrong_with_the_options_is_one_sentence_at_the_driver(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    grow(dataset_in(lake), 1)
+    with pytest.raises(
+        Exception, match="'maxsnapshotperbatch' is unknown: did you mean 'maxSnapshotsPerBatch'"
+    ):
+        Collector(spark, lake, tmp_path, maxSnapshotPerBatch=1).run()
