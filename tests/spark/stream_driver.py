@@ -68,6 +68,7 @@ def main(lake: str, checkpoint: str, pids: str) -> None:
     spark.dataSource.register(MortalSource)
     stream = (
         spark.readStream.format("lode")
+        .schema("number long, snapshot string")
         .options(path=lake, dataset="src", maxSnapshotsPerBatch="1")
         .load()
         .selectExpr("number * 2 AS number", "snapshot")

@@ -45,6 +45,7 @@ def stream(
     """Run what is there from ``src`` to ``out``, a snapshot at a time."""
     frame = (
         spark.readStream.format("lode")
+        .schema("number long, snapshot string")
         .options(path=lake, dataset="src", maxSnapshotsPerBatch="1")
         .load()
         .where(where)

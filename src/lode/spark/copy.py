@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
-from lode.dataset import Dataset
 from lode.errors import ChecksumMismatchError, ComponentMismatchError
 from lode.format.manifest import FileRef
 from lode.read.scan import check_components
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from lode.dataset import Dataset
     from lode.format.manifest import Manifest
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
@@ -44,8 +44,8 @@ def copy(
 ) -> list[Snapshot]:
     """Copy every snapshot that the sink does not have yet, in order, each as a snapshot of its own.
 
-    Files are copied as they are, and checked against their checksums on the way. A snapshot keeps its metadata
-    and gains its lineage. Run again, only what is new is copied.
+    Files are copied as they are, and checked against their checksums on the way. A snapshot keeps its
+    metadata and gains its lineage. Run again, only what is new is copied.
 
     Args:
         spark: The session.

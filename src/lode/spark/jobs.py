@@ -35,7 +35,7 @@ _LOOK: Final = 1 << 20
 
 
 def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Verification:
-    """Check that history is one line and that every file is there, whole; what ``lode.verify`` does, in tasks.
+    """Check that history is one line and that every file is there, whole: ``lode.verify``, in tasks.
 
     Args:
         spark: The session.
@@ -77,7 +77,8 @@ def import_(
     Args:
         frame: Such as ``spark.read.parquet(…)`` or ``spark.read.format("jdbc")…load()``.
         into: The dataset.
-        key: Names this import. A second one of the same name writes nothing and returns the first's snapshots.
+        key: Names this import. A second one of the same name writes nothing, and returns the first's
+            snapshots.
         split_by: A column each of whose values becomes a snapshot of its own, in their order; without it,
             everything becomes one. The frame is read once for each value: choose a column its source can
             find quickly, such as a partition.
@@ -122,7 +123,7 @@ def rewrite(
         sink: Another dataset; its own layout and codec hold.
         since: Leave out this snapshot and everything before it.
         as_of: Up to this snapshot, its id, or a moment; None is now.
-        sort_by: The rows are sorted by these columns over all files, so that each file has a range of its own.
+        sort_by: The rows are sorted by these columns over all files, so each file has a range of its own.
         target_file_bytes: How large a file should be.
     """
     told = place_of(source)

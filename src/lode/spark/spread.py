@@ -76,8 +76,8 @@ class Remote:
     def of(dataset: Dataset) -> Remote:
         if isinstance(dataset.store, MemoryStore):
             raise InvalidOptionError(
-                f"dataset {dataset.id!r} lives in this process's memory, which Spark's executors cannot reach: "
-                "open it on a directory they share or on a bucket"
+                f"dataset {dataset.id!r} lives in this process's memory, where Spark's executors cannot reach "
+                "it: open it on a directory they share or on a bucket"
             )
         return Remote(dataset.store, dataset.id, dataset.layout, dataset.components)
 

@@ -61,6 +61,11 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = Options(options, also=STREAM_OPTIONS)
+        for name in ("asOf", "since", "snapshot"):
+            if name in self._options:
+                raise InvalidOptionError(
+                    f"a stream has no {name!r}: say where it begins with startingPosition"
+                )
         self._limit = Limit(
             self._options.number("maxSnapshotsPerBatch"), self._options.size("maxBytesPerBatch", 0) or None
         )
