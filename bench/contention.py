@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import multiprocessing
-import os
 import time
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -17,10 +16,8 @@ from bench.measure import progress
 from bench.peers import contender, contenders
 from bench.peers.contender import Contender, Place
 from bench.table import Row, Table
-from lode.testing.servers import S3Server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from bench.options import Options
@@ -28,8 +25,8 @@ if TYPE_CHECKING:
 WRITERS = 16
 COMMITS = 25
 _ROWS = 1000
-_PARTITION = "part"
-_COLUMNS = [
+PARTITION = "part"
+COLUMNS = [
     "commits/s",
     "commits",
     "conflicts seen",
@@ -50,71 +47,24 @@ class _Work:
 
 
 def run(options: Options) -> list[Table]:
-    return [_local(options), _s3(options)]
-
-
-def _local(options: Options) -> Table:
     found = []
     with options.scratch() as root:
         for at, each in enumerate(each for each in contenders() if options.wants(each.name)):
-            place = Place(str(root / str(at) / "table"), _folder(root / str(at)), partition=_PARTITION)
-            found.append(_measure(each, place, _cap(options)))
-    return _table("local", found, _cap(options), [])
+            place = Place(str(root / str(at) / "table"), folder(root / str(at)), partition=PARTITION)
+            found.append(measure(each, place, cap(options)))
+    return [table_of("local", found, cap(options))]
 
 
-def _s3(options: Options) -> Table:
-    found = []
-    requests: list[float | str | None] = []
-    with options.scratch() as root:
-        for at, each in enumerate(each for each in contenders() if options.wants(each.name)):
-            if "synced" in each.name:
-                continue
-            # A server of its own for each: one that has served much is slower.
-            with _server() as server:
-                url = server.create("bench")
-                local = _folder(root / str(at))
-                place = Place(f"{url}/table", local, server.endpoint, partition=_PARTITION)
-                found.append(_measure(each, place, _cap(options)))
-                requests.append(_per_commit(server, found[-1]))
-    table = _table("S3 (moto)", found, _cap(options), ["Requests are those the server logged."])
-    rows = [
-        Row(row.name, [*row.values, count], row.against)
-        for row, count in zip(table.rows, requests, strict=True)
-    ]
-    return Table(table.title, [*table.columns, "requests/commit"], rows, table.ratios, table.notes)
-
-
-def _cap(options: Options) -> float:
+def cap(options: Options) -> float:
     return 15.0 if options.quick else 20.0
 
 
-def _folder(path: Path) -> str:
+def folder(path: Path) -> str:
     path.mkdir()
     return str(path)
 
 
-@contextmanager
-def _server() -> Iterator[LoggingS3Server]:
-    with LoggingS3Server() as server:
-        yield server
-
-
-class LoggingS3Server(S3Server):
-    """Counts what it was asked by the lines of its log."""
-
-    @property
-    def requests(self) -> int:
-        # pread, because the server writes at the same file offset that a read would move.
-        descriptor = self._log.fileno()
-        return os.pread(descriptor, os.fstat(descriptor).st_size, 0).count(b" HTTP/1.1")
-
-
-def _per_commit(server: LoggingS3Server, row: Row) -> float | None:
-    commits = row.values[_COLUMNS.index("commits")]
-    return server.requests / commits if isinstance(commits, int | float) and commits else None
-
-
-def _measure(each: Contender, place: Place, cap: float) -> Row:
+def measure(each: Contender, place: Place, cap: float) -> Row:
     each.create(place)
     context = multiprocessing.get_context("spawn")
     barrier = context.Barrier(WRITERS)
@@ -194,10 +144,10 @@ def _conflicts(errors: Counter[str]) -> str:
     return f"{errors.total()} ({kinds})" if kinds else "0"
 
 
-def _table(where: str, rows: list[Row], cap: float, notes: list[str]) -> Table:
+def table_of(where: str, rows: list[Row], cap: float) -> Table:
     return Table(
         f"{WRITERS} processes, each appending {COMMITS} times to its own partition of one table, {where}",
-        _COLUMNS,
+        COLUMNS,
         rows,
         ratios=["commits/s"],
         notes=[
@@ -205,6 +155,5 @@ def _table(where: str, rows: list[Row], cap: float, notes: list[str]) -> Table:
             "to its success; one that never came counts until "
             "the end.",
             "Fairness: Jain's index over the commits each process had when half of all were done; 1 is even.",
-            *notes,
         ],
     )

@@ -7,7 +7,6 @@ import json
 import resource
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 from statistics import median
@@ -22,14 +21,6 @@ _STATUS = Path("/proc/self/status")
 def progress(line: str) -> None:
     """Tell whoever waits how far it is."""
     print(f"  {line}", file=sys.stderr, flush=True)
-
-
-def seconds(work: Callable[[], Any]) -> float:
-    """How long one call takes, without the garbage of what ran before."""
-    gc.collect()
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def median_ms(durations: Iterable[float]) -> float | None:

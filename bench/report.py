@@ -36,4 +36,9 @@ def render(runs: Sequence[Run]) -> str:
 def _section(run: Run, result: PartResult) -> str:
     versions = ", ".join(f"{name} {number}" for name, number in run.versions.items())
     origin = f"`{run.command}` on {run.started[:10]}; {run.machine}; {versions}. Took {result.seconds:.0f} s."
-    return "\n\n".join([f"## {result.part.capitalize()}", origin, *map(markdown, result.tables)]) + "\n"
+    return (
+        "\n\n".join(
+            [f"## {result.part.replace('_s3', ' on S3').capitalize()}", origin, *map(markdown, result.tables)]
+        )
+        + "\n"
+    )

@@ -26,9 +26,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    # Two cores, and four attempts for every task.
+    # Two cores, and two attempts for every task.
     session = lode.spark.session(
-        "local[2,4]",
+        "local[2,2]",
         name="lode-tests",
         settings={
             "spark.sql.shuffle.partitions": "2",

@@ -1,11 +1,14 @@
-"""What tasks of these tests do to themselves."""
+"""What tasks of these tests do to themselves and to each other."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark import TaskContext, cloudpickle
@@ -19,41 +22,54 @@ if TYPE_CHECKING:
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # type: ignore[no-untyped-call]
 
 
-def _first_try_of_the_first_part() -> bool:
-    context = TaskContext.get()
-    assert context is not None
-    return context.partitionId() == 0 and context.attemptNumber() == 0
+@dataclass(frozen=True)
+class Trouble:
+    """Hands on all rows; then, once so many files are staged, the first part of the job meets trouble."""
+
+    root: str
+    files: int
+    attempts: int = 1
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() == 0 and context.attemptNumber() < self.attempts:
+            if context.attemptNumber() == 0:
+                self._wait()
+            raise RuntimeError("this attempt fails")
+
+    def _wait(self) -> None:
+        for _ in range(600):
+            if sum(1 for _ in Path(self.root).rglob("data-*")) >= self.files:
+                return
+            time.sleep(0.05)
+        raise TimeoutError(f"there never were {self.files} files")
 
 
-def fail_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
-    if _first_try_of_the_first_part():
-        raise RuntimeError("the first attempt fails")
-
-
-def die_once(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Hand on all rows and die without a word, as a worker does that runs out of memory."""
-    yield from batches
-    if _first_try_of_the_first_part():
-        os.kill(os.getpid(), signal.SIGKILL)
-
-
-def fail_always(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
-    context = TaskContext.get()
-    if context is not None and context.partitionId() == 0:
-        raise RuntimeError("every attempt fails")
-
-
+@dataclass(frozen=True)
 class RivalWrites:
     """Commits to the same dataset in the middle of the job."""
 
-    def __init__(self, lake: str, dataset: str) -> None:
-        self.lake = lake
-        self.dataset = dataset
+    lake: str
+    dataset: str
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield from batches
         context = TaskContext.get()
         if context is not None and context.partitionId() == 0:
             lode.Dataset(self.dataset, self.lake, codec="parquet").write(pa.table({"id": [-1]}))
+
+
+class Deadly(lode.Parquet):
+    """Ends the process that stages with it, in the first attempt of the first part, at its third file."""
+
+    _begun = 0
+
+    def stream_encoder(self, sink: Any) -> Any:
+        context = TaskContext.get()
+        assert context is not None
+        Deadly._begun += 1
+        if context.partitionId() == 0 and context.attemptNumber() == 0 and Deadly._begun == 3:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().stream_encoder(sink)

@@ -11,12 +11,15 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import LongType, StructType
 
 import lode
-from lode.spark.stream import StreamSink
+from lode.spark.resume import new_snapshot_id, stager_of
+from lode.spark.staging import Shape, stage_batches
+from lode.spark.stream import StagedPart, StreamSink
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -36,7 +39,7 @@ def sink_in(lake: str, **options: Any) -> lode.Dataset:
 
 
 def numbers(dataset: lode.Dataset) -> list[int]:
-    return sorted(dataset.scan(columns=["number"]).read_all().column("number").to_pylist())
+    return sorted(row["number"] for row in dataset.scan(columns=["number"]).read_all().to_pylist())
 
 
 def stream(
@@ -132,6 +135,27 @@ def test_complete_mode_is_refused_because_a_dataset_is_only_appended_to(lake: st
     schema = StructType().add("number", LongType())
     with pytest.raises(lode.InvalidOptionError, match="use append or update"):
         StreamSink({"path": lake, "dataset": "out"}, schema, overwrite=True)
+
+
+def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed(lake: str) -> None:
+    schema = StructType().add("number", LongType())
+    sink = StreamSink({"path": lake, "dataset": "out", "checksum": "md5"}, schema, overwrite=False)
+    dataset = sink_in(lake)
+
+    def staged() -> StagedPart:
+        stager = stager_of(sink._dataset, new_snapshot_id())
+        batches = [pa.record_batch({"number": pa.array([1, 2], pa.int64())})]
+        return StagedPart(stager.snapshot_id, "query", stage_batches(stager, batches, Shape(), task="0"), 0)
+
+    failed = staged()
+    sink.abort([failed, None], 0)
+    assert not dataset.store.exists(failed.staged.files[0].path)
+    # Spark also aborts when a commit failed, and it may have failed after the swap.
+    landed = staged()
+    sink.commit([landed], 0)
+    sink.abort([landed], 0)
+    assert numbers(dataset) == [1, 2]
+    assert lode.verify(dataset).ok
 
 
 def run_driver(lake: str, folder: Path, die_at: str | None) -> int:

@@ -16,6 +16,7 @@ from pyspark.errors import AnalysisException, PythonException
 import lode
 import lode.spark
 from lode.spark.batch import BatchWriter
+from lode.spark.write import TaskResult
 from lode.store.local import LocalStore
 from spark import tasks
 
@@ -48,8 +49,12 @@ def local(dataset: lode.Dataset, snapshot: Snapshot) -> list[Path]:
     return [dataset.store.local_path(file.path) for file in snapshot.files]
 
 
+def folder(lake: str) -> str:
+    return urlsplit(lake).path
+
+
 def data_files(lake: str) -> list[Path]:
-    return [path for path in Path(urlsplit(lake).path).rglob("data-*") if path.is_file()]
+    return [path for path in Path(folder(lake)).rglob("data-*") if path.is_file()]
 
 
 def test_a_dataframe_becomes_one_snapshot_with_statistics_and_checksums(
@@ -135,33 +140,52 @@ def test_rows_are_sorted_within_every_file(spark: SparkSession, lake: str, way: 
     assert ids(ds) == list(range(300))
 
 
-@pytest.mark.parametrize("hurt", [tasks.fail_once, tasks.die_once], ids=["fails", "is killed"])
 @pytest.mark.parametrize("way", ["write", "format"])
-def test_a_task_that_is_run_again_counts_once_and_leaves_nothing(
-    spark: SparkSession, lake: str, way: str, hurt: Any
-) -> None:
-    df = frame(spark).mapInArrow(hurt, frame(spark).schema)
+def test_a_task_that_fails_and_is_run_again_counts_once(spark: SparkSession, lake: str, way: str) -> None:
+    df = frame(spark).mapInArrow(tasks.Trouble(folder(lake), files=0), frame(spark).schema)
     ds = opened(lake)
     if way == "write":
-        # Files of one batch each, so that the attempt that is lost has finished some.
-        lode.spark.write(ds, df, target_file_bytes=1)
+        ds.write(df)
     else:
-        save(df, lake, targetFileBytes=1, rowGroupRows=1)
+        save(df, lake)
     assert ids(ds) == list(range(100))
+    assert sorted(data_files(lake)) == sorted(local(ds, ds.latest()))
+
+
+def test_a_worker_that_is_killed_at_work_leaves_no_row_twice_and_no_file(
+    spark: SparkSession, lake: str
+) -> None:
+    # Files of one row each, so that some are staged when it dies.
+    ds = opened(lake, codec=tasks.Deadly(row_group_rows=1), layout=lode.HiveLayout("half"))
+    df = spark.range(0, 20, 1, 2).selectExpr("id", "id % 2 as half")
+    lode.spark.write(ds, df, target_file_bytes=1)
+    assert ids(ds) == list(range(20))
     assert sorted(data_files(lake)) == sorted(local(ds, ds.latest()))
     assert lode.verify(ds).ok
 
 
-@pytest.mark.parametrize("partition_by", [(), ("day",)], ids=["flat", "partitioned"])
+def test_what_a_lost_attempt_left_goes_with_the_commit_of_format_lode(spark: SparkSession, lake: str) -> None:
+    df = frame(spark)
+    job = writer(lake, df)
+    lost, kept = (job.write(iter(df.toArrow().to_batches())) for _ in range(2))
+    assert lost.staged.files != kept.staged.files
+    job.commit([TaskResult(kept.staged, attempt=1)])
+    ds = opened(lake)
+    assert ids(ds) == list(range(100))
+    assert sorted(data_files(lake)) == sorted(local(ds, ds.latest()))
+
+
+@pytest.mark.parametrize("partition_by", [(), ("half",)], ids=["flat", "partitioned"])
 @pytest.mark.parametrize("way", ["write", "format"])
 def test_a_job_that_fails_leaves_history_and_store_as_they_were(
     spark: SparkSession, lake: str, way: str, partition_by: tuple[str, ...]
 ) -> None:
     ds = opened(lake, layout=lode.HiveLayout(*partition_by) if partition_by else None)
-    before = ds.write(frame(spark))
-    df = frame(spark).mapInArrow(tasks.fail_always, frame(spark).schema)
-    write = (lambda: ds.write(df)) if way == "write" else (lambda: save(df, lake))
-    with pytest.raises(PythonException, match="every attempt fails"):
+    df = spark.range(0, 20, 1, 2).selectExpr("id", "id < 10 as half")
+    before = ds.write(df.coalesce(1))
+    failing = df.mapInArrow(tasks.Trouble(folder(lake), files=1 + len(before.files), attempts=99), df.schema)
+    write = (lambda: ds.write(failing)) if way == "write" else (lambda: save(failing, lake))
+    with pytest.raises(PythonException, match="this attempt fails"):
         write()
     assert ds.latest() == before
     assert sorted(data_files(lake)) == sorted(local(ds, before))
@@ -170,7 +194,7 @@ def test_a_job_that_fails_leaves_history_and_store_as_they_were(
 def test_the_same_key_again_runs_no_job(spark: SparkSession, lake: str) -> None:
     ds = opened(lake)
     first = ds.write(frame(spark), idempotency_key=("nightly", "2026-11-15"))
-    failing = frame(spark).mapInArrow(tasks.fail_always, frame(spark).schema)
+    failing = frame(spark).mapInArrow(tasks.Trouble(folder(lake), files=1, attempts=99), frame(spark).schema)
     again = ds.write(failing, idempotency_key=("nightly", "2026-11-15"))
     assert again == first
     assert again.commit is not None

@@ -6,15 +6,18 @@ job that is run again, after it finished or after it died, does only what is not
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.errors import InvalidOptionError
 from lode.read.verify import Problem, Verification, _check_file, _check_line, _read_all
+from lode.spark.copier import copy
+from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
 from lode.spark.place import Place, opened, place_of
-from lode.spark.position import BEGINNING, Position, position_of
+from lode.spark.position import between, ends
 from lode.spark.spread import Remote, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
@@ -25,10 +28,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lode.dataset import Dataset, SnapshotLike
+    from lode.dataset import SnapshotLike
     from lode.format.manifest import FileRef, Manifest
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
+
+__all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
 
 # A file that is only looked at costs about as much as reading this much of one.
 _LOOK: Final = 1 << 20
@@ -54,13 +59,9 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         if not found
     ]
     work = [(_slim(manifest), file) for manifest in manifests.values() for file in manifest.files]
-
-    def check(item: tuple[Manifest, FileRef]) -> list[Problem]:
-        return list(_check_file(remote.open(), *item, checksums=checksums))
-
     costs = [_LOOK + (file.size_bytes if checksums else 0) for _, file in work]
-    for found in spread(spark, check, work, costs):
-        problems += found
+    for complaints in spread(spark, _Inspector(remote, checksums), work, costs):
+        problems += complaints
     return Verification(len(manifests), len(work), sum(file.size_bytes for _, file in work), tuple(problems))
 
 
@@ -140,7 +141,7 @@ def rewrite(
     with target.transaction(idempotency_key=(lineage.made_by, key)) as probe:
         if probe.replayed is not None:
             return probe.replayed
-    size = sum(one.size_bytes for one in dataset.changes(after.snapshot or None, up_to.snapshot))
+    size = sum(snapshot.size_bytes for snapshot in between(dataset, after, up_to))
     files = max(1, round(size / target_file_bytes))
     frame = told.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
     shaped = frame.repartitionByRange(files, *order) if order else frame.coalesce(files)
@@ -154,16 +155,15 @@ def rewrite(
     )
 
 
-def ends(
-    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | datetime | None
-) -> tuple[Position, Position]:
-    """The positions between which a range of history lies."""
-    last = next(dataset.history(as_of=as_of), None)
-    up_to = position_of(dataset, last or dataset.latest())
-    if since is None:
-        return BEGINNING, up_to
-    start = dataset.snapshot(since) if isinstance(since, str) else since
-    return position_of(dataset, start), up_to
+@dataclass(frozen=True, slots=True)
+class _Inspector:
+    """Checks files of a dataset. Pickles."""
+
+    remote: Remote
+    checksums: bool
+
+    def __call__(self, item: tuple[Manifest, FileRef]) -> list[Problem]:
+        return list(_check_file(self.remote.open(), *item, checksums=self.checksums))
 
 
 def _import_one(

@@ -10,6 +10,7 @@ from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.options import Options, dataset_of
 from lode.spark.read import read
+from lode.spark.resume import APPEND
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 from lode.store.local import LocalStore
@@ -56,7 +57,20 @@ class Place:
         )
 
     def open(self) -> Dataset:
-        return dataset_of(Options(self.given))
+        """The dataset; what is written to it follows whatever others wrote meanwhile."""
+        options = Options(self.given)
+        found = dataset_of(options)
+        parts = found.components
+        return Dataset(
+            found.id,
+            found.store,
+            codec=parts.codec,
+            layout=found.layout,
+            compressor=parts.compressor,
+            checksum=parts.checksum,
+            timestamp_column=options.text("timestampColumn"),
+            retry=APPEND,
+        )
 
     def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
         """What came after ``since`` up to ``as_of``, both snapshots' ids."""
@@ -73,7 +87,7 @@ class Place:
         """Write a DataFrame as one snapshot, once for each key."""
         options = Options(self.given)
         return write(
-            dataset or dataset_of(options),
+            dataset or self.open(),
             frame,
             metadata,
             idempotency_key=key,

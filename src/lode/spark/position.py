@@ -15,7 +15,7 @@ from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, Usa
 from lode.format.manifest import is_rfc3339, parse_time
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset
+    from lode.dataset import Dataset, SnapshotLike
     from lode.snapshot import Snapshot
 
 
@@ -180,3 +180,14 @@ def _behind(dataset: Dataset, snapshot_id: str) -> Position:
 def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
     """Behind this snapshot."""
     return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
+
+
+def ends(
+    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | datetime | None
+) -> tuple[Position, Position]:
+    """The positions between which a range of history lies."""
+    last = next(dataset.history(as_of=as_of), None)
+    up_to = position_of(dataset, last or dataset.latest())
+    if since is None:
+        return BEGINNING, up_to
+    return position_of(dataset, dataset.snapshot(since) if isinstance(since, str) else since), up_to

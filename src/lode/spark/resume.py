@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.errors import LodeError
 from lode.format.ids import SnapshotIds
 from lode.format.manifest import check_metadata
 from lode.runtime import REAL
@@ -39,6 +40,18 @@ def stager_of(dataset: Dataset, snapshot_id: str, timestamp_column: str | None =
     return Stager(
         dataset.store, dataset.id, dataset.layout, dataset.components, snapshot_id, timestamp_column
     )
+
+
+def may_be_committed(stager: Stager) -> bool:
+    """Whether a commit of this snapshot has begun, so that its files may be part of history.
+
+    Spark also aborts a job whose commit failed or was not heard of again. The swap comes after the intent, so
+    only while there is none do the staged files belong to nobody.
+    """
+    try:
+        return stager.store.exists(stager.layout.chain(stager.dataset_id).intent(stager.snapshot_id))
+    except LodeError:
+        return True
 
 
 def resume(

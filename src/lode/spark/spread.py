@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
@@ -41,15 +41,21 @@ def spread(spark: SparkSession, do: Callable[[T], R], items: Sequence[T], costs:
     context = spark.sparkContext
     slices = _balanced(costs, min(len(items), context.defaultParallelism * _TASKS_PER_CORE))
     work = [[(index, items[index]) for index in indexes] for indexes in slices]
-
-    def do_slice(share: list[tuple[int, T]]) -> list[tuple[int, R]]:
-        done: list[R] = REAL.each(lambda item: do(item[1]), share)
-        return [(index, result) for (index, _), result in zip(share, done, strict=True)]
-
     found: dict[int, R] = {}
-    for part in context.parallelize(work, len(work)).map(do_slice).collect():
+    for part in context.parallelize(work, len(work)).map(_Share(do)).collect():
         found.update(part)
     return [found[index] for index in range(len(items))]
+
+
+@dataclass(frozen=True, slots=True)
+class _Share(Generic[T, R]):
+    """What a task does. A class, because Spark pickles a function within one with all that it refers to."""
+
+    do: Callable[[T], R]
+
+    def __call__(self, share: list[tuple[int, T]]) -> list[tuple[int, R]]:
+        done: list[R] = REAL.each(lambda item: self.do(item[1]), share)
+        return [(index, result) for (index, _), result in zip(share, done, strict=True)]
 
 
 def _balanced(costs: Sequence[int], count: int) -> list[list[int]]:
@@ -76,8 +82,8 @@ class Remote:
     def of(dataset: Dataset) -> Remote:
         if isinstance(dataset.store, MemoryStore):
             raise InvalidOptionError(
-                f"dataset {dataset.id!r} lives in this process's memory, where Spark's executors cannot reach "
-                "it: open it on a directory they share or on a bucket"
+                f"dataset {dataset.id!r} lives in this process's memory, out of reach for Spark's executors"
+                ": open it on a directory they share or on a bucket"
             )
         return Remote(dataset.store, dataset.id, dataset.layout, dataset.components)
 

@@ -32,7 +32,7 @@ from lode.errors import InvalidOptionError
 from lode.read.scan import check_components
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
-from lode.spark.resume import new_snapshot_id, resume, stager_of
+from lode.spark.resume import may_be_committed, new_snapshot_id, resume, stager_of
 from lode.spark.schema import arrow_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
@@ -173,7 +173,9 @@ class StreamSink(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         for part in messages:
             if isinstance(part, StagedPart):
-                self._stager.discard(part.staged.files)
+                stager = stager_of(self._dataset, part.snapshot_id)
+                if not may_be_committed(stager):
+                    stager.discard(part.staged.files)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_dataset": None}

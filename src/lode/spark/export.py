@@ -1,0 +1,132 @@
+"""Export a dataset as plain files of another format, through Spark's own writers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.errors import InvalidOptionError
+from lode.spark.lineage import Input, input_of
+from lode.spark.place import place_of
+from lode.spark.position import between, ends
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from datetime import datetime
+
+    from pyspark.sql import SparkSession
+
+    from lode.dataset import SnapshotLike
+    from lode.spark.place import Where
+
+FORMATS: Final = ("parquet", "json", "csv", "orc")
+# Spark's readers pass over names that begin with an underscore.
+RECEIPT: Final = "_lode.json"
+
+
+class Receipt(msgspec.Struct, frozen=True):
+    """What lies in a folder: which snapshots of which dataset, how many rows, in which format."""
+
+    source: Input
+    format: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A finished export; ``replayed`` if it had been made before."""
+
+    path: str
+    receipt: Receipt
+    replayed: bool
+
+
+def export(
+    spark: SparkSession,
+    where: Where,
+    path: str,
+    *,
+    file_format: str = "parquet",
+    since: SnapshotLike | None = None,
+    as_of: SnapshotLike | datetime | None = None,
+    partition_by: Sequence[str] = (),
+    overwrite: bool = False,
+    options: Mapping[str, str] | None = None,
+) -> Export:
+    """Write a range of history as files into a folder of their own.
+
+    A receipt in the folder says what it holds. The same export again does nothing; another one, or files that
+    were not exported, are in the way unless ``overwrite`` is said.
+
+    Args:
+        spark: The session.
+        where: The dataset.
+        path: The folder, as Spark names it (``s3a://…``, ``file://…``, a directory).
+        file_format: parquet, json, csv or orc.
+        since: Leave out this snapshot and everything before it.
+        as_of: Up to this snapshot, its id, or a moment; None is now.
+        partition_by: Columns to make folders of.
+        overwrite: Replace what is there.
+        options: Of Spark's writer, such as ``{"header": "true"}``.
+    """
+    if file_format not in FORMATS:
+        raise InvalidOptionError(f"file_format is {file_format!r}: it is one of {', '.join(FORMATS)}")
+    place = place_of(where)
+    dataset = place.open()
+    after, up_to = ends(dataset, since, as_of)
+    rows = sum(snapshot.row_count for snapshot in between(dataset, after, up_to))
+    receipt = Receipt(input_of(dataset, after, up_to), file_format, rows)
+    folder = _Folder(spark, path)
+    if folder.receipt() == receipt:
+        return Export(path, receipt, replayed=True)
+    if folder.holds_something() and not overwrite:
+        raise InvalidOptionError(
+            f"{path} holds {folder.description()}: choose another, or say overwrite=True"
+        )
+    frame = place.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
+    writer = frame.write.format(file_format).options(**(options or {})).mode("overwrite")
+    (writer.partitionBy(*partition_by) if partition_by else writer).save(path)
+    folder.leave(receipt)
+    return Export(path, receipt, replayed=False)
+
+
+class _Folder:
+    """A folder wherever Spark can write, through the file systems Spark itself uses."""
+
+    def __init__(self, spark: SparkSession, path: str) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm
+        self._path = self._jvm.org.apache.hadoop.fs.Path(path)
+        self._files = self._path.getFileSystem(context._jsc.hadoopConfiguration())
+        self._receipt = self._jvm.org.apache.hadoop.fs.Path(self._path, RECEIPT)
+
+    def holds_something(self) -> bool:
+        return bool(self._files.exists(self._path)) and len(self._files.listStatus(self._path)) > 0
+
+    def receipt(self) -> Receipt | None:
+        if not self._files.exists(self._receipt):
+            return None
+        stream = self._files.open(self._receipt)
+        try:
+            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+        finally:
+            stream.close()
+        try:
+            return msgspec.json.decode(text, type=Receipt)
+        except msgspec.MsgspecError:
+            return None
+
+    def description(self) -> str:
+        found = self.receipt()
+        if found is None:
+            return "files that are no finished export"
+        return f"an export of {found.source.dataset!r} up to {found.source.up_to.snapshot} as {found.format}"
+
+    def leave(self, receipt: Receipt) -> None:
+        stream = self._files.create(self._receipt, True)
+        try:
+            stream.write(bytearray(msgspec.json.format(msgspec.json.encode(receipt))))
+        finally:
+            stream.close()

@@ -1,0 +1,206 @@
+"""Jobs over whole datasets: spread over tasks, and done once however often they are run."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lode
+from lode.spark import jobs
+from lode.spark.lineage import lineage_of
+from lode.spark.place import Place
+from lode.spark.spread import _balanced
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SCHEMA = {"day": "string!", "n": "int64!"}
+
+
+def sales_in(lake: str, snapshots: int = 4, rows: int = 50, **options: Any) -> lode.Dataset:
+    options = {"layout": lode.HiveLayout("day"), "checksum": "sha256", **options}
+    dataset = lode.Dataset("sales", lake, codec=lode.Parquet(SCHEMA), **options)
+    for index in range(snapshots):
+        data = [{"day": f"d{row % 2}", "n": (row * 7919 + index) % 1000} for row in range(rows)]
+        dataset.write(data, {"batch": index})
+    return dataset
+
+
+def rows_of(dataset: lode.Dataset) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in dataset.scan().read_all().to_pylist())
+
+
+def test_costs_are_spread_evenly() -> None:
+    slices = _balanced([100, 1, 1, 50, 50, 1], 2)
+    assert sorted(sum(slices, [])) == [0, 1, 2, 3, 4, 5]  # noqa: RUF017 - two slices
+    assert max(sum([100, 1, 1, 50, 50, 1][index] for index in part) for part in slices) == 102
+
+
+def test_verify_finds_what_lode_verify_finds_in_the_same_words(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = sales_in(lake)
+    assert jobs.verify(spark, dataset) == lode.verify(dataset)
+    assert jobs.verify(spark, Place(lake, "sales")).ok
+    first, second, third, fourth = (snapshot.files[0] for snapshot in dataset.snapshots())
+    root = tmp_path / "lake"
+    (root / first.path).unlink()
+    (root / second.path).write_bytes((root / second.path).read_bytes()[:-1])
+    damaged = bytearray((root / third.path).read_bytes())
+    damaged[10] ^= 1
+    (root / third.path).write_bytes(damaged)
+    copy = next(iter(dataset.chain.copies(dataset.latest().manifest)))
+    (root / copy).unlink()
+    found = jobs.verify(spark, dataset)
+    assert found == lode.verify(dataset)
+    assert {problem.kind for problem in found.problems} == {
+        "missing-file",
+        "size",
+        "checksum",
+        "missing-copy",
+    }
+    assert found.files == 8
+    sizes_only = jobs.verify(spark, dataset, checksums=False)
+    assert "checksum" not in {problem.kind for problem in sizes_only.problems}
+    assert fourth.path not in {problem.path for problem in found.problems}
+
+
+def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_the_next_time(
+    spark: SparkSession, lake: str
+) -> None:
+    source = sales_in(lake)
+    steps: list[tuple[int, int]] = []
+    copied = jobs.copy(spark, source, Place(lake, "twin"), progress=lambda *step: steps.append(step))
+    assert steps == [(4, 4)]
+    twin = lode.Dataset("twin", lake, codec=lode.Parquet(SCHEMA), layout=source.layout, checksum="sha256")
+    assert [snapshot.id for snapshot in twin.snapshots()] == [snapshot.id for snapshot in copied]
+    for old, new in zip(source.snapshots(), twin.snapshots(), strict=True):
+        assert {(file.checksum, file.stats) for file in new.files} == {
+            (file.checksum, file.stats) for file in old.files
+        }
+        assert (new.row_count, new.metadata["batch"]) == (old.row_count, old.metadata["batch"])
+        lineage = lineage_of(new)
+        assert lineage is not None
+        assert lineage.inputs[0].up_to.snapshot == old.id
+    assert rows_of(twin) == rows_of(source)
+    assert lode.verify(twin).ok
+
+    assert jobs.copy(spark, source, twin) == []
+    sales_in(lake, 1)
+    assert len(jobs.copy(spark, source, twin)) == 1
+    assert rows_of(twin) == rows_of(source)
+
+
+def test_copy_refuses_damaged_files_and_datasets_of_another_shape(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    source = sales_in(lake, 1)
+    flat = lode.Dataset("flat", lake, codec=lode.Parquet(SCHEMA))
+    flat.write([{"day": "d0", "n": 1}])
+    with pytest.raises(lode.ComponentMismatchError, match=r"rewrite\(\) changes the layout"):
+        jobs.copy(spark, source, flat)
+    path = tmp_path / "lake" / source.latest().files[0].path
+    damaged = bytearray(path.read_bytes())
+    damaged[10] ^= 1
+    path.write_bytes(damaged)
+    with pytest.raises(Exception, match="is not what its manifest says"):
+        jobs.copy(spark, source, Place(lake, "twin"))
+    assert Place(lake, "twin").open().snapshots() == []
+
+
+def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    frame = spark.createDataFrame([("mon", 1), ("tue", 2), ("tue", 3), (None, 4)], "day string, n long")
+    for form in ("parquet", "json", "csv"):
+        frame.write.format(form).save(str(tmp_path / form))
+        found = spark.read.format(form).schema("day string, n long").load(str(tmp_path / form))
+        into = Place(lake, form, checksum="md5", sortBy="n")
+        (snapshot,) = jobs.import_(found, into, key="first", metadata={"from": form})
+        assert (snapshot.row_count, snapshot.metadata["from"]) == (4, form)
+        (again,) = jobs.import_(found, into, key="first")
+        assert (again.id, again.commit and again.commit.replayed) == (snapshot.id, True)
+
+    days = Place(lake, "days", partitionBy="day")
+    snapshots = jobs.import_(frame, days, key="days", split_by="day")
+    assert [(snapshot.metadata["day"], snapshot.row_count) for snapshot in snapshots] == [
+        (None, 1),
+        ("mon", 1),
+        ("tue", 2),
+    ]
+    more = frame.union(spark.createDataFrame([("wed", 5)], "day string, n long"))
+    assert len(jobs.import_(more, days, key="days", split_by="day")) == 4
+    assert len(days.open().snapshots()) == 4
+    with pytest.raises(lode.InvalidOptionError, match="split_by names 'hour'"):
+        jobs.import_(frame, days, key="x", split_by="hour")
+    with pytest.raises(lode.InvalidOptionError, match="needs a key"):
+        jobs.import_(frame, days, key="")
+
+
+def test_export_writes_a_range_of_history_as_plain_files_once(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = sales_in(lake)
+    first, *_, last = dataset.snapshots()
+    for form, options in (("parquet", {}), ("json", {}), ("csv", {"header": "true"})):
+        folder = str(tmp_path / form)
+        done = jobs.export(spark, dataset, folder, file_format=form, options=options, since=first)
+        assert (done.replayed, done.receipt.rows, done.receipt.source.snapshots) == (False, 150, 3)
+        found = spark.read.format(form).options(**options).load(folder)
+        expected = list(rows_of(dataset))
+        assert found.count() == 150
+        assert {(row.day, int(row.n)) for row in found.collect()} <= set(expected)
+        assert jobs.export(spark, dataset, folder, file_format=form, since=first).replayed
+    receipt = json.loads((tmp_path / "csv" / "_lode.json").read_text())
+    assert receipt["source"]["up_to"]["snapshot"] == last.id
+
+    with pytest.raises(lode.InvalidOptionError, match=r"holds an export of 'sales' up to .* as csv"):
+        jobs.export(spark, dataset, str(tmp_path / "csv"))
+    replaced = jobs.export(spark, dataset, str(tmp_path / "csv"), overwrite=True, partition_by=["day"])
+    assert not replaced.replayed
+    assert sorted(path.name for path in (tmp_path / "csv").glob("day=*")) == ["day=d0", "day=d1"]
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / "notes.txt").write_text("keep")
+    with pytest.raises(lode.InvalidOptionError, match="no finished export"):
+        jobs.export(spark, dataset, str(tmp_path / "foreign"))
+
+
+def test_rewrite_makes_one_sorted_snapshot_in_files_of_the_size_asked_for(
+    spark: SparkSession, lake: str
+) -> None:
+    source = sales_in(lake, 6, 400, layout=None)
+    size = sum(snapshot.size_bytes for snapshot in source.snapshots()[2:])
+    since = source.snapshots()[1]
+    sink = Place(lake, "tidy", checksum="md5")
+    arguments: dict[str, Any] = {"since": since, "sort_by": ["n"], "target_file_bytes": size // 3}
+    snapshot = jobs.rewrite(spark, source, sink, **arguments)
+    tidy = lode.Dataset("tidy", lake, codec="parquet")
+    assert rows_of(tidy) == sorted(
+        tuple(row.values()) for row in source.scan(since=since).read_all().to_pylist()
+    )
+    assert len(snapshot.files) == 3
+    ranges = []
+    for file in snapshot.files:
+        assert file.stats is not None
+        (column,) = (column for column in file.stats.columns if column.name == "n")
+        ranges.append((column.min, column.max))
+    ranges.sort()
+    assert all(earlier[1] <= later[0] for earlier, later in itertools.pairwise(ranges))
+    lineage = lineage_of(snapshot)
+    assert lineage is not None
+    assert (lineage.inputs[0].after.snapshot, lineage.inputs[0].snapshots) == (since.id, 4)
+    again = jobs.rewrite(spark, source, sink, **arguments)
+    assert (again.id, len(tidy.snapshots())) == (snapshot.id, 1)
+    with pytest.raises(lode.InvalidOptionError, match="history is never changed"):
+        jobs.rewrite(spark, source, source)
+
+
+def test_datasets_in_memory_are_out_of_reach_and_that_is_said(spark: SparkSession) -> None:
+    dataset = sales_in("memory://", 1)
+    with pytest.raises(lode.InvalidOptionError, match="memory"):
+        jobs.verify(spark, dataset)
