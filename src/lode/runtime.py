@@ -41,6 +41,11 @@ def _forget_threads() -> None:
 os.register_at_fork(after_in_child=_forget_threads)
 
 
+def one_by_one(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """Run ``task`` over the items on this thread."""
+    return [task(item) for item in items]
+
+
 def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Run ``task`` over the items, several at once; a single item stays on this thread.
 

@@ -216,7 +216,7 @@ def test_a_stream_begins_at_its_starting_position_and_only_there(
     after_first = Collector(spark, lake, tmp_path / "a", startingPosition=snapshots[0].id)
     assert after_first.run() == [named(1, 2)]
     latest = Collector(spark, lake, tmp_path / "b", startingPosition="latest")
-    assert latest.run() == []
+    assert latest.run() == [[]]  # with a first batch, be it empty, Spark notes where it began
     grow(dataset, 1)
     # The checkpoint says where the stream stands; the option only says where it began.
     assert latest.run() == [named(3)]

@@ -6,6 +6,7 @@ Field order is the order on storage. A field that does not apply is left out, ne
 from __future__ import annotations
 
 import re
+from functools import cache
 from datetime import UTC, datetime
 from typing import Annotated, Any, Final, TypeVar
 
@@ -92,10 +93,16 @@ def decode_manifest(data: bytes, *, origin: str) -> Manifest:
     return manifest
 
 
+@cache
+def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
+    return msgspec.json.Decoder(kind)
+
+
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
     """Decode JSON into ``kind``; what is wrong with it becomes a ``ManifestInvalidError``."""
     try:
-        return msgspec.json.decode(data, type=kind)
+        decoded: S = _decoder(kind).decode(data)
+        return decoded
     except msgspec.ValidationError as error:
         field = _field_of(str(error))
         where = f"field {field!r}: " if field else ""

@@ -108,7 +108,7 @@ class BatchReader(DataSourceReader):
 class _Pushdown:
     """Calls ``take`` of its reader, under the name of the method it stands in for."""
 
-    __func__ = DataSourceReader.pushFilters
+    __func__ = staticmethod(DataSourceReader.pushFilters)
 
     def __init__(self, reader: BatchReader) -> None:
         self._reader = reader

@@ -30,9 +30,9 @@ _COMPARISONS: Any = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """One condition on one column, picklable; all conditions of a read hold at once."""
+    """A condition on some columns, picklable; all conditions of a read hold at once."""
 
-    column: str
+    columns: frozenset[str]
     expression: pc.Expression
 
 
@@ -45,7 +45,7 @@ def conditions(filters: Iterable[spark.Filter], schema: pa.Schema) -> list[Condi
 def together(conditions: Iterable[Condition], columns: Iterable[str]) -> pc.Expression | None:
     """All conditions on these columns as one expression; None if there are none."""
     names = set(columns)
-    chosen = [each.expression for each in conditions if each.column in names]
+    chosen = [each.expression for each in conditions if each.columns <= names]
     return reduce(and_, chosen) if chosen else None
 
 
@@ -65,7 +65,7 @@ def _condition(wanted: spark.Filter, schema: pa.Schema) -> Condition | None:
         if isinstance(inner, spark.StringStartsWith | spark.EqualNullSafe):
             return None  # these are wider than the filter, so their opposite would be narrower
         expression = ~expression
-    return Condition(name, expression)
+    return Condition(frozenset({name}), expression)
 
 
 def _expression(wanted: spark.Filter, field: Any, kind: Any) -> Any:

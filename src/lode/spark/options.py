@@ -186,6 +186,10 @@ def dataset_of(options: Options) -> Dataset:
     store = _store(options)
     dataset_id = options.required("dataset", "visits")
     layout, newest = _found(store, dataset_id, options)
+    if newest is not None and newest.codec is None:
+        raise InvalidOptionError(
+            f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
+        )
     return Dataset(
         dataset_id,
         store,

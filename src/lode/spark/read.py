@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from lode.dataset import Dataset, SnapshotLike
+    from lode.format.manifest import FileRef
 
 Reader = Literal["auto", "spark", "python"]
 
@@ -89,7 +90,8 @@ def read(
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
-        df = _native(spark, [_hadoop_path(opened, file.path) for file in files], struct)
+        paths = [_hadoop_path(opened, file.path) for file in files]
+        df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
     return df if where is None else df.where(where)
 
 
@@ -121,9 +123,12 @@ def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType 
     return spark.createDataFrame([], schema).schema
 
 
-def _native(spark: SparkSession, paths: list[str], schema: StructType) -> DataFrame:
+def _native(
+    spark: SparkSession, paths: list[str], schema: StructType, *, trust_statistics: bool
+) -> DataFrame:
     if not paths:
         return spark.createDataFrame([], schema)
+    trust = str(trust_statistics).lower()
     return (
         spark.read.schema(schema)
         # Partition columns are in the files. In paths a null, an empty text and a day are not what they were.
@@ -133,8 +138,32 @@ def _native(spark: SparkSession, paths: list[str], schema: StructType) -> DataFr
         # Days before 1582 are written as they are.
         .option("datetimeRebaseMode", "CORRECTED")
         .option("int96RebaseMode", "CORRECTED")
+        # A file's ranges leave NaN out, and Spark, to which NaN is the greatest number, would miss it.
+        .option("parquet.filter.stats.enabled", trust)
+        .option("parquet.filter.columnindex.enabled", trust)
         .parquet(*paths)
     )
+
+
+def may_hold_nan(files: Sequence[FileRef], schema: pa.Schema) -> bool:
+    """Whether a column may hold NaN, by the manifests: they give a range only where there is none."""
+    if any(_has_floats(field.type) for field in schema if pt.is_nested(field.type)):
+        return True
+    names = {field.name for field in schema if pt.is_floating(field.type)}
+    return bool(names) and any(not names <= _without_nan(file) for file in files)
+
+
+def _without_nan(file: FileRef) -> set[str]:
+    stats = file.stats
+    if stats is None:
+        return set()
+    return {c.name for c in stats.columns if c.min is not None or c.null_count == stats.row_count}
+
+
+def _has_floats(kind: Any) -> bool:
+    if pt.is_nested(kind):
+        return any(_has_floats(kind.field(index).type) for index in range(kind.num_fields))
+    return bool(pt.is_floating(kind))
 
 
 def _obstacle(spark: SparkSession, dataset: Dataset, schema: pa.Schema) -> str | None:

@@ -48,10 +48,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
     codec = scan.components.codec
-    if codec is None:
-        raise InvalidOptionError(
-            f"dataset {scan.dataset_id!r} holds blobs, which have no rows for Spark to read"
-        )
+    assert codec is not None, "the options refuse blobs"
     if getattr(codec, "schema", None) is not None or codec.name not in ("parquet", "arrow"):
         found = scan.schema()
     else:

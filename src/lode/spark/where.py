@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.sql import datasource
@@ -13,6 +15,7 @@ from lode.spark.schema import arrow_schema
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow as pa
     from pyspark.sql import Column, SparkSession
     from pyspark.sql.types import StructType
 
@@ -34,11 +37,9 @@ def conditions_in(where: str | Column, schema: StructType, spark: SparkSession) 
     if plan.nodeName() != "Filter":
         return []
     strategy = getattr(getattr(context._jvm, _STRATEGY), "MODULE$")
-    found = [strategy.translateFilter(part, True) for part in _conjuncts(plan.condition())]
-    return conditions(
-        [each for option in found if option.isDefined() for each in _filters(option.get())],
-        arrow_schema(schema),
-    )
+    translated = [strategy.translateFilter(part, True) for part in _conjuncts(plan.condition())]
+    columns = arrow_schema(schema)
+    return [each for found in translated if found.isDefined() for each in _conditions(found.get(), columns)]
 
 
 def _conjuncts(expression: Any) -> Iterator[Any]:
@@ -49,19 +50,34 @@ def _conjuncts(expression: Any) -> Iterator[Any]:
         yield expression
 
 
-def _filters(found: Any) -> Iterator[datasource.Filter]:
+def _conditions(found: Any, columns: pa.Schema) -> list[Condition]:
     name = found.getClass().getSimpleName()
     if name == "And":
-        yield from _filters(found.left())
-        yield from _filters(found.right())
-    elif name == "Not":
-        yield from (datasource.Not(child) for child in _filters(found.child()))
-    elif name in ("IsNull", "IsNotNull"):
-        yield getattr(datasource, name)(_path(found))
-    elif name == "In":
-        yield datasource.In(_path(found), tuple(_value(value) for value in found.values()))
-    elif hasattr(datasource, name):
-        yield getattr(datasource, name)(_path(found), _value(found.value()))
+        return [*_conditions(found.left(), columns), *_conditions(found.right(), columns)]
+    if name == "Or":
+        left, right = _conditions(found.left(), columns), _conditions(found.right(), columns)
+        return [_either(left, right)] if left and right else []
+    leaf = _leaf(found)
+    return conditions([leaf], columns) if leaf is not None else []
+
+
+def _either(left: list[Condition], right: list[Condition]) -> Condition:
+    one, other = (reduce(and_, [each.expression for each in side]) for side in (left, right))
+    return Condition(frozenset().union(*(each.columns for each in (*left, *right))), one | other)
+
+
+def _leaf(found: Any) -> datasource.Filter | None:
+    """A filter on one column, or the opposite of one."""
+    name = found.getClass().getSimpleName()
+    if name == "Not":
+        child = _leaf(found.child())
+        return None if child is None or isinstance(child, datasource.Not) else datasource.Not(child)
+    kind: Any = getattr(datasource, name, None)
+    if name in ("IsNull", "IsNotNull"):
+        return kind(_path(found))  # type: ignore[no-any-return]
+    if name == "In":
+        return datasource.In(_path(found), tuple(_value(value) for value in found.values()))
+    return None if kind is None else kind(_path(found), _value(found.value()))
 
 
 def _path(found: Any) -> tuple[str, ...]:

@@ -42,8 +42,9 @@ OBJECT_SCHEMES = ("s3", "gs", "az")
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _ATTEMPTS = 8
-_REMEMBERED = 1024
-_REMEMBERED_SIZE = 512
+# Pointers and intents are swapped; what is larger than a usual intent is read again instead.
+_REMEMBERED = 256
+_REMEMBERED_SIZE = 16 << 10
 _LARGEST_OFFSET = 1 << 62
 
 
@@ -218,7 +219,8 @@ class ObjectStore:
             if outcome is None:
                 return True
             error = outcome.error
-            if outcome.why is Refusal.CONDITION and expected is None and not doubtful:
+            if outcome.why is Refusal.CONDITION and not doubtful:
+                # Somebody wrote in between. Whoever lost looks at what is there now, so this does not.
                 return False
             doubtful = doubtful or outcome.why is Refusal.UNKNOWN
             self._back_off(outcome, attempt)

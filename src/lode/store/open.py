@@ -82,3 +82,8 @@ def _boolean(name: str, text: str) -> bool:
 def _refuse(options: Mapping[str, Any], target: str) -> None:
     if options:
         raise InvalidOptionError(f"{target} takes no option {', '.join(sorted(options))}")
+
+
+def is_nearby(store: Store) -> bool:
+    """Whether a call is over sooner than a thread could be handed it."""
+    return isinstance(store, LocalStore | MemoryStore)

@@ -125,7 +125,8 @@ class SupportsCompareAndSwap(Protocol):
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
         """Replace the object's content if it is ``expected`` (None: if there is no object).
 
-        Returns whether it did. Raises ``OutcomeUnknownError`` when the answer was lost and reading
+        Returns whether it did; False also if the object was written in between, be it with the same
+        content. Raises ``OutcomeUnknownError`` when the answer was lost and reading
         back could not settle it. White space around the stored content is not significant.
         """
         ...

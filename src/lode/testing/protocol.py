@@ -13,7 +13,7 @@ from lode.dataset import Dataset
 from lode.errors import CommitError, NoSnapshotsError, SnapshotConflictError
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
-from lode.runtime import Runtime
+from lode.runtime import Runtime, one_by_one
 from lode.write.retry import Retry
 from lode.write.sweep import sweep
 
@@ -42,7 +42,7 @@ def still(number: int) -> Runtime:
         sleep=lambda _: None,
         random=lambda: 0.0,
         random_bits=lambda _: number,
-        each=lambda task, items: [task(item) for item in items],
+        each=one_by_one,
         background=lambda _: None,
     )
 

@@ -135,7 +135,7 @@ class S3Server(Server):
         return f"s3://{name}"
 
     def command(self) -> list[str]:
-        return [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(self.port)]
+        return [sys.executable, "-m", "lode.testing.s3", str(self.port)]
 
 
 # Without a signature moto asks nobody, but it reads the service from here.

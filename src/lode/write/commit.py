@@ -31,6 +31,8 @@ from lode.errors import (
 )
 from lode.format.manifest import encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
+from lode.runtime import one_by_one
+from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap
 
 if TYPE_CHECKING:
@@ -44,6 +46,8 @@ logger = logging.getLogger("lode.commit")
 # Every lost swap is somebody else's success, so rebasing cannot livelock; the bound only stops a broken
 # store from spinning for ever. See docs/design/commit.md for the measurement behind it.
 MOST_REBASES = 10_000
+# The longest a commit steps back for others after it lost a swap, in seconds.
+LONGEST_PAUSE = 1.0
 # A request whose answer is lost this often while nothing moves is given up as unknown.
 MOST_UNANSWERED = 4
 
@@ -113,11 +117,15 @@ class Committer(Generic[M]):
     ) -> None:
         self._chain = chain
         self._store = chain.store
+        self._swapping = chain.store if isinstance(chain.store, SupportsCompareAndSwap) else None
         self._runtime = runtime
+        self._nearby = is_nearby(chain.store)
         self._retry = retry
         self._observer = observer
         self._afterwards = afterwards
         self._head: Head[M] | None = None
+        # How many others committed while this process's last attempt was under way.
+        self._crowd = 0
 
     def base(self) -> Head[M]:
         """The head this process knows, which is what its next commit expects; read once, when cold."""
@@ -159,12 +167,14 @@ class Committer(Generic[M]):
             CommitUnknownError: the store stopped answering at the swap.
             CommitUnpublishedError: the store stopped answering between swap and publication.
         """
-        began = self._runtime.monotonic()
+        began = looked = self._runtime.monotonic()
         attempts = rebases = retries = unanswered = 0
         placed = self._declare(draft)
 
         while not self._swap(draft.base.pointer, draft.snapshot_id):
             attempts += 1
+            self._let_others_pass(looked, attempts)
+            looked = self._runtime.monotonic()
             head = self._look_again(draft)
             if head.pointer == draft.base.pointer:
                 unanswered += 1
@@ -172,6 +182,7 @@ class Committer(Generic[M]):
                     raise CommitUnknownError(self._unknown(draft))
                 continue
             rivals = self._since(draft.base, head)
+            self._crowd = len(rivals)
             overlap = self._overlap(draft, rivals)
             if overlap is not None and retries < self._retry.count:
                 self._runtime.sleep(self._retry.delay(retries, self._runtime.random()))
@@ -197,6 +208,7 @@ class Committer(Generic[M]):
                 f"be written ({error}); do not write it again, the next commit publishes it"
             ) from error
         self._head = Head(draft.snapshot_id.encode(), placed.manifest)
+        self._crowd //= 2
         return self._report(placed.manifest, attempts + 1, rebases, retries, began)
 
     def _declare(self, draft: Draft[M]) -> Pending[M]:
@@ -218,13 +230,13 @@ class Committer(Generic[M]):
     def _replace(self, snapshot_id: str, earlier: bytes, data: bytes) -> None:
         """Replace our intent, conditionally: an overtaken request must not undo this when it lands late."""
         path = self._chain.paths.intent(snapshot_id)
-        if not isinstance(self._store, SupportsCompareAndSwap):
+        if self._swapping is None:
             self._store.delete(path)
             self._store.put(path, data)
             return
         for _ in range(MOST_UNANSWERED):
             try:
-                if self._store.compare_and_swap(path, earlier, data):
+                if self._swapping.compare_and_swap(path, earlier, data):
                     return
             except OutcomeUnknownError:
                 pass
@@ -244,9 +256,9 @@ class Committer(Generic[M]):
     def _swap(self, expected: bytes | None, snapshot_id: str) -> bool:
         """Move the pointer. False means lost or not known: the caller looks at history to find out."""
         pointer = self._chain.paths.pointer
-        if isinstance(self._store, SupportsCompareAndSwap):
+        if self._swapping is not None:
             try:
-                return self._store.compare_and_swap(pointer, expected, snapshot_id.encode())
+                return self._swapping.compare_and_swap(pointer, expected, snapshot_id.encode())
             except OutcomeUnknownError:
                 return False
         # A store without compare-and-swap has one writer at a time, and that is its users' promise.
@@ -258,7 +270,8 @@ class Committer(Generic[M]):
 
     def _publish(self, placed: Pending[M]) -> None:
         """Show a snapshot whose place is decided; others may be doing the same."""
-        self._runtime.each(lambda copy: self._create(copy, placed.data), self._chain.copies(placed.manifest))
+        each = one_by_one if self._nearby else self._runtime.each
+        each(lambda copy: self._create(copy, placed.data), self._chain.copies(placed.manifest))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
@@ -277,6 +290,18 @@ class Committer(Generic[M]):
             except OutcomeUnknownError:
                 if not remaining:
                     raise
+
+    def _let_others_pass(self, looked: float, attempts: int) -> None:
+        """Wait a little in a crowd before trying again, the less the more often this commit has lost.
+
+        When everybody tries at once all but one look in vain, and who has just won is the quickest to win
+        again. A random part of the time the others need spreads the attempts out. Where a look costs next
+        to nothing there is nothing to spread.
+        """
+        if self._crowd > 1 and not self._nearby:
+            attempt = self._runtime.monotonic() - looked
+            pause = self._runtime.random() * self._crowd * attempt / attempts
+            self._runtime.sleep(min(pause, LONGEST_PAUSE))
 
     def _look_again(self, draft: Draft[M]) -> Head[M]:
         try:

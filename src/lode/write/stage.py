@@ -17,7 +17,8 @@ from lode.codec.records import chunks_of
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.format.manifest import FileRef, format_time
-from lode.runtime import REAL, Runtime
+from lode.runtime import REAL, Runtime, one_by_one
+from lode.store.open import is_nearby
 from lode.write.file import DataFile, RecordFile
 from lode.write.partition import split
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 # How many partitions a streaming write keeps open; the one untouched for longest is finished first.
 MOST_OPEN_FILES: Final = 32
+# Fewer rows than this are encoded sooner than threads are started for them.
+FEW_ROWS: Final = 20_000
 
 
 class Staged(msgspec.Struct, frozen=True):
@@ -158,9 +161,8 @@ class Stager:
             rows += len(chunk)
         finished: list[FileRef] = []
         try:
-            self.runtime.each(
-                lambda group: finished.append(self._write_group(group[0], group[1], suffix)), groups.items()
-            )
+            each = one_by_one if rows < FEW_ROWS and is_nearby(self.store) else self.runtime.each
+            each(lambda group: finished.append(self._write_group(group[0], group[1], suffix)), groups.items())
         except Exception:
             self.discard(finished)
             raise
