@@ -192,27 +192,40 @@ class Dataset:
         return self.write(records, metadata, idempotency_key=idempotency_key)
 
     def transaction(
-        self, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        snapshot_id: str | None = None,
     ) -> Transaction:
-        """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible."""
+        """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
+
+        Args:
+            metadata: Any JSON object; None means an empty one.
+            idempotency_key: A key, or (writer, key). What was committed under it is in ``replayed``.
+            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given.
+        """
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
+        stager = self.stager(snapshot_id)
         base = self._committer.base()
         found = self._committer.find_key(pair) if pair else None
-        snapshot_id = self._ids.next()
-        stager = Stager(
+        draft = DatasetDraft(
+            stager.snapshot_id, base, pair, stager=stager, metadata=clean, now_ns=self._runtime.now_ns
+        )
+        return Transaction(self._committer, draft, found)
+
+    def stager(self, snapshot_id: str | None = None) -> Stager:
+        """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
+        return Stager(
             self._store,
             self.id,
             self._layout,
             self._components,
-            snapshot_id,
+            self._ids.next() if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
             self._timestamp_column,
             runtime=self._runtime,
         )
-        draft = DatasetDraft(
-            snapshot_id, base, pair, stager=stager, metadata=clean, now_ns=self._runtime.now_ns
-        )
-        return Transaction(self._committer, draft, found)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""

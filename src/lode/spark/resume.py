@@ -9,20 +9,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.dataset import Dataset
 from lode.errors import LodeError
 from lode.format.ids import SnapshotIds
-from lode.format.manifest import check_metadata
 from lode.runtime import REAL
-from lode.write.commit import Committer
-from lode.write.draft import DatasetDraft
 from lode.write.retry import Retry
-from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
-from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset, Key
-    from lode.format.manifest import Manifest
+    from lode.dataset import Key
+    from lode.write.transaction import Transaction
 
 # A job appends whatever came before it, so a conflict is never a reason to stage everything again.
 APPEND: Final = Retry(count=100, max_delay=1.0)
@@ -62,21 +58,14 @@ def resume(
     idempotency_key: Key | None = None,
 ) -> Transaction:
     """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody."""
-
-    def keep_history_short(manifest: Manifest) -> None:
-        if is_boundary(manifest):
-            write_segments(dataset.chain, manifest)
-
-    committer = Committer(dataset.chain, REAL, APPEND, afterwards=keep_history_short)
-    base = committer.base()
-    pair = ("", idempotency_key) if isinstance(idempotency_key, str) else idempotency_key
-    found = committer.find_key(pair) if pair else None
-    draft = DatasetDraft(
-        snapshot_id,
-        base,
-        pair,
-        stager=stager_of(dataset, snapshot_id),
-        metadata=check_metadata(metadata),
-        now_ns=REAL.now_ns,
+    components = dataset.components
+    appending = Dataset(
+        dataset.id,
+        dataset.store,
+        codec=components.codec,
+        layout=dataset.layout,
+        compressor=components.compressor,
+        checksum=components.checksum,
+        retry=APPEND,
     )
-    return Transaction(committer, draft, found)
+    return appending.transaction(metadata, idempotency_key=idempotency_key, snapshot_id=snapshot_id)
