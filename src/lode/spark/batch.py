@@ -11,10 +11,11 @@ from lode.errors import InvalidOptionError
 from lode.spark.filters import conditions, together
 from lode.spark.options import Options, dataset_of
 from lode.spark.read import planned, projected
-from lode.spark.resume import new_snapshot_id, resume, stager_of
+from lode.spark.resume import may_be_committed, new_snapshot_id, resume, stager_of
 from lode.spark.schema import arrow_schema, scan_schema, spark_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced
+from lode.spark.stream import STREAM_OPTIONS
 from lode.spark.write import TaskResult, check_columns, commit, stage_task
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ class BatchWriter(DataSourceArrowWriter):
             commit(transaction, _results(messages), self._schema)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        discard_unreferenced(self._stager)
+        # Spark also aborts when the commit itself raised, which may have been after the swap.
+        if not may_be_committed(self._stager):
+            discard_unreferenced(self._stager)
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
@@ -119,7 +122,7 @@ class _Pushdown:
 
 def schema_of(given: Mapping[str, str]) -> tuple[StructType, str]:
     """The schema of what the options mean, and the snapshot it is as of."""
-    options = Options(given)
+    options = Options(given, also=STREAM_OPTIONS)
     dataset = dataset_of(options)
     newest = dataset.latest().id
     scan = planned(dataset, options, newest)
