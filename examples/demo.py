@@ -23,8 +23,8 @@ def show(dataset: lode.Dataset) -> None:
     print(f"  {'#':>3}  {'snapshot':<36}  {'rows':>4}  {'days':<24}  by")
     for snapshot in dataset.history():
         days = {dataset.layout.partition_of(dataset.id, file.path) for file in snapshot.files}
-        row = f"{snapshot.sequence:>3}  {snapshot.id:<36}  {snapshot.row_count:>4}  {', '.join(sorted(days)):<24}"
-        print(f"  {row}  {snapshot.metadata['by']}")
+        row = f"{snapshot.sequence:>3}  {snapshot.id:<36}  {snapshot.row_count:>4}"
+        print(f"  {row}  {', '.join(sorted(days)):<24}  {snapshot.metadata['by']}")
 
 
 def main(lake: str) -> None:

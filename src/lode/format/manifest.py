@@ -6,8 +6,8 @@ Field order is the order on storage. A field that does not apply is left out, ne
 from __future__ import annotations
 
 import re
-from functools import cache
 from datetime import UTC, datetime
+from functools import cache
 from typing import Annotated, Any, Final, TypeVar
 
 import msgspec
