@@ -207,7 +207,14 @@ def test_a_yaml_file_is_run_from_the_command_line(lake: str, tmp_path: Path) -> 
         f"  spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
     )
     assert load(definition).settings["spark.sql.shuffle.partitions"] == "1"
-    command = [sys.executable, "-m", "lode.spark", "run", str(definition), "--once", "--json"]
+    command = [
+        str(Path(sys.executable).with_name("lode")),
+        "spark",
+        "run",
+        str(definition),
+        "--once",
+        "--json",
+    ]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=240, check=False, env={**os.environ}
     )

@@ -1,4 +1,4 @@
-"""Run a pipeline from the command line: ``python -m lode.spark run pipeline.yaml``."""
+"""Run a pipeline from the command line: ``lode spark run pipeline.yaml``."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        "python -m lode.spark", description="Pipelines between datasets, on Spark."
-    )
+    parser = argparse.ArgumentParser("lode spark", description="Pipelines between datasets, on Spark.")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a pipeline that is written down in a YAML file")
     run.add_argument("pipeline", type=Path, help="the YAML file; its folder is searched for Python steps")
