@@ -76,7 +76,7 @@ class Deadly(lode.Parquet):
 
 
 class KillsExecutor(lode.Parquet):
-    """Ends the whole executor, in the first attempt of the first part, at its third file."""
+    """Ends the whole executor, in the first attempt of the first part, at its third file; says which."""
 
     _begun = 0
 
@@ -86,6 +86,7 @@ class KillsExecutor(lode.Parquet):
         KillsExecutor._begun += 1
         if context.partitionId() == 0 and context.attemptNumber() == 0 and KillsExecutor._begun == 3:
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+            Path(os.environ["VICTIM"]).write_text(daemon[1])
             os.kill(int(daemon[1]), signal.SIGKILL)
             time.sleep(60)
         return super().stream_encoder(sink)
