@@ -22,8 +22,8 @@ from bench.table import PartResult, Run, Table, markdown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PARTS = ("commits", "contention", "contention_s3", "opening", "streams", "bulk")
-_PACKAGES = ("lode", "pyarrow", "deltalake", "pyiceberg", "pylance", "obstore", "moto")
+PARTS = ("commits", "contention", "contention_s3", "opening", "streams", "bulk", "spark")
+_PACKAGES = ("lode", "pyarrow", "deltalake", "pyiceberg", "pylance", "obstore", "moto", "pyspark")
 
 
 def main() -> None:
