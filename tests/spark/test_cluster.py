@@ -1,34 +1,132 @@
-"""On executors that are processes of their own."""
+"""Spark as it runs in earnest: a master, workers and executors that are processes of their own, and die."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-from urllib.parse import urlsplit
+import secrets
+from typing import TYPE_CHECKING, Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import lode
+from spark.cluster import Cluster, Driver, wait_for
 
-DRIVER = Path(__file__).parent / "cluster_driver.py"
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+# So that a part of a few thousand rows is several files.
+SMALL_FILES = {"targetFileBytes": "64k", "rowGroupRows": "100", "checksum": "sha256"}
 
 
-@pytest.mark.soak
-def test_a_killed_executor_leaves_no_row_twice_and_no_file(lake: str, tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, DRIVER, lake, tmp_path / "victim"],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(DRIVER.parents[1])},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    with Cluster(tmp_path_factory.mktemp("cluster")) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def driver(cluster: Cluster) -> Iterator[Driver]:
+    started = Driver(cluster)
+    yield started
+    started.stop()
+
+
+def ids(dataset: lode.Dataset) -> list[int]:
+    return sorted(row["id"] for row in dataset.scan(columns=["id"]).read_all().to_pylist())
+
+
+def store_options(options: dict[str, Any]) -> dict[str, str]:
+    """The options of a store as ``format("lode")`` takes them."""
+    found: dict[str, str] = {}
+    for name, value in options.items():
+        inner = value.items() if isinstance(value, dict) else [("", value)]
+        found |= {f"store.{name}{'.' if key else ''}{key}": str(each) for key, each in inner}
+    return found
+
+
+def files_with(folder: Path, numbers: range) -> set[Path]:
+    """The data files that hold one of these rows."""
+    return {
+        path
+        for path in folder.rglob("data-*")
+        if not set(numbers).isdisjoint(pq.read_table(path, columns=["id"])["id"].to_pylist())
+    }
+
+
+def kill_the_held_executor(cluster: Cluster, marker: Path, folder: Path, before: range) -> set[Path]:
+    """Kill the executor whose task waits, when it has staged files; return those."""
+    pid = wait_for("a task that waits", lambda: marker.read_text() if marker.exists() else None)
+    staged = wait_for("a file of the task that waits", lambda: files_with(folder, before))
+    cluster.kill_executor(cluster.executor_above(int(pid)))
+    return staged
+
+
+def test_executors_write_and_read_a_dataset_on_a_shared_file_system(
+    cluster: Cluster, driver: Driver, lake: str
+) -> None:
+    options = {"path": lake, "dataset": "d"}
+    spark, python = driver.run("write_and_read", count=1000, options=options, readers=["spark", "python"])
+    assert sorted(spark) == sorted(python) == list(range(1000))
+    assert len(cluster.executors()) == 2
+    dataset = lode.Dataset("d", lake, codec="parquet")
+    assert ids(dataset) == list(range(1000))
+    assert len(dataset.latest().files) == 4
+    assert lode.verify(dataset).ok
+
+
+def test_executors_write_and_read_a_dataset_on_s3(driver: Driver, s3_server: Any) -> None:
+    url = s3_server.create("cluster")
+    options = {"path": url, "dataset": "d", **store_options(s3_server.options)}
+    (found,) = driver.run("write_and_read", count=1000, options=options, readers=["auto"])
+    assert sorted(found) == list(range(1000))
+    dataset = lode.Dataset("d", lode.open_store(url, **s3_server.options), codec="parquet")
+    assert ids(dataset) == list(range(1000))
+    assert len(dataset.latest().files) == 4
+    assert lode.verify(dataset).ok
+
+
+def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing_and_doubles_nothing(
+    cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
+) -> None:
+    marker = tmp_path / "marker"
+    options = {"path": lake, "dataset": "d", **SMALL_FILES}
+    # The third of four parts waits: its executor has finished another, which stays good.
+    driver.begin("write_held", count=20_000, parts=4, marker=str(marker), row=14_000, options=options)
+    staged = kill_the_held_executor(cluster, marker, tmp_path / "lake", range(10_000, 14_000))
+    driver.result()
+    dataset = lode.Dataset("d", lake, codec="parquet")
+    assert ids(dataset) == list(range(20_000))
+    assert len(dataset.snapshots()) == 1
+    assert lode.verify(dataset).ok
+    # What the dead attempt had staged is gone.
+    assert not any(path.exists() for path in staged)
+
+
+def test_an_executor_killed_in_the_middle_of_a_stream_loses_nothing_and_doubles_nothing(
+    cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
+) -> None:
+    marker = tmp_path / "marker"
+    source = lode.Dataset("src", lake, codec=lode.Parquet({"id": "int64!", "text": "string"}))
+    for first in (0, 5000, 10_000):
+        source.write([{"id": number, "text": secrets.token_hex(64)} for number in range(first, first + 5000)])
+    driver.begin(
+        "stream_held",
+        marker=str(marker),
+        row=9000,
+        source={"path": lake, "dataset": "src", "maxSnapshotsPerBatch": "1"},
+        sink={
+            "path": lake,
+            "dataset": "out",
+            "checkpointLocation": str(tmp_path / "checkpoint"),
+            **SMALL_FILES,
+        },
     )
-    assert done.returncode == 0, done.stderr[-4000:]
-    ds = lode.Dataset("events", lake, codec="parquet", layout=lode.HiveLayout("half"))
-    newest = ds.latest()
-    assert newest.row_count == 40
-    assert set(ds.scan().read_all()["id"].to_pylist()) == set(range(40))
-    staged = [path for path in Path(urlsplit(lake).path).rglob("data-*") if path.is_file()]
-    assert len(staged) == len(newest.files)
+    sink = lode.Dataset("out", lake, codec="parquet")
+    folder = tmp_path / "lake" / "datasets" / "out"
+    staged = kill_the_held_executor(cluster, marker, folder, range(5000, 9000))
+    driver.result()
+    assert ids(sink) == list(range(15_000))
+    assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 1, 2]
+    assert lode.verify(sink).ok
+    assert not any(path.exists() for path in staged)

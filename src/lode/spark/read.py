@@ -84,6 +84,7 @@ def read(
     if reader == "spark" and obstacle:
         raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
     if reader == "python" or obstacle:
+        given["path"] = opened.store.url  # whole, for processes in another folder
         if "snapshot" not in parsed and "asOf" not in parsed:
             given["asOf"] = newest
         df = spark.read.format("lode").options(**given).schema(struct).load()

@@ -22,10 +22,14 @@ if TYPE_CHECKING:
     from lode.format.manifest import FileRef
     from lode.store.protocol import Store
 
-SPLIT_BYTES: Final = 64 << 20
+# Nothing said: a task's share goes by the size of the scan, so that a small one keeps all cores busy too.
+SPLIT_BYTES: Final = 0
+_LEAST_SHARE: Final = 8 << 20
+_LARGEST_SHARE: Final = 128 << 20
+_ENOUGH_SHARES: Final = 256
 BATCH_ROWS: Final = 1 << 17
 # What opening a file costs, counted in bytes, so that a task does not get thousands of tiny ones.
-_OPEN_BYTES: Final = 1 << 20
+_OPEN_BYTES: Final = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +107,10 @@ class PieceReader:
 
 
 def shares(files: Sequence[FileRef], *, split_bytes: int, splittable: bool) -> list[Share]:
-    """Cut files into tasks of about ``split_bytes``, in the order of history."""
+    """Cut files into tasks of about ``split_bytes``, in the order of history; 0 finds a size that fits."""
+    if not split_bytes:
+        each = sum(file.size_bytes for file in files) // _ENOUGH_SHARES
+        split_bytes = min(max(each, _LEAST_SHARE), _LARGEST_SHARE)
     found: list[Share] = []
     pieces: list[Piece] = []
     weight = 0
