@@ -99,7 +99,7 @@ class Dataset:
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain: Chain[Manifest] = Chain(
-            self._store, self._layout.chain(id), _decode, self._copies, f"dataset {id!r}"
+            self._store, self._layout.chain(id), decode_manifest, self._copies, f"dataset {id!r}"
         )
         self._history = History(self._chain, runtime)
         self._committer = Committer(
@@ -363,10 +363,6 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.id!r}, {self._store.url!r})"
-
-
-def _decode(data: bytes, origin: str) -> Manifest:
-    return decode_manifest(data, origin=origin)
 
 
 def _pair(key: Key | None) -> tuple[str, str] | None:

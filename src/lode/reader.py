@@ -122,7 +122,7 @@ class DatasetReader:
         return Chain(
             self._store,
             paths,
-            lambda data, origin: decode_manifest(data, origin=origin),
+            decode_manifest,
             lambda _: (),
             f"dataset {dataset_id!r}",
         )

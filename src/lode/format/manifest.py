@@ -82,7 +82,7 @@ def encode_manifest(manifest: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2)
 
 
-def decode_manifest(data: bytes, *, origin: str) -> Manifest:
+def decode_manifest(data: bytes, origin: str) -> Manifest:
     """Read a manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
     manifest = decode_struct(data, Manifest, origin=origin)
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)

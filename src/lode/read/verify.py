@@ -56,8 +56,8 @@ def verify(
         progress: Called with (files done, files in all) now and then.
         runtime: Where to take threads from.
     """
-    manifests, problems = _read_all(dataset)
-    problems += _check_line(dataset.chain, manifests)
+    manifests, problems = read_all(dataset)
+    problems += check_line(dataset.chain, manifests)
     copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
     problems += [
         Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
@@ -67,7 +67,7 @@ def verify(
     work = [(manifest, file) for manifest in manifests.values() for file in manifest.files]
     for start in range(0, len(work), 256):
         batch = work[start : start + 256]
-        for found in runtime.each(lambda item: list(_check_file(dataset, *item, checksums=checksums)), batch):
+        for found in runtime.each(lambda item: list(check_file(dataset, *item, checksums=checksums)), batch):
             problems += found
         if progress is not None:
             progress(min(start + 256, len(work)), len(work))
@@ -75,7 +75,7 @@ def verify(
     return Verification(len(manifests), len(work), total, tuple(problems))
 
 
-def _read_all(dataset: Dataset) -> tuple[dict[str, Manifest], list[Problem]]:
+def read_all(dataset: Dataset) -> tuple[dict[str, Manifest], list[Problem]]:
     """Every manifest that can be read, by snapshot id, and a problem for every one that cannot."""
     chain = dataset.chain
     manifests: dict[str, Manifest] = {}
@@ -94,7 +94,7 @@ def _read_all(dataset: Dataset) -> tuple[dict[str, Manifest], list[Problem]]:
     return manifests, problems
 
 
-def _check_line(chain: Chain[Manifest], manifests: dict[str, Manifest]) -> Iterator[Problem]:
+def check_line(chain: Chain[Manifest], manifests: dict[str, Manifest]) -> Iterator[Problem]:
     """Nobody shares a parent, every parent is there, and the pointer names the one head."""
     children: dict[str | None, list[str]] = {}
     for manifest in manifests.values():
@@ -144,7 +144,7 @@ def _check_pointer(
         yield Problem("pointer", chain.paths.pointer, f"it names {head.id}, which already has a child")
 
 
-def _check_file(dataset: Dataset, manifest: Manifest, file: FileRef, *, checksums: bool) -> Iterator[Problem]:
+def check_file(dataset: Dataset, manifest: Manifest, file: FileRef, *, checksums: bool) -> Iterator[Problem]:
     try:
         size = dataset.store.head(file.path).size
         if size != file.size_bytes:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.errors import InvalidOptionError
-from lode.read.verify import Problem, Verification, _check_file, _check_line, _read_all
+from lode.read.verify import Problem, Verification, check_file, check_line, read_all
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
@@ -49,8 +49,8 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
     """
     dataset = opened(where)
     remote = Remote.of(dataset)
-    manifests, problems = _read_all(dataset)
-    problems += _check_line(dataset.chain, manifests)
+    manifests, problems = read_all(dataset)
+    problems += check_line(dataset.chain, manifests)
     copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
     there = spread(spark, remote.exists, copies, [_LOOK] * len(copies))
     problems += [
@@ -163,7 +163,7 @@ class _Inspector:
     checksums: bool
 
     def __call__(self, item: tuple[Manifest, FileRef]) -> list[Problem]:
-        return list(_check_file(self.remote.open(), *item, checksums=self.checksums))
+        return list(check_file(self.remote.open(), *item, checksums=self.checksums))
 
 
 def _import_one(

@@ -129,11 +129,6 @@ class _StreamedFile(RecordFile):
         self._arrow_bytes += chunk.nbytes
 
     @property
-    def size(self) -> int:
-        """The bytes that have gone to the store so far."""
-        return self._file._upload._size
-
-    @property
     def held(self) -> int:
         return min(self._arrow_bytes, _MOST_HELD_BY_ENCODER)
 

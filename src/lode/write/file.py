@@ -38,6 +38,11 @@ class DataFile:
             )
         return self._packed.write(byte_view(data))
 
+    @property
+    def size(self) -> int:
+        """The bytes that have gone to the store so far."""
+        return self._upload.size
+
     def finish(self) -> FileRef:
         """Make the file appear and say what it is."""
         self._open = False
@@ -60,6 +65,11 @@ class RecordFile:
 
     def write(self, chunk: Chunk) -> None:
         self._encoding.write(chunk)
+
+    @property
+    def size(self) -> int:
+        """The bytes that have gone to the store so far; an encoder may hold more."""
+        return self._file.size
 
     def finish(self) -> FileRef:
         self._encoding.close()
@@ -118,7 +128,7 @@ class _Upload:
         self.path = path
         self._store = store
         self._hasher = checksum.start() if checksum else None
-        self._size = 0
+        self.size = 0
         self._held = bytearray()
         self._writer: ObjectWriter | None = None
 
@@ -126,10 +136,10 @@ class _Upload:
         view = byte_view(data)
         if self._hasher is not None:
             self._hasher.update(view)
-        self._size += view.nbytes
+        self.size += view.nbytes
         if self._writer is not None:
             self._writer.write(view)
-        elif self._size <= ONE_PUT:
+        elif self.size <= ONE_PUT:
             self._held += view
         else:
             self._writer = self._store.open_writer(self.path)
@@ -151,7 +161,7 @@ class _Upload:
             with suppress(LodeError):
                 self._store.delete(self.path)
             raise
-        return FileRef(self.path, self._size, self._hasher.hexdigest() if self._hasher else None)
+        return FileRef(self.path, self.size, self._hasher.hexdigest() if self._hasher else None)
 
     def abort(self) -> None:
         self._held = bytearray()

@@ -87,7 +87,7 @@ class _Sweeper:
         self._chain: Chain[Manifest] = Chain(
             store,
             layout.chain(dataset_id),
-            lambda data, origin: decode_manifest(data, origin=origin),
+            decode_manifest,
             lambda _: (),
             f"dataset {dataset_id!r}",
         )
