@@ -1,0 +1,140 @@
+"""Small JSON objects that several servers change: read through a cache, changed by compare-and-swap."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+
+import msgspec
+
+from lode.errors import InvalidOptionError, ManifestInvalidError, NotFoundError, OutcomeUnknownError
+from lode.ingest.status import Code, Refused
+from lode.store.protocol import SupportsCompareAndSwap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lode.runtime import Runtime
+    from lode.store.protocol import Store
+
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 30
+_PAUSE: Final = 0.005
+_LONGEST_PAUSE: Final = 0.2
+
+
+class _Seen(NamedTuple):
+    """What was read or written last, and when."""
+
+    content: bytes
+    record: Any
+    at: float
+
+
+class Objects(Generic[T]):
+    """The objects of one kind. Safe for threads, and for other processes on the same store.
+
+    Args:
+        store: Where they are; it must be able to compare and swap.
+        kind: The type of the records, as msgspec decodes it.
+        max_age: For how many seconds a read may be answered from memory.
+        runtime: Clock, chance and threads.
+    """
+
+    def __init__(self, store: Store, kind: Any, *, max_age: float, runtime: Runtime) -> None:
+        if not isinstance(store, SupportsCompareAndSwap):
+            raise InvalidOptionError(
+                f"{store.url} cannot compare and swap, so two servers on it could undo each other's changes: "
+                "keep the catalog on a local, S3, GCS or Azure store"
+            )
+        self._store: Store = store
+        self._swap = store.compare_and_swap
+        self._decoder = msgspec.json.Decoder(kind)
+        self._max_age = max_age
+        self._runtime = runtime
+        self._seen: dict[str, _Seen] = {}
+        self._lock = threading.Lock()
+
+    def read(self, path: str, *, fresh: bool = False) -> T | None:
+        """The record at ``path``, None if there is none; ``fresh`` asks the store whatever is in memory."""
+        seen = self._seen.get(path)
+        if not fresh and seen is not None and self._runtime.monotonic() - seen.at <= self._max_age:
+            return self._record(seen)
+        return self._fetch(path)[1]
+
+    def read_all(self, paths: list[str]) -> list[T | None]:
+        """The records at ``paths``, several at a time, from the store."""
+        return self._runtime.each(lambda path: self.read(path, fresh=True), paths)
+
+    def change(self, path: str, change: Callable[[T | None], T]) -> T:
+        """Replace the record by what ``change`` makes of it; None stands for no record.
+
+        ``change`` is called again when somebody else was faster. What it raises ends the change. Each
+        record it returns must be unlike any other ever made, so that a lost answer can be settled.
+        """
+        for attempt in range(_ATTEMPTS):
+            current, record = self._fetch(path)
+            replacement = change(record)
+            content = encode(replacement)
+            if self._swapped(path, current, content):
+                with self._lock:
+                    self._seen[path] = _Seen(content, replacement, self._runtime.monotonic())
+                return replacement
+            pause = min(_LONGEST_PAUSE, _PAUSE * 2**attempt)
+            self._runtime.sleep(pause * self._runtime.random())
+        raise Refused(
+            Code.ABORTED, f"{path} is changed by others faster than this change gets through: try it again."
+        )
+
+    def _swapped(self, path: str, current: bytes | None, content: bytes) -> bool:
+        try:
+            return self._swap(path, current, content)
+        except OutcomeUnknownError as error:
+            if self._get(path) == content:
+                return True
+            raise Refused(
+                Code.UNAVAILABLE,
+                f"The change of {path} was sent and its answer lost: look whether it took effect, then try "
+                "again.",
+            ) from error
+
+    def _fetch(self, path: str) -> tuple[bytes | None, T | None]:
+        with self._lock:
+            before = self._seen.get(path)
+        asked = self._runtime.monotonic()
+        content = self._get(path)
+        if content is None:
+            with self._lock:
+                if self._seen.get(path) is before:
+                    self._seen.pop(path, None)
+            return None, None
+        # The same content keeps the record it has, and with it what others keep beside that.
+        unchanged = before is not None and before.content == content
+        record = before.record if before is not None and unchanged else self._decode(path, content)
+        with self._lock:
+            # What was changed here in the meantime is newer than what was read.
+            if self._seen.get(path) is before:
+                self._seen[path] = _Seen(content, record, asked)
+        return content, record
+
+    def _get(self, path: str) -> bytes | None:
+        try:
+            return self._store.get(path)
+        except NotFoundError:
+            return None
+
+    def _decode(self, path: str, content: bytes) -> Any:
+        try:
+            return self._decoder.decode(content)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise ManifestInvalidError(f"{path} is not a definition this version reads: {error}") from None
+
+    def _record(self, seen: _Seen) -> T:
+        record: T = seen.record
+        return record
+
+
+def encode(record: Any) -> bytes:
+    """A record as it lies on the store."""
+    return msgspec.json.format(msgspec.json.encode(record), indent=2)

@@ -1,0 +1,160 @@
+"""A record of a stream's log: a header that says what follows, and a payload.
+
+Every header is checked with a seed made of the log's random salt and the record's position, so that bytes
+that were a record elsewhere (in a file deleted before, in another log, inside somebody's rows) are none here.
+"""
+
+from __future__ import annotations
+
+import struct
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import msgspec
+import xxhash
+
+from lode.errors import DataError, MissingError, StoreError
+from lode.lazy import pa, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from typing_extensions import Buffer
+
+MAGIC = b"\xa7Lo\x9c"
+# Magic, kind, bytes of payload, first offset, rows, synced, checksum of the payload; then one of all these.
+_FIELDS = struct.Struct("<4sB3xQQQQQ")
+_CHECK = struct.Struct("<Q")
+HEADER = _FIELDS.size + _CHECK.size
+# Records begin at multiples of this, which is what Arrow's messages are padded to.
+ALIGNMENT = 8
+_END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+
+
+class LogDamaged(DataError):  # noqa: N818, a state of the log rather than of the call
+    """Bytes that had been stored safely are not there any more, or not as they were."""
+
+    def __init__(self, path: Path, position: int, what: str) -> None:
+        super().__init__(
+            f"the log {path} is damaged at byte {position}: {what}; restore the file from a copy, "
+            "or move its directory away to give up the stream"
+        )
+        self.path = path
+        self.position = position
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DataError, (str(self),)
+
+
+class LogIncomplete(MissingError):  # noqa: N818, a state of the log rather than of the call
+    """A log whose making did not finish: nothing was ever stored in it, and its directory can go."""
+
+
+class LogUnusable(StoreError):  # noqa: N818, a state of the log rather than of the call
+    """A log that takes no more records: it was removed, or a failed write could not be undone."""
+
+
+class Kind(IntEnum):
+    """What a record holds."""
+
+    HEAD = 1  # the first of every segment: version, salt, facts and the marks so far
+    ROWS = 2  # a whole Arrow stream of one batch
+    MARK = 3  # one fact that is newer than the head
+    SEAL = 4  # the last of every segment but the newest; no payload
+
+
+class Record(NamedTuple):
+    """The header of a record.
+
+    Attributes:
+        kind: What the payload is.
+        length: Bytes of the payload.
+        first: The offset of its first row; of the next row if it has none.
+        rows: How many rows.
+        synced: The position in the segment up to which all was known to be on the disk when this was
+            written. Records that were written together, and may be lost together, share it.
+        checksum: Of the payload.
+    """
+
+    kind: Kind
+    length: int
+    first: int
+    rows: int
+    synced: int
+    checksum: int
+
+    @property
+    def size(self) -> int:
+        return HEADER + self.length
+
+    @property
+    def end(self) -> int:
+        return self.first + self.rows
+
+    def matches(self, payload: Buffer) -> bool:
+        return xxhash.xxh3_64_intdigest(payload) == self.checksum
+
+
+def seal_header(record: Record, position: int, salt: int) -> bytes:
+    fields = _FIELDS.pack(MAGIC, *record)
+    return fields + _CHECK.pack(xxhash.xxh3_64_intdigest(fields, salt + position))
+
+
+def open_header(header: bytes, position: int, salt: int) -> Record | None:
+    """The record that begins with these bytes at this position, or None if none does."""
+    if len(header) != HEADER or not header.startswith(MAGIC):
+        return None
+    fields = header[: _FIELDS.size]
+    if _CHECK.pack(xxhash.xxh3_64_intdigest(fields, salt + position)) != header[_FIELDS.size :]:
+        return None
+    _, kind, *numbers = _FIELDS.unpack(fields)
+    return Record(Kind(kind), *numbers)
+
+
+def record_of(kind: Kind, payload: Sequence[Buffer], first: int, rows: int, synced: int) -> Record:
+    digest = xxhash.xxh3_64()
+    length = 0
+    for piece in payload:
+        digest.update(piece)
+        length += memoryview(piece).nbytes
+    return Record(kind, length, first, rows, synced, digest.intdigest())
+
+
+def json_payload(value: Any) -> bytes:
+    text = msgspec.json.encode(value)
+    return text + b" " * (-len(text) % ALIGNMENT)
+
+
+class RowsEncoder:
+    """Batches as payloads. The last schema's bytes are kept, as nearly every batch has the one before."""
+
+    def __init__(self) -> None:
+        self._schema: pa.Schema | None = None
+        self._message: Buffer = b""
+        self._has_dictionaries = False
+
+    def payload(self, batch: pa.RecordBatch) -> list[Buffer]:
+        """A whole Arrow stream, in pieces whose lengths are multiples of the alignment."""
+        schema = batch.schema
+        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
+            self._message = schema.serialize()
+            self._has_dictionaries = any(_has_dictionary(field.type) for field in schema)
+            self._schema = schema
+        if self._has_dictionaries:
+            # A batch's own message leaves its dictionaries out; a writer sends them before it.
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, schema) as writer:
+                writer.write_batch(batch)
+            return [sink.getvalue()]
+        return [self._message, batch.serialize(), _END_OF_STREAM]
+
+
+def decode_rows(payload: bytes) -> pa.RecordBatch:
+    return pa.ipc.open_stream(pa.py_buffer(payload)).read_next_batch()
+
+
+def _has_dictionary(kind: pa.DataType) -> bool:
+    if pt.is_dictionary(kind):
+        return True
+    return any(_has_dictionary(kind.field(at).type) for at in range(kind.num_fields))

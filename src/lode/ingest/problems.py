@@ -1,0 +1,103 @@
+"""What is wrong with the rows of a request: found in whole columns, told row by row."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.status import RowProblem, bad_rows
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+    from lode.ingest.status import Refused
+
+_SHOWN: Final = 60
+
+
+class Problems:
+    """The bad rows so far, each with the first thing found wrong with it."""
+
+    def __init__(self) -> None:
+        self._messages: dict[int, str] = {}
+
+    def add(self, row: int, message: str) -> None:
+        self._messages.setdefault(row, message)
+
+    def __bool__(self) -> bool:
+        return bool(self._messages)
+
+    def refusal(self) -> Refused:
+        """The refusal that names every bad row, in order."""
+        return bad_rows([RowProblem(row, self._messages[row]) for row in sorted(self._messages)])
+
+
+class Place:
+    """Where an array stands in a request: under which column, and which rows its values belong to."""
+
+    def __init__(
+        self, problems: Problems, path: str, outer: Place | None = None, lists: pa.Array[Any] | None = None
+    ) -> None:
+        self.path = path
+        self._problems = problems
+        self._outer = outer
+        self._lists = lists
+
+    def child(self, name: str) -> Place:
+        """The place of a struct's field: the same rows."""
+        return Place(self._problems, f"{self.path}.{name}", self)
+
+    def within(self, lists: pa.Array[Any]) -> Place:
+        """The place of the flattened elements of lists, none of which is null."""
+        return Place(self._problems, self.path, self, lists)
+
+    def report(self, indices: Iterable[int], says: str | Callable[[int], str]) -> None:
+        """Record that the values at these indices are bad; ``says`` is the sentence about all or about one."""
+        found = list(indices)
+        for row, index in zip(self._rows(found), found, strict=True):
+            sentence = says if isinstance(says, str) else says(index)
+            self._problems.add(row, f"Column {self.path!r}: {sentence}")
+
+    def report_where(self, mask: pa.Array[Any], says: str | Callable[[int], str]) -> None:
+        """Record that the values where the mask is true are bad."""
+        import pyarrow.compute as pc
+
+        indices: Any = pc.indices_nonzero(mask)
+        self.report(indices.to_pylist(), says)
+
+    def _rows(self, indices: list[int]) -> list[int]:
+        if self._lists is not None:
+            import pyarrow.compute as pc
+
+            parents: Any = pc.list_parent_indices(self._lists)
+            indices = [parents[index].as_py() for index in indices]
+        return indices if self._outer is None else self._outer._rows(indices)
+
+
+def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) -> list[int]:
+    """The indices of the values for which the attempt raises, found by halves: few bad ones cost little."""
+    import pyarrow as pa
+
+    found: list[int] = []
+    pending = [(0, len(array))]
+    while pending:
+        start, stop = pending.pop()
+        try:
+            attempt(array.slice(start, stop - start))
+        except pa.ArrowException:
+            if stop - start == 1:
+                found.append(start)
+            else:
+                middle = (start + stop) // 2
+                pending += [(start, middle), (middle, stop)]
+    return sorted(found)
+
+
+def shown(array: pa.Array[Any], index: int) -> str:
+    """A value for a message, shortened; numbers that Python has no value for are shown as they are stored."""
+    try:
+        text = repr(array[index].as_py())
+    except (ValueError, OverflowError):
+        text = "the value"
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -1,0 +1,65 @@
+"""Rows of Parquet files by their position, in the columns that are wanted of them."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.errors import InvalidFormatError
+from lode.ingest.read_selection import stored_columns
+from lode.lazy import pa
+from lode.read.source import arrow_filesystem
+from lode.store.local import LocalStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.format.manifest import FileRef
+    from lode.ingest.schema import TableSchema
+    from lode.store.protocol import Store
+
+# Up to this size a remote file is fetched whole: one request instead of three or four.
+_SMALL_FILE: Final = 4 << 20
+_READ_BYTES: Final = 4 << 20
+_MOST_ROWS: Final = 1 << 16
+
+
+@contextmanager
+def open_parquet(store: Store, file: FileRef) -> Iterator[Any]:
+    """Open a file for reading by row groups; damage becomes ``InvalidFormatError`` naming the file."""
+    import pyarrow.parquet as pq
+
+    local = isinstance(store, LocalStore)
+    try:
+        with _source(store, file, local) as source:
+            yield pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=not local)
+    except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
+        raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+
+
+def _source(store: Store, file: FileRef, local: bool) -> Any:
+    if not local and file.size_bytes <= _SMALL_FILE:
+        return pa.BufferReader(store.get(file.path))
+    return arrow_filesystem(store).open_input_file(file.path)
+
+
+def read_group(
+    opened: Any, group: int, wanted: TableSchema, start: int = 0, stop: int | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows from ``start`` to ``stop`` of a row group, in those of the columns that the file has."""
+    footer = opened.metadata
+    needed = stored_columns(wanted, opened.schema_arrow)
+    group_footer = footer.row_group(group)
+    rows: int = group_footer.num_rows
+    stop = rows if stop is None else stop
+    size = sum(group_footer.column(index).total_uncompressed_size for index in needed)
+    batch_rows = min(max(_READ_BYTES * rows // max(size, 1), 1), _MOST_ROWS)
+    names = [footer.schema.column(index).path for index in needed]
+    at = 0
+    for batch in opened.iter_batches(batch_rows, row_groups=[group], columns=names):
+        first, last = max(start, at), min(stop, at + batch.num_rows)
+        if first < last:
+            yield batch.slice(first - at, last - first)
+        at += batch.num_rows
+        if at >= stop:
+            return

@@ -1,0 +1,328 @@
+"""Row restrictions: a small part of SQL's WHERE, as an expression that files and rows are filtered by."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.ingest.read_literal import TYPED, Between, Literal, number, typed, value_of
+from lode.ingest.read_selection import shown
+from lode.ingest.read_tokens import refused, tokens
+from lode.ingest.status import Refused, invalid
+from lode.lazy import pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    import pyarrow.compute as pc
+
+    from lode.ingest.read_tokens import Token
+    from lode.ingest.schema import Column, TableSchema
+
+LONGEST: Final = 1 << 20
+MOST_CONDITIONS: Final = 1_000
+MOST_VALUES: Final = 10_000
+DEEPEST: Final = 50
+
+_FLIPPED: Final = {"=": "=", "!=": "!=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_RESERVED: Final = {
+    "AND",
+    "OR",
+    "NOT",
+    "IN",
+    "BETWEEN",
+    "IS",
+    "NULL",
+    "TRUE",
+    "FALSE",
+    "LIKE",
+    "CASE",
+    "CAST",
+}
+
+
+class Restriction(NamedTuple):
+    """What must be true of a row, and the columns, by path, that it is about."""
+
+    where: pc.Expression
+    columns: tuple[str, ...]
+
+
+def parse_restriction(text: str, schema: TableSchema) -> Restriction | None:
+    """Read a restriction on a table's columns, or refuse it; None if it says nothing."""
+    if not text.strip():
+        return None
+    if len(text) > LONGEST:
+        raise invalid(f"row_restriction has {len(text):,} characters, the most is {LONGEST:,}.")
+    parser = _Parser(text, schema)
+    return Restriction(parser.whole(), tuple(parser.columns))
+
+
+class _Parser:
+    """Goes through the tokens once.
+
+    ``negated`` goes down to the conditions: each knows what is true of null and NaN when it is turned round,
+    and pyarrow's NOT of a set of values does not.
+    """
+
+    def __init__(self, text: str, schema: TableSchema) -> None:
+        self._text = text
+        self._schema = schema
+        self._tokens = tokens(text)
+        self._at = 0
+        self._conditions = 0
+        self._depth = 0
+        self.columns: dict[str, None] = {}
+
+    def whole(self) -> pc.Expression:
+        found = self._either(negated=False)
+        if self._next.kind != "end":
+            raise self._refused(f"{shown(self._next.text)} is not expected here")
+        return found
+
+    # -- how conditions are joined -------------------------------------------------------------
+
+    def _either(self, *, negated: bool) -> pc.Expression:
+        parts = [self._both(negated=negated)]
+        while self._take("OR"):
+            parts.append(self._both(negated=negated))
+        return _joined(parts, all_of=negated)
+
+    def _both(self, *, negated: bool) -> pc.Expression:
+        parts = [self._one(negated=negated)]
+        while self._take("AND"):
+            parts.append(self._one(negated=negated))
+        return _joined(parts, all_of=not negated)
+
+    def _one(self, *, negated: bool) -> pc.Expression:
+        while self._take("NOT"):
+            negated = not negated
+        if not self._take("("):
+            return self._condition(negated=negated)
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise self._refused(f"there are more than {DEEPEST} parentheses inside each other")
+        found = self._either(negated=negated)
+        self._expect(")")
+        self._depth -= 1
+        return found
+
+    # -- one condition -------------------------------------------------------------------------
+
+    def _condition(self, *, negated: bool) -> pc.Expression:
+        self._conditions += 1
+        if self._conditions > MOST_CONDITIONS:
+            raise self._refused(f"there are more than {MOST_CONDITIONS} conditions")
+        literal = self._literal()
+        if literal is not None:
+            sign = self._sign()
+            return _compared(*self._column(), _FLIPPED[sign], literal, negated=negated)
+        column, field = self._column()
+        if self._take("IS"):
+            valid = self._take("NOT") != negated
+            self._expect("NULL")
+            return _valid(field) if valid else _null(field)
+        turned = negated != self._take("NOT")
+        if self._take("IN"):
+            return _among(column, field, self._values(), negated=turned)
+        if self._take("BETWEEN"):
+            low = self._required_literal()
+            self._expect("AND")
+            high = self._required_literal()
+            ends = ((">=", low), ("<=", high))
+            parts = [_compared(column, field, sign, end, negated=turned) for sign, end in ends]
+            return _joined(parts, all_of=not turned)
+        if turned != negated:
+            raise self._refused("IN or BETWEEN must follow NOT")
+        if self._next.upper in _FLIPPED:
+            return _compared(column, field, self._sign(), self._required_literal(), negated=negated)
+        if column.type != "BOOL":
+            raise self._refused(f"a comparison must follow {column.name!r}, which is a {column.type}")
+        return _not(field) if negated else field
+
+    def _column(self) -> tuple[Column, pc.Expression]:
+        import pyarrow.compute as pc
+
+        columns: Sequence[Column] = self._schema.columns
+        path: list[str] = []
+        while True:
+            token = self._next
+            if token.kind not in ("word", "quoted") or token.upper in _RESERVED:
+                raise self._refused("a column must be here")
+            name = token.text.lower()
+            column = next((one for one in columns if one.name.lower() == name), None)
+            if column is None:
+                raise self._refused(f"the table has no column {shown('.'.join((*path, token.text)))}")
+            if column.mode == "REPEATED":
+                raise self._refused(f"{shown(column.name)} is REPEATED, and only single values are compared")
+            self._at += 1
+            path.append(column.name)
+            columns = column.fields
+            if not self._take("."):
+                break
+        self.columns[".".join(path)] = None
+        field: Callable[..., pc.Expression] = pc.field
+        return column, field(*path)
+
+    def _values(self) -> list[Literal]:
+        self._expect("(")
+        found = [self._required_literal()]
+        while self._take(","):
+            found.append(self._required_literal())
+            if len(found) > MOST_VALUES:
+                raise self._refused(f"IN has more than {MOST_VALUES:,} values")
+        self._expect(")")
+        return found
+
+    def _required_literal(self) -> Literal:
+        found = self._literal()
+        if found is None:
+            if self._next.upper == "NULL":
+                raise self._refused("nothing compares with NULL: use IS NULL or IS NOT NULL")
+            raise self._refused("a literal must be here")
+        return found
+
+    def _literal(self) -> Literal | None:
+        token, after = self._next, self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+        match token.kind:
+            case "number":
+                self._at += 1
+                return Literal("number", number(token.text))
+            case "text":
+                self._at += 1
+                return Literal("STRING", token.text)
+            case "bytes":
+                self._at += 1
+                return Literal("BYTES", token.octets)
+        if token.upper in ("+", "-") and after.kind == "number":
+            self._at += 2
+            return Literal("number", number(token.text + after.text))
+        if token.upper in ("TRUE", "FALSE"):
+            self._at += 1
+            return Literal("BOOL", token.upper == "TRUE")
+        if token.upper in TYPED and after.kind == "text":
+            self._at += 2
+            return typed(token.upper, after.text)
+        if token.upper == "CAST" and after.upper == "(":
+            return self._cast()
+        return None
+
+    def _cast(self) -> Literal:
+        """``CAST('2024-01-31' AS DATE)``, the other way to write a typed literal."""
+        self._at += 2
+        text = self._next
+        self._at += 1
+        self._expect("AS")
+        kind = self._next.upper
+        if text.kind != "text" or kind not in TYPED:
+            raise self._refused(f"CAST must be of a text to one of {', '.join(TYPED)}")
+        self._at += 1
+        self._expect(")")
+        return typed(kind, text.text)
+
+    # -- tokens --------------------------------------------------------------------------------
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[min(self._at, len(self._tokens) - 1)]
+
+    def _take(self, what: str) -> bool:
+        found = self._next.upper == what
+        self._at += found
+        return found
+
+    def _expect(self, what: str) -> None:
+        if not self._take(what):
+            raise self._refused(f"{what} must be here")
+
+    def _sign(self) -> str:
+        sign = self._next.upper
+        if sign not in _FLIPPED:
+            raise self._refused("a comparison must be here")
+        self._at += 1
+        return sign
+
+    def _refused(self, complaint: str) -> Refused:
+        return refused(self._text, self._next.at, complaint)
+
+
+def _compared(
+    column: Column, field: pc.Expression, sign: str, literal: Literal, *, negated: bool
+) -> pc.Expression:
+    value = value_of(literal, column)
+    if isinstance(value, Between):
+        return _beside(field, sign, value, negated=negated)
+    comparison: pc.Expression
+    match sign:
+        case "=":
+            comparison = field == value
+        case "<":
+            comparison = field < value
+        case "<=":
+            comparison = field <= value
+        case ">":
+            comparison = field > value
+        case ">=":
+            comparison = field >= value
+        case _:
+            comparison = field != value
+    return _not(comparison) if negated else comparison
+
+
+def _beside(field: pc.Expression, sign: str, value: Between, *, negated: bool) -> pc.Expression:
+    """A comparison with a number that the column cannot hold: it is at either side of those that it can."""
+    below, above = sign in ("<", "<="), sign in (">", ">=")
+    if value.below is None or not (below or above):
+        holds = sign in ("!=", "<>") or (
+            value.below is None and below == value.above_all and (below or above)
+        )
+        return _constant(field, holds != negated)
+    return field <= value.below if below != negated else field > value.below
+
+
+def _constant(field: pc.Expression, holds: bool) -> pc.Expression:
+    """True or false of every value; of null neither is."""
+    import pyarrow.compute as pc
+
+    return _valid(field) if holds else pc.scalar(False)
+
+
+def _among(
+    column: Column, field: pc.Expression, literals: Sequence[Literal], *, negated: bool
+) -> pc.Expression:
+    values = [value_of(literal, column) for literal in literals]
+    plain = [value.as_py() for value in values if not isinstance(value, Between)]
+    if 0.0 in plain and column.type == "FLOAT64":
+        plain += [0.0, -0.0]  # equal, but not to a table of values
+    if not plain:
+        return _constant(field, negated)
+    kind: Any = next(value.type for value in values if not isinstance(value, Between))
+    found = field.isin(pa.array(plain, kind))
+    return _pair(_not(found), _valid(field), all_of=True) if negated else found
+
+
+def _valid(field: Any) -> pc.Expression:
+    valid: pc.Expression = field.is_valid()
+    return valid
+
+
+def _null(field: Any) -> pc.Expression:
+    null: pc.Expression = field.is_null()
+    return null
+
+
+def _not(expression: Any) -> pc.Expression:
+    turned: pc.Expression = ~expression
+    return turned
+
+
+def _joined(parts: list[pc.Expression], *, all_of: bool) -> pc.Expression:
+    """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
+    while len(parts) > 1:
+        pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
+        parts = [pair[0] if len(pair) == 1 else _pair(*pair, all_of=all_of) for pair in pairs]
+    return parts[0]
+
+
+def _pair(left: Any, right: Any, *, all_of: bool) -> pc.Expression:
+    both: pc.Expression = left & right if all_of else left | right
+    return both

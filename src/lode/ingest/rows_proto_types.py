@@ -1,0 +1,61 @@
+"""The messages and enums of a writer's descriptor, found by the names its fields use for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from lode.ingest.status import invalid
+
+if TYPE_CHECKING:
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+Path: TypeAlias = tuple[str, ...]
+
+# What a client may name without sending it along.
+WELL_KNOWN: Final = "google.protobuf."
+
+
+class Types:
+    """What is declared inside one descriptor, the descriptor itself included.
+
+    A bare descriptor knows neither its file nor its package, yet its fields name types as the file did:
+    ``Inner``, ``Row.Inner``, ``.Row.Inner`` or ``.package.Row.Inner``. Java clients also move types to
+    places from which the rules of protobuf's scopes would not find them.
+    """
+
+    def __init__(self, root: DescriptorProto) -> None:
+        self._declared: dict[Path, Any] = {}
+        self._by_last_name: dict[str, list[Path]] = {}
+        waiting: list[tuple[Path, DescriptorProto]] = [((root.name,), root)]
+        while waiting:
+            path, message = waiting.pop()
+            self._declare(path, message)
+            for enum in message.enum_type:
+                self._declare((*path, enum.name), enum)
+            waiting.extend(((*path, nested.name), nested) for nested in message.nested_type)
+
+    def _declare(self, path: Path, declared: Any) -> None:
+        if path in self._declared:
+            raise invalid(f"The descriptor declares {'.'.join(path)!r} twice.", ends_call=True)
+        self._declared[path] = declared
+        self._by_last_name.setdefault(path[-1], []).append(path)
+
+    def find(self, name: str, scope: Path) -> tuple[Path, Any] | None:
+        """Return what ``name`` means in the message at ``scope``, with its path, or None."""
+        parts = tuple(name.lstrip(".").split("."))
+        if not name.startswith("."):
+            for end in range(len(scope), 0, -1):
+                if (path := scope[:end] + parts) in self._declared:
+                    return path, self._declared[path]
+        for start in range(len(parts)):  # with a package in front that only the writer's file knew
+            if (path := parts[start:]) in self._declared:
+                return path, self._declared[path]
+        same = [path for path in self._by_last_name.get(parts[-1], ()) if path[-len(parts) :] == parts]
+        return (same[0], self._declared[same[0]]) if len(same) == 1 else None
+
+
+def well_known(name: str) -> str | None:
+    """``Int64Value`` for any name of ``google.protobuf.Int64Value``, also the one that Java clients make of it."""
+    plain = name.lstrip(".").rpartition("google_protobuf_")
+    name = WELL_KNOWN + plain[2] if plain[1] else name.lstrip(".")
+    return name.removeprefix(WELL_KNOWN) if name.startswith(WELL_KNOWN) else None

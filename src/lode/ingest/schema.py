@@ -1,0 +1,142 @@
+"""A table's schema: BigQuery's types, and the Arrow and Parquet types that hold them without loss.
+
+Where schemas come from and go to: ``schema_rest.py`` (``from_rest``, ``to_rest``), ``schema_wire.py``
+(``from_wire``, ``to_wire``), ``schema_arrow.py`` (``from_arrow``). What is allowed: ``schema_check.py``
+(``check_schema``) and ``schema_evolution.py`` (``check_evolution``).
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from lode.lazy import pa
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Mode: TypeAlias = Literal["NULLABLE", "REQUIRED", "REPEATED"]
+
+TYPES: Final = (
+    "STRING",
+    "BYTES",
+    "INT64",
+    "FLOAT64",
+    "BOOL",
+    "TIMESTAMP",
+    "DATE",
+    "TIME",
+    "DATETIME",
+    "NUMERIC",
+    "BIGNUMERIC",
+    "GEOGRAPHY",
+    "JSON",
+    "INTERVAL",
+    "RANGE",
+    "STRUCT",
+)
+# The other names under which REST clients know the same types.
+ALIASES: Final = {
+    "INTEGER": "INT64",
+    "FLOAT": "FLOAT64",
+    "BOOLEAN": "BOOL",
+    "RECORD": "STRUCT",
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+}
+RANGE_ELEMENTS: Final = ("DATE", "DATETIME", "TIMESTAMP")
+# Types that Arrow knows only as text or bytes carry their name in the field's metadata, as the Storage
+# Read API writes it.
+SQL_TYPE: Final = b"ARROW:extension:name"
+SQL_TYPE_PREFIX: Final = b"google:sqlType:"
+MARKED_TYPES: Final = ("GEOGRAPHY", "JSON", "INTERVAL", "DATETIME", "RANGE")
+
+
+class Column(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One column; ``type`` is the standard SQL name (INT64, not INTEGER; STRUCT, not RECORD)."""
+
+    name: str
+    type: str
+    mode: Mode = "NULLABLE"
+    fields: tuple[Column, ...] = ()
+    description: str = ""
+    # A SQL expression: a literal, CURRENT_TIMESTAMP(), GENERATE_UUID() and the like.
+    default: str = ""
+    max_length: int = 0
+    precision: int = 0
+    scale: int = 0
+    range_element: str = ""
+
+    @property
+    def children(self) -> tuple[Column, ...]:
+        """The columns inside: a STRUCT's fields, or the two ends of a RANGE, where null is unbounded."""
+        if self.type == "RANGE":
+            return (Column("start", self.range_element), Column("end", self.range_element))
+        return self.fields
+
+
+class TableSchema(msgspec.Struct, frozen=True, dict=True):
+    """The columns of a table."""
+
+    columns: tuple[Column, ...]
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """What its rows are as Arrow, and with that in Parquet."""
+        return pa.schema([arrow_field(column) for column in self.columns])
+
+    @cached_property
+    def positions(self) -> dict[str, int]:
+        """Where each column is, by its name in lower case: names match whatever their case."""
+        return {column.name.lower(): position for position, column in enumerate(self.columns)}
+
+    def __iter__(self) -> Iterator[Column]:
+        return iter(self.columns)
+
+    def __len__(self) -> int:
+        return len(self.columns)
+
+
+def arrow_field(column: Column) -> pa.Field[Any]:
+    """The Arrow field that holds the column, its mode included."""
+    value = arrow_type(column)
+    marked = column.type in MARKED_TYPES
+    return pa.field(
+        column.name,
+        pa.list_(value) if column.mode == "REPEATED" else value,
+        nullable=column.mode != "REQUIRED",
+        metadata={SQL_TYPE: SQL_TYPE_PREFIX + column.type.lower().encode()} if marked else None,
+    )
+
+
+def arrow_type(column: Column) -> pa.DataType:
+    """The Arrow type of one value, of one element where the column is REPEATED."""
+    match column.type:
+        case "STRING" | "GEOGRAPHY" | "JSON" | "INTERVAL":
+            return pa.string()
+        case "BYTES":
+            return pa.binary()
+        case "INT64":
+            return pa.int64()
+        case "FLOAT64":
+            return pa.float64()
+        case "BOOL":
+            return pa.bool_()
+        case "TIMESTAMP":
+            return pa.timestamp("us", "UTC")
+        case "DATETIME":
+            return pa.timestamp("us")
+        case "DATE":
+            return pa.date32()
+        case "TIME":
+            return pa.time64("us")
+        case "NUMERIC":
+            return pa.decimal128(38, 9)
+        case "BIGNUMERIC":
+            return pa.decimal256(76, 38)
+        case "STRUCT" | "RANGE":
+            return pa.struct([arrow_field(child) for child in column.children])
+        case _:
+            raise ValueError(f"column {column.name!r} is of the unknown type {column.type!r}")

@@ -1,0 +1,235 @@
+"""The server: gRPC and HTTP over one engine, on one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import threading
+from typing import TYPE_CHECKING, Any, Final
+
+import grpc
+import uvicorn
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from lode.errors import InvalidOptionError
+from lode.ingest.auth import TokenInterceptor, Tokens
+from lode.ingest.engine import Engine
+from lode.ingest.http import application
+from lode.ingest.read_service import ReadService
+from lode.ingest.reflection import SERVICE_NAMES, described_services
+from lode.ingest.write_service import WriteService
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+    from types import TracebackType
+    from typing import Self
+
+    from lode.ingest.settings import Settings
+
+_SECONDS_BETWEEN_EXPIRIES: Final = 60.0
+# gRPC ends a call with a message larger than its own limit before we can say why; so ours is met first.
+_ROOM_TO_REFUSE: Final = 16 << 20
+
+logger = logging.getLogger("lode.ingest")
+
+
+class Server:
+    """One server over one lake. ``start`` it on an event loop, ``stop`` it there."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._draining = False
+        self.grpc_address = ""
+        self.http_address = ""
+
+    async def start(self) -> None:
+        """Recover the streams, then open both ports."""
+        settings = self.settings
+        tokens = Tokens(settings.all_tokens())
+        store = settings.open_root()
+        state = settings.state_directory(store)
+        self.engine = await asyncio.to_thread(Engine, store, state, settings)
+        self._write = WriteService(self.engine)
+        self._grpc = grpc.aio.server(
+            interceptors=[TokenInterceptor(tokens)],
+            options=[
+                ("grpc.max_receive_message_length", settings.request_bytes + _ROOM_TO_REFUSE),
+                ("grpc.max_send_message_length", -1),
+                ("grpc.so_reuseport", 0),
+                # Clients hold idle calls open for hours and ask now and then whether we are still there.
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.max_ping_strikes", 0),
+            ],
+        )
+        self._grpc.add_generic_rpc_handlers(
+            (
+                self._write.handlers(),
+                ReadService(self.engine.catalog, store, location=settings.location).handlers(),
+            )
+        )
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
+        for name in ("", *SERVICE_NAMES):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        shown = (*SERVICE_NAMES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        reflection.enable_server_reflection(shown, self._grpc, pool=described_services())
+        self.grpc_address = f"{settings.host}:{self._listen()}"
+        await self._grpc.start()
+        await self._start_http(tokens)
+        self._expiry = asyncio.create_task(self._expire())
+
+    async def stop(self) -> None:
+        """Answer what was taken, end the calls, close the ports, leave the state in order."""
+        self._draining = True
+        self._expiry.cancel()
+        await self._health.enter_graceful_shutdown()
+        stopping = asyncio.create_task(self._grpc.stop(self.settings.grace))
+        self._write.drain()
+        await stopping
+        self._http.should_exit = True
+        await self._serving_http
+        await asyncio.to_thread(self.engine.close)
+
+    def _listen(self) -> int:
+        settings = self.settings
+        address = f"{settings.host}:{settings.port}"
+        try:
+            if settings.tls_cert is None or settings.tls_key is None:
+                return int(self._grpc.add_insecure_port(address))
+            ca = _read(settings.client_ca) if settings.client_ca else None
+            pair = (_read(settings.tls_key), _read(settings.tls_cert))
+            credentials = grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)
+            return int(self._grpc.add_secure_port(address, credentials))
+        except RuntimeError as error:
+            raise InvalidOptionError(
+                f"cannot listen on {address} ({error}): is the port taken? Choose another with --port"
+            ) from None
+
+    async def _start_http(self, tokens: Tokens) -> None:
+        settings = self.settings
+        config = uvicorn.Config(
+            application(self.engine, tokens, ready=lambda: not self._draining),
+            host=settings.host,
+            port=settings.http_port,
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=max(1, int(settings.grace)),
+            ssl_certfile=str(settings.tls_cert) if settings.tls_cert else None,
+            ssl_keyfile=str(settings.tls_key) if settings.tls_key else None,
+            ssl_ca_certs=str(settings.client_ca) if settings.client_ca else None,
+            ssl_cert_reqs=ssl.CERT_REQUIRED if settings.client_ca else ssl.CERT_NONE,
+        )
+        self._http = _Http(config)
+        self._serving_http = asyncio.create_task(self._http.serve())
+        opened = asyncio.create_task(self._http.opened.wait())
+        await asyncio.wait({opened, self._serving_http}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._http.started:
+            opened.cancel()
+            await self._grpc.stop(0)
+            await asyncio.to_thread(self.engine.close)
+            raise InvalidOptionError(
+                f"cannot listen on {settings.host}:{settings.http_port}: "
+                "is the port taken? Choose another with --http-port"
+            )
+        port = self._http.servers[0].sockets[0].getsockname()[1]
+        self.http_address = f"{settings.host}:{port}"
+
+    async def _expire(self) -> None:
+        while True:
+            await asyncio.sleep(min(_SECONDS_BETWEEN_EXPIRIES, self.settings.stream_ttl))
+            try:
+                await asyncio.to_thread(self.engine.expire)
+            except Exception:  # another round comes
+                logger.exception("removing expired streams failed")
+
+
+class _Http(uvicorn.Server):
+    """uvicorn without its own ideas about signals, which are the whole process's affair."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.opened = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: Any = None) -> None:
+        try:
+            await super().startup(sockets)
+        except SystemExit:  # how uvicorn says that a port is taken
+            self.should_exit = True
+            return
+        self.opened.set()
+
+
+class RunningServer:
+    """A server in a thread of this process, for tests and notebooks; a context manager."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._server = Server(settings)
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, name="lode-server", daemon=True)
+        self._thread.start()
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+
+    @property
+    def grpc_address(self) -> str:
+        """``host:port`` of gRPC."""
+        return self._server.grpc_address
+
+    @property
+    def http_url(self) -> str:
+        """The base URL of REST, health and metrics."""
+        scheme = "https" if self._server.settings.tls_cert else "http"
+        return f"{scheme}://{self._server.http_address}"
+
+    @property
+    def engine(self) -> Engine:
+        return self._server.engine
+
+    def stop(self) -> None:
+        """Stop it gracefully; does nothing a second time."""
+        if self._thread.is_alive():
+            with contextlib.suppress(RuntimeError):  # its loop may have ended in between
+                self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _run(self) -> None:
+        asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopping = asyncio.Event()
+        try:
+            await self._server.start()
+        except BaseException as error:
+            self._error = error
+            return
+        finally:
+            self._ready.set()
+        await self._stopping.wait()
+        await self._server.stop()
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise InvalidOptionError(f"{file} cannot be read: {error}") from None

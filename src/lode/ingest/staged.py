@@ -1,0 +1,59 @@
+"""Staged rows become data files: read from the logs and encoded in pieces, several at once."""
+
+from __future__ import annotations
+
+import os
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from lode.ingest.table import Span, fitted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    import lode
+    from lode.ingest.streams import Stream
+    from lode.ingest.table_definition import TableDefinition
+
+# A piece is one data file, or one for each of its partitions; it passes through memory bit by bit.
+_BYTES_PER_PIECE: Final = 256 << 20
+_THREADS: Final = min(4, os.cpu_count() or 1)
+
+
+def stage_rows(
+    definition: TableDefinition, transaction: lode.Transaction, parts: Sequence[tuple[Stream, Span]]
+) -> None:
+    """Stage these rows of these streams, in memory that does not grow with them."""
+    pieces = [piece for stream, span in parts for piece in _pieces(stream, span)]
+
+    def stage(numbered: tuple[int, tuple[Stream, Span]]) -> lode.Staged:
+        number, (stream, span) = numbered
+        rows = _rows(definition, stream, span)
+        stager = transaction.stager
+        # Partitions are written as they come. Without them one file a piece, named so that order is kept.
+        if stager.layout.keys:
+            return stager.write_records(rows)
+        return stager.stage_named(rows, f"-{number:05d}")
+
+    with ThreadPoolExecutor(_THREADS, thread_name_prefix="lode-stage") as pool:
+        transaction.add(*pool.map(stage, enumerate(pieces)))
+
+
+def _pieces(stream: Stream, span: Span) -> Iterator[tuple[Stream, Span]]:
+    """Cut a span so that each piece makes a file of good size, and all cores have something to do."""
+    assert stream.log is not None
+    rows = span.end - span.start
+    if not rows:
+        return
+    bytes_per_row = max(1, stream.log.bytes // max(1, stream.log.end - stream.log.start))
+    wanted = max(1, min(_BYTES_PER_PIECE // bytes_per_row, -(-rows // _THREADS) if rows > 100_000 else rows))
+    for start in range(span.start, span.end, wanted):
+        yield stream, Span(start, min(start + wanted, span.end))
+
+
+def _rows(definition: TableDefinition, stream: Stream, span: Span) -> Iterator[pa.RecordBatch]:
+    assert stream.log is not None
+    for batch in stream.log.read(span.start, span.end):
+        yield fitted(definition, batch)

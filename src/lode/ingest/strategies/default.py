@@ -1,0 +1,37 @@
+"""The default stream: rows are committed, then answered; at least once, no offsets, never finalized."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+from lode.ingest.position import StreamType
+from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.strategies.base import Strategy
+
+if TYPE_CHECKING:
+    from lode.ingest.position import Position
+
+
+class DefaultStrategy(Strategy):
+    """No state at all: every append stands for itself."""
+
+    type: ClassVar[StreamType] = StreamType.DEFAULT
+
+    def check(self, position: Position, offset: int | None) -> None:
+        if offset is not None:
+            raise invalid(
+                f"The default stream takes no offset, received {offset}: "
+                "leave it out, or create a COMMITTED stream for exactly-once appends."
+            )
+
+    def accept(self, position: Position, offset: int | None, rows: int) -> int | None:
+        self.check(position, offset)
+        return None
+
+    def check_finalize(self, position: Position) -> None:
+        raise Refused(
+            Code.INVALID_ARGUMENT,
+            f"Stream {position.name} is the default stream, which is always open and cannot be finalized.",
+            storage=StorageCode.INVALID_STREAM_TYPE,
+            entity=position.name,
+        )

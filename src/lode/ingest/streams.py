@@ -1,0 +1,178 @@
+"""Write streams: a position, the rules of its type, and the log in which its rows and state survive."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.append import Append
+from lode.ingest.group import Group
+from lode.ingest.position import Position, State, StreamType
+from lode.ingest.status import Code, Refused
+from lode.ingest.strategies import select_strategy
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor, Future
+    from datetime import datetime
+
+    import pyarrow as pa
+
+    from lode.ingest.budget import StagedBytes
+    from lode.ingest.log import StreamLog
+    from lode.ingest.names import StreamName
+    from lode.ingest.table import TableWriter
+
+# How much staged data one sync to disk covers at most.
+_BYTES_PER_SYNC: Final = 32 << 20
+
+
+class Stream:
+    """One write stream of a table.
+
+    Args:
+        name: Its name.
+        kind: Its type.
+        created: When it was created; the default stream is as old as its table.
+        writer: The writer of its table, which commits what it does not stage.
+        log: Where it survives a restart; None for the default stream, which has nothing to lose.
+        pool: The threads that write to the log.
+        staged: What all streams together have staged.
+    """
+
+    def __init__(
+        self,
+        name: StreamName,
+        kind: StreamType,
+        created: datetime,
+        writer: TableWriter,
+        log: StreamLog | None,
+        pool: Executor,
+        staged: StagedBytes,
+    ) -> None:
+        self.name = name
+        self.id = name.stream
+        self.created = created
+        self.writer = writer
+        self.log = log
+        self.position = Position(str(name), kind)
+        self.strategy = select_strategy(kind)
+        self.committed_at: datetime | None = None
+        self.last_used = time.monotonic()
+        self._staged = staged
+        self._lock = threading.Lock()
+        self._last: Future[int | None] | None = None
+        self._sink: Group[Append] = (
+            Group(pool, self._write_log, weigh=lambda append: append.weight, most=_BYTES_PER_SYNC)
+            if self.strategy.stages
+            else writer.appends
+        )
+
+    @property
+    def type(self) -> StreamType:
+        return self.position.type
+
+    def check(self, offset: int | None) -> None:
+        """Refuse an append whose offset or moment is wrong, before its rows are decoded."""
+        with self._lock:
+            self.strategy.check(self.position, offset)
+
+    def append(self, batch: pa.RecordBatch, offset: int | None) -> Future[int | None]:
+        """Accept rows in order; the future is done when they are durable."""
+        self.last_used = time.monotonic()
+        if self.strategy.stages:
+            self._staged.check()
+        with self._lock:
+            first = self.strategy.accept(self.position, offset, batch.num_rows)
+            append = Append(self, batch, first, self.position.epoch)
+            self._last = append.answer
+            self._sink.put(append)
+        return append.answer
+
+    def advance(self, rows: int, *, visible: bool) -> None:
+        """Rows up to here are on disk, and visible."""
+        with self._lock:
+            self.position.durable = rows
+            if visible:
+                self.position.visible = rows
+
+    def step_back(self) -> None:
+        """An append failed: those accepted after it must be sent again."""
+        with self._lock:
+            self.position.step_back()
+
+    def moved(self, rows: int) -> None:
+        """A commit nobody waited for any more, of an earlier life of this server, showed rows up to here."""
+        with self._lock:
+            self.position.visible = max(self.position.visible, rows)
+            if not self.strategy.stages and rows > self.position.durable:
+                self.position.step_back(durable=rows)
+
+    def finalize(self) -> int:
+        """Take no more rows; returns how many there are. Blocks until those under way are done."""
+        with self._lock:
+            self.strategy.check_finalize(self.position)
+            last = self._last
+            if self.position.state is State.OPEN:
+                self.position.state = State.FINALIZED
+                fresh = True
+            else:
+                fresh = False
+        if last is not None:
+            last.exception()  # waits; its caller hears of it
+        if fresh:
+            assert self.log is not None
+            try:
+                self.log.mark("finalized", True)
+            except OSError as error:
+                self.position.state = State.OPEN
+                raise Refused(
+                    Code.UNAVAILABLE, f"Stream {self.name} could not be finalized ({error}): try again."
+                ) from error
+        self.last_used = time.monotonic()
+        return self.position.durable
+
+    def show(self, rows: int, at: datetime) -> None:
+        """Rows up to here are in a snapshot: the log need not keep them."""
+        with self._lock:
+            self.position.visible = max(self.position.visible, rows)
+            if self.type is StreamType.PENDING:
+                self.position.state = State.COMMITTED
+                self.committed_at = at
+        self.last_used = time.monotonic()
+        if self.log is not None:
+            before = self.log.bytes
+            self.log.trim(rows)
+            self._staged.add(self.log.bytes - before)
+
+    def facts(self) -> dict[str, Any]:
+        """What the console and the command line show of it."""
+        position = self.position
+        return {
+            "name": str(self.name),
+            "type": self.type.name,
+            "state": position.state.value,
+            "rows": position.durable,
+            "visible": position.visible,
+            "staged_bytes": self.log.bytes if self.log is not None and self.strategy.stages else 0,
+            "created": self.created.isoformat(),
+        }
+
+    def _write_log(self, group: list[Append]) -> None:
+        assert self.log is not None
+        live = [append for append in group if append.begin()]
+        if not live:
+            return
+        before = self.log.bytes
+        try:
+            self.log.append([append.batch for append in live])
+        except Exception as error:  # an answer is owed whatever went wrong
+            refusal = Refused(
+                Code.UNAVAILABLE, f"Stream {self.name} could not be written ({error}): try again."
+            )
+            for append in live:
+                append.fail(refusal)
+            return
+        self._staged.add(self.log.bytes - before)
+        for append in live:
+            append.succeed(visible=False)

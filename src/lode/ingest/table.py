@@ -1,0 +1,232 @@
+"""The writer of one table: the only place of the server that commits to it, in groups.
+
+Appends that arrive while a commit is under way share the next one: one file, one snapshot, many answers.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.errors import (
+    CommitUnknownError,
+    CommitUnpublishedError,
+    LodeError,
+    SnapshotConflictError,
+    StoreError,
+    TransactionClosedError,
+)
+from lode.ingest.group import Group
+from lode.ingest.progress import METADATA, Progress
+from lode.ingest.status import Code, Refused
+from lode.ingest.table_definition import complete
+from lode.lazy import pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
+    from pathlib import Path
+
+    import lode
+    from lode.ingest.append import Append
+    from lode.ingest.catalog import Catalog
+    from lode.ingest.metrics import Metrics
+    from lode.ingest.names import TableName
+    from lode.ingest.table_definition import TableDefinition
+    from lode.store.protocol import Store
+
+logger = logging.getLogger("lode.ingest")
+
+# A group is at most this much Arrow data: it is in memory until it is committed.
+BYTES_PER_GROUP: Final = 48 << 20
+# How often a commit steps behind other servers' before it gives up.
+_MOST_CONFLICTS: Final = 1000
+
+
+class Span(NamedTuple):
+    """The rows of a stream that a commit makes visible: from the first, up to but not including the end."""
+
+    start: int
+    end: int
+
+
+class Moved(Exception):  # noqa: N818, an outcome rather than an error
+    """Rows of these streams are visible already, by a commit of an earlier life of this server."""
+
+    def __init__(self, streams: set[str]) -> None:
+        super().__init__(f"streams moved: {', '.join(sorted(streams))}")
+        self.streams = streams
+
+
+class TableWriter:
+    """Commits to one table's dataset, one commit at a time.
+
+    Args:
+        name: The table.
+        catalog: Where its definition is found.
+        store: Where its snapshots are.
+        pool: The threads for groups of appends.
+        checkpoint: The file of its progress.
+        metrics: Where commits are counted.
+        moved: Told of a stream whose rows became visible, with their number, by whomever.
+    """
+
+    def __init__(
+        self,
+        name: TableName,
+        catalog: Catalog,
+        store: Store,
+        pool: Executor,
+        checkpoint: Path,
+        metrics: Metrics,
+        moved: Callable[[str, int], None],
+    ) -> None:
+        self.name = name
+        self.progress = Progress(checkpoint)
+        self.appends: Group[Append] = Group(
+            pool, self._commit_group, weigh=lambda append: append.weight, most=BYTES_PER_GROUP
+        )
+        # Held by whoever commits staged streams: two batch commits never look at the same stream at once.
+        self.staged_lock = threading.Lock()
+        self._catalog = catalog
+        self._store = store
+        self._metrics = metrics
+        self._moved = moved
+        self._lock = threading.Lock()
+        self._in_doubt = False
+        self._opened: tuple[TableDefinition, lode.Dataset] | None = None
+
+    def open(self) -> tuple[TableDefinition, lode.Dataset]:
+        """The table as it is defined now."""
+        definition = self._catalog.table(self.name)
+        opened = self._opened
+        if opened is None or opened[0] is not definition:
+            if opened is None or opened[0].version != definition.version:
+                opened = (definition, definition.open(self._store))
+            self._opened = opened = (definition, opened[1])
+        return opened
+
+    def commit(
+        self, stage: Callable[[TableDefinition, lode.Transaction], None], spans: Mapping[str, Span]
+    ) -> lode.Snapshot:
+        """Make what ``stage`` stages one snapshot that also says how far these streams have come.
+
+        Raises:
+            Moved: some of the spans are visible already, so nothing was committed.
+            Refused: the store failed; nothing was committed, or that is not known.
+        """
+        began = time.monotonic()
+        try:
+            definition, dataset = self.open()
+            with dataset.transaction(_metadata(spans)) as transaction:
+                stage(definition, transaction)
+                snapshot = self._publish(dataset, transaction, spans)
+        except CommitUnknownError as error:
+            self._in_doubt = True
+            raise self._unavailable(error) from error
+        except (StoreError, TransactionClosedError) as error:
+            raise self._unavailable(error) from error
+        except SnapshotConflictError as error:
+            raise Refused(Code.ABORTED, f"{error}. Try again.") from error
+        except LodeError as error:
+            logger.exception("a commit to %s failed", self.name.short)
+            raise Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}") from error
+        self._metrics.committed(snapshot, time.monotonic() - began)
+        return snapshot
+
+    def _publish(
+        self, dataset: lode.Dataset, transaction: lode.Transaction, spans: Mapping[str, Span]
+    ) -> lode.Snapshot:
+        with self._lock:
+            if self._in_doubt:
+                self._tell(self.progress.catch_up(dataset))
+                self._in_doubt = False
+            for remaining in reversed(range(_MOST_CONFLICTS)):
+                self._check(spans)
+                try:
+                    snapshot = transaction.commit()
+                    break
+                except CommitUnpublishedError:
+                    dataset.settle()
+                    snapshot = dataset.snapshot(transaction.snapshot_id)
+                    break
+                except SnapshotConflictError:
+                    if not remaining:
+                        transaction.abort()
+                        raise
+                    self._metrics.conflicts.inc()
+                    self._tell(self.progress.catch_up(dataset))
+            moved = self.progress.record(dataset, snapshot)
+            self._tell(moved - set(spans))
+            return snapshot
+
+    def _check(self, spans: Mapping[str, Span]) -> None:
+        moved = {stream for stream, span in spans.items() if self.progress.rows(stream) != span.start}
+        if moved:
+            raise Moved(moved)
+
+    def _tell(self, moved: set[str]) -> None:
+        for stream in moved:
+            self._moved(stream, self.progress.rows(stream))
+
+    def _unavailable(self, error: Exception) -> Refused:
+        return Refused(
+            Code.UNAVAILABLE,
+            f"The store of {self.name.short} failed ({error}): try again with the same offset.",
+        )
+
+    def _commit_group(self, group: list[Append]) -> None:
+        while group := [append for append in group if append.begin()]:
+            spans = _spans(group)
+            try:
+                self.commit(lambda definition, transaction: _stage(definition, transaction, group), spans)
+            except Moved as error:
+                # Those streams' appends have become stale by now; the others go on without them.
+                if not any(append.stale for append in group):
+                    logger.error("%s: %s, but none of its appends is stale", self.name.short, error)
+                    self._fail(group, Refused(Code.INTERNAL, str(error)))
+                    return
+                continue
+            except Refused as refusal:
+                self._fail(group, refusal)
+                return
+            except Exception as error:  # an answer is owed whatever went wrong
+                logger.exception("a commit to %s failed", self.name.short)
+                self._fail(group, Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}"))
+                return
+            self._metrics.group_size.observe(len(group))
+            for append in group:
+                append.succeed(visible=True)
+            return
+
+    def _fail(self, group: Sequence[Append], refusal: Refused) -> None:
+        for append in group:
+            append.fail(refusal)
+
+
+def _spans(group: Sequence[Append]) -> dict[str, Span]:
+    spans: dict[str, Span] = {}
+    for append in group:
+        if append.first is not None:
+            key = append.stream.id
+            start = spans[key].start if key in spans else append.first
+            spans[key] = Span(start, append.first + append.rows)
+    return spans
+
+
+def _metadata(spans: Mapping[str, Span]) -> dict[str, Any]:
+    return {METADATA: {"streams": {stream: span.end for stream, span in spans.items()}}}
+
+
+def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
+    batches = [fitted(definition, append.batch) for append in group]
+    transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
+
+
+def fitted(definition: TableDefinition, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows as rows of the table's files, also if it got new columns since they were decoded."""
+    if not batch.schema.equals(definition.schema.arrow):
+        batch = complete(batch, definition.schema)
+    return definition.prepare(batch)

@@ -1,0 +1,274 @@
+"""The Storage Write API over gRPC: six methods on the engine, on one event loop.
+
+A call costs no thread, so thousands of idle ones cost next to nothing. Work that waits for a disk or a store
+runs on threads; requests of one call are taken in order and answered in order, and the next is decoded while
+the ones before it are being made durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import grpc
+from google.cloud.bigquery_storage_v1 import types
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from lode.ingest.append_call import AppendCall, Taken
+from lode.ingest.budget import Window
+from lode.ingest.decoders import Decoders
+from lode.ingest.details import end_call, internal, status_of, storage_error
+from lode.ingest.names import parse_stream, parse_table
+from lode.ingest.position import StreamType
+from lode.ingest.schema_wire import to_wire
+from lode.ingest.status import Code, Refused, invalid
+from lode.store.open import is_nearby
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from lode.ingest.engine import Engine
+    from lode.ingest.streams import Stream
+
+SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+# How many requests of one call may be under way at once.
+_MOST_UNANSWERED: Final = 256
+
+logger = logging.getLogger("lode.ingest")
+T = TypeVar("T")
+
+_STOPPING: Final = Refused(Code.UNAVAILABLE, "The server is stopping: connect again.", ends_call=True)
+
+_Response: Any = types.AppendRowsResponse.pb()
+_WriteStream: Any = types.WriteStream.pb()
+_FULL: Final = int(types.WriteStreamView.FULL)
+_INSERT: Final = int(types.WriteStream.WriteMode.INSERT)
+_FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
+
+
+class WriteService:
+    """Answers ``BigQueryWrite`` from an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._metrics = engine.metrics
+        self._decoders = Decoders()
+        self._window = Window(engine.settings.window_bytes)
+        self._nearby = is_nearby(engine.store)
+        self._readers: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """The methods, for a ``grpc.aio`` server."""
+        methods = {
+            "AppendRows": grpc.stream_stream_rpc_method_handler(self._append_rows),
+            "CreateWriteStream": _unary(self._create, types.CreateWriteStreamRequest),
+            "GetWriteStream": _unary(self._get, types.GetWriteStreamRequest),
+            "FinalizeWriteStream": _unary(self._finalize, types.FinalizeWriteStreamRequest),
+            "BatchCommitWriteStreams": _unary(self._batch_commit, types.BatchCommitWriteStreamsRequest),
+            "FlushRows": _unary(self._flush, types.FlushRowsRequest),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def drain(self) -> None:
+        """Take no more requests; what was taken is answered, then the calls end with UNAVAILABLE."""
+        self._draining = True
+        for reader in self._readers:
+            reader.cancel()
+
+    # -- appends -------------------------------------------------------------------------------
+
+    async def _append_rows(self, _: Any, context: Any) -> None:
+        answers: asyncio.Queue[Taken | Refused | None] = asyncio.Queue(_MOST_UNANSWERED)
+        reader = asyncio.create_task(self._read(context, answers))
+        self._metrics.calls.inc()
+        try:
+            last = await self._answer(context, answers)
+        finally:
+            reader.cancel()
+            self._metrics.calls.dec()
+            self._let_go(answers)
+        if last is not None:
+            self._metrics.refused("AppendRows", last.code)
+            await end_call(context, last)
+
+    async def _read(self, context: Any, answers: asyncio.Queue[Taken | Refused | None]) -> None:
+        """Take requests until the client is done, one of them ends the call, or the server stops."""
+        call = AppendCall(self._engine, self._decoders, nearby=self._nearby)
+        end: Refused | None = _STOPPING if self._draining else None
+        # From here, not from where it was created: a task cancelled before it starts says nothing to anybody.
+        task = asyncio.current_task()
+        assert task is not None
+        self._readers.add(task)
+        task.add_done_callback(self._readers.discard)
+        try:
+            while end is None:
+                data = await context.read()
+                if data is grpc.aio.EOF:
+                    break
+                end = await self._take(call, data, answers)
+        except asyncio.CancelledError:
+            if not self._draining:
+                raise
+            end = _STOPPING
+        except Exception as error:
+            logger.exception("an AppendRows call failed")
+            end = internal(error)
+        await answers.put(end)
+
+    async def _take(
+        self, call: AppendCall, data: bytes, answers: asyncio.Queue[Taken | Refused | None]
+    ) -> Refused | None:
+        """Take one request in; returns the refusal that ends the call, if it does."""
+        size = len(data)
+        await self._window.enter(size)
+        try:
+            taken = await call.take(data)
+        except BaseException as error:
+            self._window.leave(size)
+            if not isinstance(error, Refused):
+                raise
+            if error.ends_call:
+                return error
+            error.stream = call.name
+            await answers.put(error)
+            return None
+        await answers.put(taken)
+        return None
+
+    async def _answer(self, context: Any, answers: asyncio.Queue[Taken | Refused | None]) -> Refused | None:
+        """Send the answers in the order of the requests; returns the refusal that ends the call."""
+        while True:
+            item = await answers.get()
+            if item is None or (isinstance(item, Refused) and item.ends_call):
+                return item
+            if isinstance(item, Refused):
+                response = self._refusal(item, item.stream)
+            else:
+                try:
+                    response = self._stored(item, await asyncio.wrap_future(item.answer))
+                except Refused as refusal:
+                    if refusal.ends_call:
+                        return refusal
+                    response = self._refusal(refusal, item.name)
+                finally:
+                    self._window.leave(item.size)
+            await context.write(response.SerializeToString())
+
+    def _let_go(self, answers: asyncio.Queue[Taken | Refused | None]) -> None:
+        """Give back the room of what nobody will be told about; it is stored all the same."""
+        while not answers.empty():
+            item = answers.get_nowait()
+            if isinstance(item, Taken):
+                self._window.leave(item.size)
+
+    def _stored(self, taken: Taken, offset: int | None) -> Any:
+        response = _Response(write_stream=taken.name)
+        response.append_result.SetInParent()
+        if offset is not None:
+            response.append_result.offset.value = offset
+        if taken.schema is not None:
+            response.updated_schema.CopyFrom(to_wire(taken.schema))
+        self._metrics.appended(taken.stream, taken.rows, taken.size)
+        return response
+
+    def _refusal(self, refusal: Refused, name: str) -> Any:
+        self._metrics.refused("AppendRows", refusal.code)
+        response = _Response(write_stream=name, error=status_of(refusal))
+        for row in refusal.rows:
+            response.row_errors.add(index=row.index, code=_FIELDS_ERROR, message=row.message)
+        return response
+
+    # -- the other methods ---------------------------------------------------------------------
+
+    async def _create(self, request: Any, context: Any) -> Any:
+        table = parse_table(request.parent)
+        if request.write_stream.type_ not in (1, 2, 3):
+            raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
+        kind = StreamType(request.write_stream.type_)
+        stream = await asyncio.to_thread(self._engine.create_stream, table, kind)
+        self._metrics.created(stream)
+        return self._describe(stream, str(stream.name), full=True)
+
+    async def _get(self, request: Any, context: Any) -> Any:
+        stream = await asyncio.to_thread(self._engine.stream, parse_stream(request.name))
+        return self._describe(stream, request.name, full=request.view == _FULL)
+
+    async def _finalize(self, request: Any, context: Any) -> Any:
+        rows = await asyncio.to_thread(self._engine.finalize, parse_stream(request.name))
+        return types.FinalizeWriteStreamResponse.pb()(row_count=rows)
+
+    async def _flush(self, request: Any, context: Any) -> Any:
+        name = parse_stream(request.write_stream)
+        if not request.HasField("offset"):
+            # Refuses the wrong type of stream first: that is what the client has to mend.
+            stream = await asyncio.to_thread(self._engine.stream, name)
+            stream.strategy.flush_end(stream.position, 0)
+            raise invalid("FlushRows names no offset: give that of the last row to show.")
+        offset = await asyncio.to_thread(self._engine.flush, name, request.offset.value)
+        return types.FlushRowsResponse.pb()(offset=offset)
+
+    async def _batch_commit(self, request: Any, context: Any) -> Any:
+        table = parse_table(request.parent)
+        names = [parse_stream(name) for name in request.write_streams]
+        outcome = await asyncio.to_thread(self._engine.batch_commit, table, names)
+        response = types.BatchCommitWriteStreamsResponse.pb()()
+        if outcome.at is not None:
+            response.commit_time.CopyFrom(_timestamp(outcome.at))
+        for problem in outcome.problems:
+            detail = storage_error(problem)
+            if detail is not None:
+                response.stream_errors.append(detail)
+        return response
+
+    def _describe(self, stream: Stream, name: str, *, full: bool) -> Any:
+        definition, _ = stream.writer.open()
+        kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
+        described = _WriteStream(
+            name=name,
+            type_=kind.value,
+            create_time=_timestamp(stream.created),
+            write_mode=_INSERT,
+            location=self._engine.catalog.location,
+        )
+        committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
+        if committed is not None:
+            described.commit_time.CopyFrom(_timestamp(committed))
+        if full:
+            described.table_schema.CopyFrom(to_wire(definition.schema))
+        return described
+
+
+def _unary(
+    method: Callable[[Any, Any], Awaitable[Any]], request_type: Any
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """A unary method whose refusals become the call's status."""
+
+    async def answer(data: bytes, context: Any) -> bytes:
+        try:
+            try:
+                request = request_type.pb().FromString(data)
+            except Exception:
+                raise invalid(f"The request is not a {request_type.__name__}.") from None
+            response = await method(request, context)
+            serialized: bytes = response.SerializeToString()
+            return serialized
+        except Refused as refusal:
+            refused = refusal
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            logger.exception("%s failed", request_type.__name__)
+            refused = internal(error)
+        await end_call(context, refused)
+        raise AssertionError("a call that was ended goes on")
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp
