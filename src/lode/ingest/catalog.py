@@ -8,26 +8,30 @@ says which generation of its dataset it belongs to, and is gone with it.
 
 from __future__ import annotations
 
-import unicodedata
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import msgspec
 
 from lode.ingest.catalog_objects import Objects
+from lode.ingest.catalog_paths import (
+    ROOT,
+    check_table_name,
+    dataset_of,
+    dataset_path,
+    no_dataset,
+    no_table,
+    said,
+    table_path,
+    tables_prefix,
+)
 from lode.ingest.dataset_definition import DatasetDefinition, DatasetName, DeletedDataset
-from lode.ingest.names import TableName, parse_table
+from lode.ingest.names import TableName
 from lode.ingest.partitioning import Partitioning, check_partitioning
 from lode.ingest.schema_check import check_schema
 from lode.ingest.schema_evolution import check_evolution
-from lode.ingest.status import Code, Refused, StorageCode, invalid
-from lode.ingest.table_definition import (
-    LONGEST_ID,
-    DeletedTable,
-    TableDefinition,
-    dataset_id_of,
-    escaped,
-)
+from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.table_definition import DeletedTable, TableDefinition, escaped
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 
@@ -37,10 +41,6 @@ if TYPE_CHECKING:
 
     from lode.ingest.schema import TableSchema
     from lode.store.protocol import Store
-
-_ROOT: Final = "catalog/"
-# Letters, marks, numbers, connectors, dashes and spaces: what a table's name may be made of.
-_NAME_CATEGORIES: Final = ("L", "M", "N", "Pc", "Pd", "Zs")
 
 
 class DatasetInUse(Refused):
@@ -88,12 +88,12 @@ class Catalog:
 
     def table(self, name: TableName, *, fresh: bool = False) -> TableDefinition:
         """The table's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
-        record = self._tables.read(_table_path(name), fresh=fresh)
+        record = self._tables.read(table_path(name), fresh=fresh)
         if isinstance(record, TableDefinition):
-            dataset = self._datasets.read(_dataset_path(_dataset_of(name)), fresh=fresh)
+            dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
             if _holds(dataset, record):
                 return record
-        raise _no_table(name)
+        raise no_table(name)
 
     def create_table(
         self,
@@ -111,9 +111,9 @@ class Catalog:
         def create(current: TableDefinition | DeletedTable | None) -> TableDefinition:
             # Read behind the table: were it the other way round, a stale look at the dataset could take a
             # table of the next generation for a dead one.
-            dataset = self.dataset(_dataset_of(name), fresh=True)
+            dataset = self.dataset(dataset_of(name), fresh=True)
             if isinstance(current, TableDefinition) and _holds(dataset, current):
-                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {_said(name)}")
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {said(name)}")
             now = self._now_ms()
             return TableDefinition(
                 name=name,
@@ -127,7 +127,7 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        created = self._tables.change(_table_path(name), create)
+        created = self._tables.change(table_path(name), create)
         assert isinstance(created, TableDefinition)
         self._count_table(created)
         return created
@@ -151,7 +151,7 @@ class Catalog:
             current = self._living(name, found, etag)
             wanted = change(current)
             if wanted.partitioning != current.partitioning:
-                raise invalid(f"The partitioning of {_said(name)} cannot change: create another table.")
+                raise invalid(f"The partitioning of {said(name)} cannot change: create another table.")
             if wanted.schema != current.schema:
                 check_schema(wanted.schema)
                 check_evolution(current.schema, wanted.schema)
@@ -164,7 +164,7 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        changed = self._tables.change(_table_path(name), update)
+        changed = self._tables.change(table_path(name), update)
         assert isinstance(changed, TableDefinition)
         return changed
 
@@ -181,7 +181,7 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        self._tables.change(_table_path(name), bury)
+        self._tables.change(table_path(name), bury)
 
     def list_tables(
         self, name: DatasetName, *, after: str = "", limit: int | None = None
@@ -189,8 +189,8 @@ class Catalog:
         """The tables of a dataset in the order of their paths, those behind the table ``after``."""
         dataset = self.dataset(name, fresh=True)
         found: list[TableDefinition] = []
-        start = _table_path(TableName(*name, after)) if after else ""
-        for paths in _batched(info.path for info in self._store.list(_tables_prefix(name), after=start)):
+        start = table_path(TableName(*name, after)) if after else ""
+        for paths in _batched(info.path for info in self._store.list(tables_prefix(name), after=start)):
             for record in self._tables.read_all(paths):
                 if isinstance(record, TableDefinition) and _holds(dataset, record):
                     found.append(record)
@@ -202,9 +202,9 @@ class Catalog:
 
     def dataset(self, name: DatasetName, *, fresh: bool = False) -> DatasetDefinition:
         """The dataset's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
-        record = self._datasets.read(_dataset_path(name), fresh=fresh)
+        record = self._datasets.read(dataset_path(name), fresh=fresh)
         if not isinstance(record, DatasetDefinition):
-            raise _no_dataset(name)
+            raise no_dataset(name)
         return record
 
     def create_dataset(
@@ -228,7 +228,7 @@ class Catalog:
                 nonce=self._etag(),
             )
 
-        created = self._datasets.change(_dataset_path(name), create)
+        created = self._datasets.change(dataset_path(name), create)
         assert isinstance(created, DatasetDefinition)
         return created
 
@@ -243,7 +243,7 @@ class Catalog:
 
         def update(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
             if not isinstance(current, DatasetDefinition):
-                raise _no_dataset(name)
+                raise no_dataset(name)
             _check_etag(current.etag, etag)
             wanted = change(current)
             if wanted.location != current.location:
@@ -257,7 +257,7 @@ class Catalog:
                 nonce=self._etag(),
             )
 
-        changed = self._datasets.change(_dataset_path(name), update)
+        changed = self._datasets.change(dataset_path(name), update)
         assert isinstance(changed, DatasetDefinition)
         return changed
 
@@ -268,7 +268,7 @@ class Catalog:
 
         def bury(current: DatasetDefinition | DeletedDataset | None) -> DeletedDataset:
             if not isinstance(current, DatasetDefinition):
-                raise _no_dataset(name)
+                raise no_dataset(name)
             _check_etag(current.etag, etag)
             # A table made after this look changes the dataset's counter, and with that the swap fails.
             if not delete_contents and self.list_tables(name, limit=1):
@@ -281,13 +281,13 @@ class Catalog:
                 name=name, generation=current.generation, deleted_ms=self._now_ms(), etag=self._etag()
             )
 
-        self._datasets.change(_dataset_path(name), bury)
+        self._datasets.change(dataset_path(name), bury)
 
     def list_datasets(
         self, project: str, *, after: str = "", limit: int | None = None
     ) -> list[DatasetDefinition]:
         """The datasets of a project in the order of their paths, those behind the dataset ``after``."""
-        prefix = f"{_ROOT}{escaped(project)}/"
+        prefix = f"{ROOT}{escaped(project)}/"
         found: list[DatasetDefinition] = []
         folders = self._folders(prefix, f"{prefix}{escaped(after)}0" if after else "")
         for paths in _batched(f"{prefix}{folder}/dataset.json" for folder in folders):
@@ -300,31 +300,31 @@ class Catalog:
 
     def list_projects(self) -> list[str]:
         """The projects that have, or had, a dataset."""
-        return [unquote(folder) for folder in self._folders(_ROOT, "")]
+        return [unquote(folder) for folder in self._folders(ROOT, "")]
 
     # -- inside --------------------------------------------------------------------------------
 
     def _living(
         self, name: TableName, found: TableDefinition | DeletedTable | None, etag: str | None
     ) -> TableDefinition:
-        dataset = self.dataset(_dataset_of(name), fresh=True)
+        dataset = self.dataset(dataset_of(name), fresh=True)
         if not isinstance(found, TableDefinition) or not _holds(dataset, found):
-            raise _no_table(name)
+            raise no_table(name)
         _check_etag(found.etag, etag)
         return found
 
     def _count_table(self, table: TableDefinition) -> None:
         """Let whoever deletes the dataset at this moment notice that it has one more table."""
-        name = _dataset_of(table.name)
+        name = dataset_of(table.name)
 
         def count(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
             if not isinstance(current, DatasetDefinition) or not _holds(current, table):
-                raise _no_dataset(name)
+                raise no_dataset(name)
             return msgspec.structs.replace(
                 current, tables_created=current.tables_created + 1, nonce=self._etag()
             )
 
-        self._datasets.change(_dataset_path(name), count)
+        self._datasets.change(dataset_path(name), count)
 
     def _folders(self, prefix: str, after: str) -> Iterator[str]:
         """The names right below a prefix; what lies in a folder is skipped, not listed."""
@@ -341,24 +341,6 @@ class Catalog:
 
     def _etag(self) -> str:
         return f"{self._runtime.random_bits(64):016x}"
-
-
-def check_table_name(name: TableName) -> None:
-    """Refuse a name that no table may have, or that is too long for a path."""
-    if parse_table(str(name)) != name:
-        raise invalid(f"Invalid table name {_said(name)!r}.")
-    for char in name.table:
-        if not unicodedata.category(char).startswith(_NAME_CATEGORIES):
-            raise invalid(
-                f"Invalid table name {name.table!r}: it has {char!r}, and may have letters, numbers, spaces, "
-                "dashes and underscores."
-            )
-    size = len(dataset_id_of(name, 1).encode())
-    if size > LONGEST_ID:
-        raise invalid(
-            f"Invalid table name {_said(name)!r}: project, dataset and table together have {size} bytes, and "
-            f"may have {LONGEST_ID}."
-        )
 
 
 def _holds(dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
@@ -382,37 +364,3 @@ def _batched(paths: Iterator[str], size: int = 64) -> Iterator[list[str]]:
             batch = []
     if batch:
         yield batch
-
-
-def _said(name: TableName) -> str:
-    return f"{name.project}:{name.dataset}.{name.table}"
-
-
-def _dataset_of(name: TableName) -> DatasetName:
-    return DatasetName(name.project, name.dataset)
-
-
-def _dataset_path(name: DatasetName) -> str:
-    return f"{_ROOT}{escaped(name.project)}/{escaped(name.dataset)}/dataset.json"
-
-
-def _tables_prefix(name: DatasetName) -> str:
-    return f"{_ROOT}{escaped(name.project)}/{escaped(name.dataset)}/tables/"
-
-
-def _table_path(name: TableName) -> str:
-    return f"{_tables_prefix(_dataset_of(name))}{escaped(name.table)}.json"
-
-
-def _no_table(name: TableName) -> Refused:
-    return Refused(
-        Code.NOT_FOUND,
-        f"Not found: Table {_said(name)}",
-        storage=StorageCode.TABLE_NOT_FOUND,
-        entity=str(name),
-        ends_call=True,
-    )
-
-
-def _no_dataset(name: DatasetName) -> Refused:
-    return Refused(Code.NOT_FOUND, f"Not found: Dataset {name.project}:{name.dataset}", ends_call=True)

@@ -112,9 +112,11 @@ def _value(column: Column, literal: Literal) -> Any:
 
 
 def _check_digits(column: Column, value: Decimal) -> None:
-    scaled = value.scaleb(column.scale)
-    if scaled != scaled.to_integral_value() or abs(scaled) >= Decimal(10) ** column.precision:
-        raise NotALiteralError(f"it has more digits than {column.type}({column.precision}, {column.scale})")
+    kind = (pa.decimal128 if column.type == "NUMERIC" else pa.decimal256)(column.precision, column.scale)
+    try:
+        pa.scalar(value, kind)
+    except pa.ArrowException:
+        raise NotALiteralError(f"it has more digits than {column.type}({column.precision}, {column.scale})") from None
 
 
 # The kinds of literals each type takes; text stands for times as it does in SQL.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lode.ingest.fit_decimal import decimal_bounds, plain_numbers
 from lode.ingest.problems import failing, shown
 from lode.ingest.schema import arrow_type
 from lode.ingest.status import invalid
@@ -44,6 +45,9 @@ def takes(column: Column, kind: pa.DataType) -> bool:
     if column.type == "DATETIME" and pt.is_timestamp(kind) and kind.tz is not None:
         # A moment has no civil time before someone chooses a zone.
         return False
+    if pt.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
+        # Arrow looks up powers of ten by the scale without looking how many it has.
+        return False
     return any(getattr(pt, question)(kind) for question in _TAKEN[column.type])
 
 
@@ -54,6 +58,13 @@ def cast_for(column: Column, kind: pa.DataType) -> Cast | None:
         return None
     if pt.is_interval(kind):
         return _interval_text
+    if pt.is_decimal(target):
+        return _to_decimal(column, kind)
+    return _plain_cast(column, kind)
+
+
+def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
+    target = arrow_type(column)
     viewed = pt.is_string_view(kind) or pt.is_binary_view(kind)
     plain: pa.DataType = pa.string() if pt.is_string_view(kind) else pa.binary()
 
@@ -72,8 +83,35 @@ def cast_for(column: Column, kind: pa.DataType) -> Cast | None:
     return cast
 
 
+def _to_decimal(column: Column, kind: pa.DataType) -> Cast:
+    cast = _plain_cast(column, kind)
+    if pt.is_decimal(kind):
+        too_large = decimal_bounds(column, kind)
+
+        def from_decimal(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
+            bad = [] if too_large is None else too_large(array, place)
+            return cast(without(array, bad) if bad else array, place)
+
+        return from_decimal
+    if pt.is_integer(kind):
+        return cast
+    viewed = pt.is_string_view(kind)
+    rewrite = plain_numbers(column)
+    parse = _plain_cast(column, pa.string())
+
+    def from_text(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
+        if viewed:
+            _check_viewed(array, place)
+        return parse(rewrite(array.cast(pa.string()), place), place)
+
+    return from_text
+
+
 def without(array: pa.Array[Any], bad: list[int]) -> pa.Array[Any]:
     """The array with nulls for the bad values."""
+    if pt.is_string_view(array.type) or pt.is_binary_view(array.type):
+        # Arrow cannot pick from views; what is left of them is looked at no further.
+        return pa.nulls(len(array), array.type)
     refused = set(bad)
     kept = [None if index in refused else index for index in range(len(array))]
     return array.take(pa.array(kept, pa.int64()))

@@ -162,7 +162,8 @@ class StreamLog:
     def trim(self, upto: int) -> None:
         """Give up the rows below ``upto``: segments without any other row are deleted.
 
-        Not synced. A segment that a power cut brings back is as little needed as before.
+        Not synced. A segment that a power cut brings back is as little needed as before, and file systems
+        keep deletions in order, so that it cannot come back without those behind it.
         """
         with self._lock:
             self._check_there()
@@ -183,10 +184,10 @@ class StreamLog:
         Oldest first: what is left if this is interrupted is a log that was trimmed, with all its marks.
         """
         with self._lock:
-            if self._removed:
-                return
             self._close()
             self._removed = True
+            if not self.directory.exists():
+                return
             for _, path in segments_in(self.directory):
                 os.unlink(path)
             for name in os.listdir(self.directory):

@@ -42,9 +42,10 @@ class LogDamaged(DataError):  # noqa: N818, a state of the log rather than of th
         )
         self.path = path
         self.position = position
+        self.what = what
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return DataError, (str(self),)
+        return type(self), (self.path, self.position, self.what)
 
 
 class LogIncomplete(MissingError):  # noqa: N818, a state of the log rather than of the call

@@ -91,8 +91,8 @@ class Segment:
                 self._offsets.append(offset)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """The offset and position of a record from which ``offset`` is not far."""
-        at = bisect_right(self._offsets, offset) - 1
+        """The offset and position of a record not far before ``offset``, or of the first."""
+        at = max(bisect_right(self._offsets, offset) - 1, 0)
         return self._offsets[at], self._positions[at]
 
     def read(self, salt: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:

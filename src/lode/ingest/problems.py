@@ -53,7 +53,7 @@ class Place:
         return Place(self._problems, self.path, self, lists)
 
     def report(self, indices: Iterable[int], says: str | Callable[[int], str]) -> None:
-        """Record that the values at these indices are bad; ``says`` is the sentence about all or about one."""
+        """Record that the values at these indices are bad; ``says`` is the sentence about all or one."""
         found = list(indices)
         for row, index in zip(self._rows(found), found, strict=True):
             sentence = says if isinstance(says, str) else says(index)
@@ -95,9 +95,10 @@ def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) ->
 
 
 def shown(array: pa.Array[Any], index: int) -> str:
-    """A value for a message, shortened; numbers that Python has no value for are shown as they are stored."""
+    """A value for a message, shortened."""
     try:
         text = repr(array[index].as_py())
-    except (ValueError, OverflowError):
+    # Python lacks some values that Arrow has: years beyond 9999, foreign zones, decimals out of range.
+    except Exception:
         text = "the value"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -14,33 +14,49 @@ from lode.store.local import LocalStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    import pyarrow.compute as pc
+
     from lode.format.manifest import FileRef
     from lode.ingest.schema import TableSchema
     from lode.store.protocol import Store
 
-# Up to this size a remote file is fetched whole: one request instead of three or four.
-_SMALL_FILE: Final = 4 << 20
 _READ_BYTES: Final = 4 << 20
 _MOST_ROWS: Final = 1 << 16
 
 
 @contextmanager
-def open_parquet(store: Store, file: FileRef) -> Iterator[Any]:
-    """Open a file for reading by row groups; damage becomes ``InvalidFormatError`` naming the file."""
+def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iterator[Any]:
+    """Open a file for reading by row groups; damage becomes ``InvalidFormatError`` naming the file.
+
+    Args:
+        store: Where the file is.
+        file: Which one.
+        data: What it holds, if it was fetched before.
+    """
     import pyarrow.parquet as pq
 
-    local = isinstance(store, LocalStore)
+    far = data is None and not isinstance(store, LocalStore)
     try:
-        with _source(store, file, local) as source:
-            yield pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=not local)
+        with (
+            arrow_filesystem(store).open_input_file(file.path) if data is None else pa.BufferReader(data)
+        ) as source:
+            yield pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=far)
     except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
         raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
 
 
-def _source(store: Store, file: FileRef, local: bool) -> Any:
-    if not local and file.size_bytes <= _SMALL_FILE:
-        return pa.BufferReader(store.get(file.path))
-    return arrow_filesystem(store).open_input_file(file.path)
+def matching_groups(
+    store: Store, file: FileRef, data: bytes | None, where: pc.Expression, schema: pa.Schema
+) -> set[int]:
+    """The row groups of a file that may have a row for which ``where`` is true, by their statistics."""
+    import pyarrow.dataset as pads
+
+    form: Any = pads.ParquetFileFormat()
+    if data is None:
+        fragment = form.make_fragment(file.path, arrow_filesystem(store))
+    else:
+        fragment = form.make_fragment(pa.BufferReader(data))
+    return {group.id for group in fragment.subset(where, schema=schema).row_groups}
 
 
 def read_group(

@@ -41,10 +41,15 @@ _RESERVED: Final = {
 
 
 class Restriction(NamedTuple):
-    """What must be true of a row, and the columns, by path, that it is about."""
+    """What must be true of a row, and the columns, by path, that it is about.
+
+    ``fits_row_groups`` tells whether statistics of Parquet can be trusted with it: they leave out NaN, and
+    a file of before may lack a struct's field.
+    """
 
     where: pc.Expression
     columns: tuple[str, ...]
+    fits_row_groups: bool
 
 
 def parse_restriction(text: str, schema: TableSchema) -> Restriction | None:
@@ -54,7 +59,9 @@ def parse_restriction(text: str, schema: TableSchema) -> Restriction | None:
     if len(text) > LONGEST:
         raise invalid(f"row_restriction has {len(text):,} characters, the most is {LONGEST:,}.")
     parser = _Parser(text, schema)
-    return Restriction(parser.whole(), tuple(parser.columns))
+    where = parser.whole()
+    fits = not any("." in path or column.type == "FLOAT64" for path, column in parser.columns.items())
+    return Restriction(where, tuple(parser.columns), fits)
 
 
 class _Parser:
@@ -71,7 +78,7 @@ class _Parser:
         self._at = 0
         self._conditions = 0
         self._depth = 0
-        self.columns: dict[str, None] = {}
+        self.columns: dict[str, Column] = {}
 
     def whole(self) -> pc.Expression:
         found = self._either(negated=False)
@@ -136,7 +143,8 @@ class _Parser:
         if self._next.upper in _FLIPPED:
             return _compared(column, field, self._sign(), self._required_literal(), negated=negated)
         if column.type != "BOOL":
-            raise self._refused(f"a comparison must follow {column.name!r}, which is a {column.type}")
+            found = shown(self._next.text) if self._next.text else "the end"
+            raise self._refused(f"behind {column.name!r}, a {column.type}, must be a comparison, not {found}")
         return _not(field) if negated else field
 
     def _column(self) -> tuple[Column, pc.Expression]:
@@ -146,7 +154,7 @@ class _Parser:
         path: list[str] = []
         while True:
             token = self._next
-            if token.kind not in ("word", "quoted") or token.upper in _RESERVED:
+            if token.kind not in ("word", "quoted") or (token.upper in _RESERVED and not path):
                 raise self._refused("a column must be here")
             name = token.text.lower()
             column = next((one for one in columns if one.name.lower() == name), None)
@@ -159,7 +167,7 @@ class _Parser:
             columns = column.fields
             if not self._take("."):
                 break
-        self.columns[".".join(path)] = None
+        self.columns[".".join(path)] = column
         field: Callable[..., pc.Expression] = pc.field
         return column, field(*path)
 
@@ -276,7 +284,8 @@ def _beside(field: pc.Expression, sign: str, value: Between, *, negated: bool) -
             value.below is None and below == value.above_all and (below or above)
         )
         return _constant(field, holds != negated)
-    return field <= value.below if below != negated else field > value.below
+    beside: pc.Expression = field <= value.below if below != negated else field > value.below
+    return beside
 
 
 def _constant(field: pc.Expression, holds: bool) -> pc.Expression:

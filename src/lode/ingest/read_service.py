@@ -22,7 +22,8 @@ import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.message import DecodeError
 
-from lode.errors import DataError, LodeError, MissingError, NoSnapshotsError, StoreError
+from lode.errors import DataError, MissingError, NoSnapshotsError, StoreError
+from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read_plan import Plans, cut, row_groups
 from lode.ingest.read_restriction import parse_restriction
@@ -60,7 +61,6 @@ _LONGEST_MESSAGE: Final = 1_000
 _ARROW: Final = 2
 _COMPRESSIONS: Final = (None, "lz4", "zstd")
 _END_OF_STREAM: Final = 8
-_STATUS: Final = {status.value[0]: status for status in grpc.StatusCode}
 
 # The generated classes are made at run time, so that type checkers know nothing of them.
 _CreateReadSession: Any = types.CreateReadSessionRequest.pb()
@@ -122,7 +122,7 @@ class ReadService:
             try:
                 return await asyncio.wrap_future(self._threads.submit(work, request))
             except Exception as error:
-                await context.abort(*_status_of(error))
+                await _end(context, error)
                 raise
 
         return answer
@@ -136,7 +136,7 @@ class ReadService:
                 step = self._threads.submit(next, responses, None)
                 await context.write(response)
         except Exception as error:
-            await context.abort(*_status_of(error))
+            await _end(context, error)
         finally:
             # A generator cannot be closed while a thread is in it.
             step.add_done_callback(lambda _: responses.close())
@@ -166,7 +166,7 @@ class ReadService:
             name=str(name),
             data_format=_ARROW,
             table=str(table.name),
-            table_modifiers=wanted.table_modifiers,
+            table_modifiers=wanted.table_modifiers if wanted.HasField("table_modifiers") else None,
             read_options=options,
             trace_id=wanted.trace_id,
         )
@@ -330,20 +330,17 @@ def _moment(stamp: Any) -> datetime:
     return moment + timedelta(microseconds=stamp.nanos // 1000)
 
 
-def _status_of(error: Exception) -> tuple[grpc.StatusCode, str]:
-    """The status that a call ends with."""
+async def _end(context: Any, error: Exception) -> None:
+    """End a call with the status that an error deserves."""
+    if context.done():
+        return  # the client is gone, which is no failure of the read
+    if isinstance(error, Refused):
+        await end_call(context, error)
+    _log.error("a read failed", exc_info=error)
     match error:
-        case Refused():
-            code, message = _STATUS[error.code], error.message
         case DataError() | MissingError() | FileNotFoundError():
             # What a client named is refused before; this is a file that should be there and whole.
-            code, message = grpc.StatusCode.DATA_LOSS, str(error)
+            await context.abort(grpc.StatusCode.DATA_LOSS, str(error)[:_LONGEST_MESSAGE])
         case StoreError() | OSError():
-            code, message = grpc.StatusCode.UNAVAILABLE, str(error)
-        case LodeError():
-            code, message = grpc.StatusCode.FAILED_PRECONDITION, str(error)
-        case _:
-            code, message = grpc.StatusCode.INTERNAL, "The server failed to read; its log says why."
-    if not isinstance(error, Refused):
-        _log.error("A read ended with %s", code.name, exc_info=error)
-    return code, message[:_LONGEST_MESSAGE]
+            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error)[:_LONGEST_MESSAGE])
+    await end_call(context, internal(error))

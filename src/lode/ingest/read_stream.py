@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.ingest.read_parquet import open_parquet, read_group
+from lode.ingest.read_ahead import fetched
+from lode.ingest.read_parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read_selection import paths, select
 from lode.ingest.status import Code, Refused
 from lode.ingest.table_definition import complete
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
 
+    from lode.format.manifest import FileRef
     from lode.ingest.read_plan import Piece, Plan
     from lode.ingest.read_restriction import Restriction
     from lode.ingest.read_session import Span
@@ -112,16 +115,28 @@ class Reader:
             yield complete(batch, columns).filter(self.restriction.where)
 
     def _groups(self, span: Span) -> Iterator[_Group]:
-        for piece in self.kept(span):
-            inside = piece.within(span)
-            first = piece.start
-            with open_parquet(self.plan.scan.store, piece.file) as opened:
-                for index in range(opened.metadata.num_row_groups):
-                    rows = opened.metadata.row_group(index).num_rows
-                    start, stop = max(inside.start, first), min(inside.stop, first + rows)
-                    if start < stop:
-                        yield _Group(opened, index, start - first, stop - first, stop)
-                    first += rows
+        store = self.plan.scan.store
+        pieces = self.kept(span)
+        with closing(fetched(store, [piece.file for piece in pieces])) as contents:
+            for piece, data in zip(pieces, contents, strict=True):
+                inside = piece.within(span)
+                first = piece.start
+                with open_parquet(store, piece.file, data) as opened:
+                    wanted = self._matching_groups(opened, piece.file, data)
+                    for number in range(opened.metadata.num_row_groups):
+                        rows = opened.metadata.row_group(number).num_rows
+                        start, stop = max(inside.start, first), min(inside.stop, first + rows)
+                        if start < stop and number in wanted:
+                            yield _Group(opened, number, start - first, stop - first, stop)
+                        first += rows
+
+    def _matching_groups(self, opened: Any, file: FileRef, data: bytes | None) -> Container[int]:
+        count: int = opened.metadata.num_row_groups
+        if self.restriction is None or count == 1 or not self.restriction.fits_row_groups:
+            return range(count)
+        return matching_groups(
+            self.plan.scan.store, file, data, self.restriction.where, self.table.schema.arrow
+        )
 
 
 def beyond_the_end(offset: int) -> Refused:

@@ -109,6 +109,7 @@ def routes(
         ("POST", "/projects/{project}/queries", blocking(_refuse(_NO_QUERIES))),
         ("*", "/projects/{project}/jobs/{job:path}", blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
         ("*", "/projects/{project}/queries/{job}", blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
+        ("*", "/projects", blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
         ("*", "/projects/{rest:path}", blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
     ]
     own = [

@@ -6,7 +6,7 @@ expires, and never does, misleads.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from lode.ingest.rest_call import plain
 from lode.ingest.rest_errors import not_implemented
@@ -169,7 +169,7 @@ def _checked(key: str, value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
         raise invalid(f"Invalid value for {key}: it must be {_WORDS[kind]}.")
     if key in ("labels", "resourceTags") and not all(
-        item is None or isinstance(item, str) for item in dict(value).values()
+        item is None or isinstance(item, str) for item in cast("dict[str, Any]", value).values()
     ):
         raise invalid(f"Invalid value for {key}: its values must be text.")
     return plain(value, key)

@@ -73,7 +73,7 @@ class TableMethods:
 
         def change(current: TableDefinition) -> TableDefinition:
             says = _says_partitioning(call.body)
-            schema = _schema(call.body) if call.body.get("schema") else current.schema
+            schema = current.schema if call.body.get("schema") is None else _schema(call.body)
             info = merged_info({} if replace else current.info, call.body, TABLE, "table")
             _check_clustering(info, schema)
             return msgspec.structs.replace(
@@ -135,7 +135,8 @@ def _referenced(call: Call) -> TableName:
 
 
 def _schema(body: Mapping[str, Any]) -> TableSchema:
-    return from_rest(body.get("schema") or {})
+    schema = body.get("schema")
+    return from_rest({} if schema is None else schema)
 
 
 def _says_partitioning(body: Mapping[str, Any]) -> bool:

@@ -35,8 +35,6 @@ class ArrowRows:
 
     def __init__(self, schema: TableSchema, serialized_schema: bytes) -> None:
         self._arrow = _read_schema(serialized_schema)
-        for field in self._arrow:
-            _check_type(field, field.name)
         self._names = self._arrow.names
         self._filler = Filler(schema, self._names, self._arrow.types)
 
@@ -94,9 +92,11 @@ class ArrowRows:
 def _read_schema(serialized: bytes) -> pa.Schema:
     try:
         schema = pa.ipc.read_schema(pa.py_buffer(serialized))
-        # Names are bytes until someone asks; these may not be text.
-        str(schema)
+        for field in schema:
+            _check_type(field, field.name)
         return schema
+    except Refused:
+        raise
     except Exception as why:
         raise invalid(
             f"The writer's Arrow schema cannot be read: {_first_line(why)}.", ends_call=True
@@ -112,6 +112,9 @@ def _check_type(field: pa.Field[Any], path: str) -> None:
     kind: Any = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
+    if pt.is_timestamp(kind):
+        # Names and zones are bytes until someone asks for them, and may not be text.
+        _ = kind.tz
     if pt.is_dictionary(kind):
         raise invalid(
             f"Column {path!r} is dictionary-encoded, but dictionaries cannot be sent: send its plain values.",
@@ -128,20 +131,28 @@ def _check_type(field: pa.Field[Any], path: str) -> None:
 
 def _valid_columns(batch: pa.RecordBatch, problems: Problems) -> list[pa.Array[Any]]:
     """The columns with nulls for the values that are not valid, which are reported."""
-    try:
-        batch.validate()
-    except pa.ArrowException as why:
-        raise invalid(f"The record batch is malformed: {_first_line(why)}.") from None
     columns: list[pa.Array[Any]] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
-        bad = failing(column, _validate)
-        _report_invalid(column, bad, Place(problems, name))
         try:
-            columns.append(without(column, bad) if bad else column)
-        except pa.ArrowException:
-            # Views cannot be picked from: what has been found must do.
-            raise problems.refusal() from None
+            column.validate(full=True)
+            columns.append(column)
+        except pa.ArrowException as why:
+            columns.append(_valid_column(column, Place(problems, name), why))
     return columns
+
+
+def _valid_column(column: pa.Array[Any], place: Place, why: Exception) -> pa.Array[Any]:
+    try:
+        column.validate()
+        bad = failing(column, _validate)
+    except pa.ArrowException:
+        bad = []
+    if not bad:
+        # It is wrong as a whole, not in single values.
+        raise invalid(f"Column {place.path!r} of the record batch is malformed: {_first_line(why)}.")
+    _report_invalid(column, bad, place)
+    # A slice forgets the count of nulls that was sent, which may be wrong.
+    return without(column.slice(0), bad)
 
 
 def _report_invalid(column: pa.Array[Any], bad: list[int], place: Place) -> None:

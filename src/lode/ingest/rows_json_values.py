@@ -111,7 +111,7 @@ def _range(column: Column) -> Reader:
             start, _, stop = value[1:-1].partition(",")
             value = {"start": start.strip(), "end": stop.strip()}
         if not isinstance(value, dict) or not value.keys() <= {"start", "end"}:
-            raise BadValue(f"{_shown(value)} is not a RANGE: write {{start, end}} or '[start, end)'.")
+            raise BadValue(f"{_shown(value)} is no RANGE: write {{start, end}} or '[start, end)'.")
         return {"start": end(value.get("start")), "end": end(value.get("end"))}
 
     return read
@@ -142,9 +142,9 @@ def _bytes(value: Any) -> bytes:
 def _int64(value: Any) -> int:
     number = _number(value, "INT64")
     if isinstance(number, float) or number != number.to_integral_value(context=_EXACT):
-        raise BadValue(f"{_shown(value)} is not an INT64: it has a fraction.")
+        raise BadValue(f"{_shown(value)} is no INT64: it has a fraction.")
     if not -(2**63) <= number < 2**63:
-        raise BadValue(f"{_shown(value)} is not an INT64: it has more than 64 bits.")
+        raise BadValue(f"{_shown(value)} is no INT64: it has more than 64 bits.")
     return int(number)
 
 
@@ -164,21 +164,21 @@ def _bool(value: Any) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise BadValue(f"{_shown(value)} is not a BOOL: write true or false.")
+    raise BadValue(f"{_shown(value)} is no BOOL: write true or false.")
 
 
 def _decimal(kind: str, value: Any) -> Decimal:
     digits, scale = _DECIMALS[kind]
     number = _number(value, kind)
     if isinstance(number, float):
-        raise BadValue(f"{_shown(value)} is not a {kind}.")
+        raise BadValue(f"{_shown(value)} is no {kind}.")
     if number.adjusted() >= digits - scale and number:
         raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
     # A number in JSON is a binary fraction at heart, so its tail is noise; text means every digit it has.
     rounded = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP, context=_EXACT)
     if isinstance(value, str) and rounded != number:
         raise BadValue(f"{_shown(value)} has more than {scale} digits behind the point.")
-    if abs(rounded) >= Decimal(10) ** (digits - scale):
+    if rounded.copy_abs() >= Decimal(10) ** (digits - scale):
         raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
     return rounded
 
@@ -188,16 +188,17 @@ def _timestamp(value: Any) -> int:
     if isinstance(value, str) and not _looks_numeric(value):
         return _parsed(parse_timestamp, "TIMESTAMP", value)
     seconds = _number(value, "TIMESTAMP")
-    if isinstance(seconds, float) or abs(seconds) > 10**12:
-        raise BadValue(f"{_shown(value)} is not a TIMESTAMP: it is out of range (years 1 to 9999).")
-    return int((seconds * 1_000_000).to_integral_value(rounding=ROUND_HALF_UP, context=_EXACT))
+    if isinstance(seconds, float) or seconds.copy_abs() > 10**12:
+        raise BadValue(f"{_shown(value)} is no TIMESTAMP: it is out of range (years 1 to 9999).")
+    micros = _EXACT.multiply(seconds, Decimal(1_000_000))
+    return int(micros.to_integral_value(rounding=ROUND_HALF_UP, context=_EXACT))
 
 
 def _number(value: Any, kind: str) -> Decimal | float:
     """A finite number exactly; NaN and the infinities as floats."""
     match value:
         case bool():
-            raise BadValue(f"{_shown(value)} is not a {kind}.")
+            raise BadValue(f"{_shown(value)} is no {kind}.")
         case Decimal():
             return value
         case int():
@@ -206,7 +207,7 @@ def _number(value: Any, kind: str) -> Decimal | float:
             return value if not math.isfinite(value) else Decimal(repr(value))
         case str():
             return _number_of(value, kind)
-    raise BadValue(f"{_shown(value)} is not a {kind}.")
+    raise BadValue(f"{_shown(value)} is no {kind}.")
 
 
 def _number_of(text: str, kind: str) -> Decimal | float:
@@ -214,11 +215,11 @@ def _number_of(text: str, kind: str) -> Decimal | float:
     if bare.lower() in _INFINITE:
         return float(bare)
     if not _looks_numeric(bare) or len(bare) > _LONGEST_NUMBER:
-        raise BadValue(f"{_shown(text)} is not a {kind}.")
+        raise BadValue(f"{_shown(text)} is no {kind}.")
     try:
         return Decimal(bare)
     except InvalidOperation:
-        raise BadValue(f"{_shown(text)} is not a {kind}.") from None
+        raise BadValue(f"{_shown(text)} is no {kind}.") from None
 
 
 def _looks_numeric(text: str) -> bool:
@@ -236,9 +237,14 @@ def _looks_numeric(text: str) -> bool:
 
 def _parsed(parse: Callable[[str], int], kind: str, value: Any) -> int:
     if not isinstance(value, str):
-        raise BadValue(f"{_shown(value)} is not a {kind}: write it as text.")
+        raise BadValue(f"{_shown(value)} is no {kind}: write it as text.")
+    bare = value.strip()
+    year, dash, rest = bare.partition("-")
+    if dash and year.isdigit():
+        # Python writes years before 1000 with fewer than four digits, and so does its client.
+        bare = f"{year:0>4}-{rest}"
     try:
-        return parse(value.strip())
+        return parse(bare)
     except (ValueError, OverflowError) as error:
         raise BadValue(f"{_shown(value)} {error}.") from None
 

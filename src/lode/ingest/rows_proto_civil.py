@@ -68,7 +68,7 @@ def _time_of_day(packed: Any) -> tuple[Any, Any]:
 
 
 def _days(year: Any, month: Any, day: Any) -> Any:
-    """Days since 1970-01-01 in the proleptic Gregorian calendar; its years begin in March, as leap days end them."""
+    """Days since 1970-01-01 in the Gregorian calendar; with years from March on, leap days come last."""
     import pyarrow.compute as pc
 
     compute: Any = pc

@@ -1,4 +1,4 @@
-"""Columns as ptars gives them, lists and messages included, into columns of Arrow types that the table takes."""
+"""Columns as ptars gives them, lists and messages included, into columns that the table takes."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def _structs(field: Field) -> Convert:
 
 
 def report_unset(array: Any, parent: Any, place: Place) -> None:
-    """Report where a field is unset that proto2 calls required, except in messages that are unset themselves."""
+    """Report where a field is unset that proto2 calls required, except in messages that are unset."""
     import pyarrow.compute as pc
 
     if array.null_count:
         compute: Any = pc
         unset = array.is_null() if parent is None else compute.and_(array.is_null(), parent.is_valid())
-        place.report_where(unset, lambda index: "the descriptor calls it required, and it is not set.")
+        place.report_where(unset, lambda _index: "the descriptor calls it required, and it is not set.")
 
 
 def _filled(array: Any) -> Any:
@@ -89,7 +89,7 @@ def _filled(array: Any) -> Any:
 
 def _never_null(convert: Convert | None) -> Convert:
     if convert is None:
-        return lambda array, place: _filled(array)
+        return lambda array, _place: _filled(array)
     return lambda array, place: convert(_filled(array), place)
 
 
@@ -138,7 +138,7 @@ def _intervals(array: Any, place: Place) -> Any:
         if second * nano < 0:
             mixed.append(index)
         texts.append(_interval(second < 0 or nano < 0, abs(second), abs(nano) // 1000))
-    place.report(mixed, lambda index: "the seconds and nanos of a Duration must have the same sign.")
+    place.report(mixed, lambda _index: "the seconds and nanos of a Duration must have the same sign.")
     return pa.array(texts, pa.string())
 
 

@@ -1,4 +1,4 @@
-"""The slow way: value by value in Python, for what Arrow has no kernel for and to tell which values are bad."""
+"""The slow way: value by value, for what Arrow has no kernel for, and to tell which values are bad."""
 
 from __future__ import annotations
 

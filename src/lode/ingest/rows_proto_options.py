@@ -1,4 +1,4 @@
-"""The option ``column_name`` of a field, which names its column where the rules of protobuf allow no such name."""
+"""The option ``column_name`` of a field: it names the column where protobuf allows no field of that name."""
 
 from __future__ import annotations
 

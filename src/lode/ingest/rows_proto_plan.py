@@ -158,7 +158,7 @@ class _Planner:
         repeated = declared.label == F.LABEL_REPEATED
         if repeated != (column.mode == "REPEATED"):
             raise invalid(
-                f"Field {path!r} is {'repeated' if repeated else 'not repeated'} and its column is {column.mode}.",
+                f"Field {path!r} is {'' if repeated else 'not '}repeated and its column is {column.mode}.",
                 ends_call=True,
             )
         kind, found = self._kind(declared, path, scope)
@@ -193,8 +193,8 @@ class _Planner:
             if kind != F.TYPE_ENUM and well_known(declared.type_name):
                 return F.TYPE_MESSAGE, None
             raise invalid(
-                f"Field {path!r} is of the type {declared.type_name!r}, which the descriptor does not contain: "
-                "nest every type the rows use inside it.",
+                f"Field {path!r} is of the type {declared.type_name!r}, which is not in the descriptor: "
+                "nest every type that the rows use inside it.",
                 ends_call=True,
             )
         is_message = isinstance(found[1], DescriptorProto)
@@ -232,5 +232,5 @@ def _mismatch(path: str, kind: str, column: Column) -> Refused:
     )
 
 
-def _kind_name(kind: int) -> str:
+def _kind_name(kind: Any) -> str:
     return F.Type.Name(kind).removeprefix("TYPE_").lower()

@@ -1,8 +1,8 @@
 """A look at rows before they are parsed, where parsing them could cost more than a request may.
 
-Two things are found. Groups, which ptars skips by recursion without a limit, so that a long row of nothing but
-nested groups would exhaust the stack; protobuf itself allows a depth of 100. And messages that are repeated
-without content: two bytes on the wire each, but a value in every column below.
+Two things are found. Groups, which ptars skips by recursion without a limit, so that a long row of nothing
+but nested groups would exhaust the stack; protobuf itself allows a depth of 100. And messages that are
+repeated without content: two bytes on the wire each, but a value in every column below.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LEAST_BYTES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """A message that rows repeat, or the row: a class that has its messages, and those it repeats as bytes."""
+    """The row, or a message that is repeated; what it repeats itself is bytes to its class."""
 
     parse: Any
     values: int

@@ -55,7 +55,7 @@ class Types:
 
 
 def well_known(name: str) -> str | None:
-    """``Int64Value`` for any name of ``google.protobuf.Int64Value``, also the one that Java clients make of it."""
+    """``Int64Value`` for ``google.protobuf.Int64Value``, and for what Java clients make of that name."""
     plain = name.lstrip(".").rpartition("google_protobuf_")
     name = WELL_KNOWN + plain[2] if plain[1] else name.lstrip(".")
     return name.removeprefix(WELL_KNOWN) if name.startswith(WELL_KNOWN) else None

@@ -38,7 +38,7 @@ def value_converter(field: Field) -> Convert | None:
         case "STRING" if field.kind == F.TYPE_ENUM:
             return _names(field)
         case "BYTES" if field.kind == F.TYPE_STRING:
-            return lambda array, place: array.cast(pa.binary())
+            return lambda array, _place: array.cast(pa.binary())
         case "BOOL" if field.kind != F.TYPE_BOOL:
             return _booleans
         case "NUMERIC" | "BIGNUMERIC" if field.kind not in INTEGERS:
@@ -75,7 +75,7 @@ def _names(field: Field) -> Convert:
     return convert
 
 
-def _booleans(array: Any, place: Place) -> Any:
+def _booleans(array: Any, _place: Place) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
@@ -93,12 +93,12 @@ def _decimals(field: Field) -> Convert:
             return lambda array, place: decimals_of_floats(array, kind, place)
 
 
-def _timestamps(array: Any, place: Place) -> Any:
+def _timestamps(array: Any, _place: Place) -> Any:
     micros = array if array.type == pa.int64() else array.cast(pa.int64())
     return micros.view(pa.timestamp("us", "UTC"))
 
 
-def _dates(array: Any, place: Place) -> Any:
+def _dates(array: Any, _place: Place) -> Any:
     return array.view(pa.date32())
 
 

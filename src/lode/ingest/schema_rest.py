@@ -33,7 +33,9 @@ def to_rest(schema: TableSchema) -> dict[str, Any]:
 def _columns(holder: Mapping[str, Any], where: str, depth: int) -> tuple[Column, ...]:
     if not isinstance(holder, dict):
         raise invalid("A schema must be an object with a list of fields.")
-    fields = holder.get("fields") or []
+    fields = holder.get("fields")
+    if fields is None:
+        return ()
     if not isinstance(fields, list):
         raise invalid(f"The fields of {where or 'the schema'} must be a list.")
     # The checks name the limit; this keeps a hostile depth from exhausting the stack before them.

@@ -18,6 +18,7 @@ from lode.ingest.partitioning import (
     layout_of,
     partition_ids,
 )
+from lode.ingest.required import has_required, without_inner_nulls
 from lode.ingest.schema import TableSchema  # noqa: TC001
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
@@ -70,7 +71,8 @@ class TableDefinition(
         return Dataset(
             self.dataset_id,
             store,
-            codec=Parquet(self.arrow),
+            # A table may have no columns yet, which a schema of files may not.
+            codec=Parquet(self.arrow if len(self.arrow) else None),
             layout=layout_of(self.partitioning),
             checksum=CHECKSUM,
             retry=Retry(0),
@@ -79,11 +81,19 @@ class TableDefinition(
 
     def prepare(self, batch: pa.RecordBatch, *, now_ms: int | None = None) -> pa.RecordBatch:
         """Rows in ``schema.arrow`` as rows of its files; ``now_ms`` is when they arrived, if not now."""
-        if not is_derived(self.partitioning):
+        if self._is_plain:
             return batch
-        assert self.partitioning is not None
-        ids = partition_ids(self.partitioning, batch, now_ms=now_ms)
-        return pa.RecordBatch.from_arrays([*batch.columns, ids], schema=self.arrow)
+        columns: list[Any] = [without_inner_nulls(column) for column in batch.columns]
+        if self.partitioning is not None and is_derived(self.partitioning):
+            columns.append(partition_ids(self.partitioning, batch, now_ms=now_ms))
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether its files hold batches as they come."""
+        return not is_derived(self.partitioning) and not any(
+            has_required(field.type) for field in self.schema.arrow
+        )
 
     @property
     def _timestamp_column(self) -> str | None:

@@ -1,0 +1,87 @@
+"""A lake served over REST by a real server on a port of its own, and the official client of it."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from typing import TYPE_CHECKING, Any, Self
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
+
+import uvicorn
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import bigquery
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+
+from lode.ingest.catalog import Catalog
+from lode.ingest.rest import routes
+from lode.store import MemoryStore
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lode.ingest.names import TableName
+    from lode.store import Store
+
+
+class RestServed:
+    """Serves until it is closed. ``refuses`` is what the next appends are answered with."""
+
+    def __init__(self, store: Store | None = None, *, most_body_bytes: int = 1 << 20) -> None:
+        self.store = store or MemoryStore()
+        self.catalog = Catalog(self.store)
+        self.refuses: list[Exception] = []
+        app = Starlette(routes=list(routes(self.catalog, self.append, most_body_bytes=most_body_bytes)))
+        listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
+        self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
+        self._thread.start()
+        self._clients: list[Any] = []  # whose close() has no types
+
+    async def append(self, name: TableName, batch: pa.RecordBatch) -> None:
+        if self.refuses:
+            raise self.refuses.pop(0)
+
+        def write() -> None:
+            definition = self.catalog.table(name)
+            definition.open(self.store).write(definition.prepare(batch))
+
+        await run_in_threadpool(write)
+
+    def client(self, project: str = "p") -> bigquery.Client:
+        client = bigquery.Client(
+            project=project,
+            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]  # google-auth's own lack
+            client_options={"api_endpoint": self.url},
+        )
+        self._clients.append(client)
+        return client
+
+    def call(
+        self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Send any request, a body of bytes as it is; return the status and the JSON of the answer."""
+        data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
+        request = Request(self.url + path, data, headers or {}, method=method)
+        try:
+            with urlopen(request, timeout=30) as response:
+                text = response.read()
+                return response.status, json.loads(text) if text else None
+        except HTTPError as error:
+            with error:
+                return error.code, json.loads(error.read())
+
+    def close(self) -> None:
+        for client in self._clients:
+            client.close()
+        self._server.should_exit = True
+        self._thread.join()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

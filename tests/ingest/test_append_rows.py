@@ -1,0 +1,424 @@
+"""AppendRows on the wire, by the official client against a real server."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Any
+
+import grpc
+import pyarrow as pa
+import pytest
+from google.api_core.exceptions import GoogleAPICallError
+from google.cloud.bigquery_storage_v1 import types
+from google.protobuf import wrappers_pb2
+from google.rpc import status_pb2
+
+from ingest.appending import (
+    FIELDS,
+    SCHEMA,
+    Call,
+    arrow_request,
+    batch_of,
+    columns,
+    message_class,
+    proto_request,
+    row_descriptor,
+)
+from lode.testing.plugin import LodeServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+TABLE = "p.d.t"
+NAME = "projects/p/datasets/d/tables/t"
+DEFAULT = f"{NAME}/streams/_default"
+KINDS = {"committed": 1, "pending": 2, "buffered": 3}
+StorageError = types.StorageError
+Codes = StorageError.StorageErrorCode
+
+
+@pytest.fixture
+def server(lode_server: LodeServer) -> LodeServer:
+    lode_server.create_table(TABLE, FIELDS)
+    return lode_server
+
+
+@pytest.fixture
+def call(server: LodeServer) -> Iterator[Call]:
+    with Call(server.write_client()) as opened:
+        yield opened
+
+
+def new_stream(server: LodeServer, kind: str) -> str:
+    wanted = types.WriteStream(type_=KINDS[kind])
+    return server.write_client().create_write_stream(parent=NAME, write_stream=wanted).name
+
+
+def ids_in(server: LodeServer) -> list[int]:
+    found: list[Any] = server.rows(TABLE).column("id").to_pylist()
+    return sorted(found)
+
+
+def storage_error(response: Any) -> types.StorageError:
+    """The detail of an error inside a response."""
+    raw = types.AppendRowsResponse.pb(response)
+    assert len(raw.error.details) == 1
+    detail = StorageError.pb()()
+    assert raw.error.details[0].Unpack(detail)
+    return StorageError.wrap(detail)  # type: ignore[no-any-return]
+
+
+@contextlib.contextmanager
+def ends_with(code: grpc.StatusCode) -> Iterator[list[Any]]:
+    """The call ends with this status; what is yielded holds the error."""
+    found: list[Any] = []
+    with pytest.raises(GoogleAPICallError) as caught:
+        yield found
+    assert caught.value.grpc_status_code is code, caught.value
+    found.append(caught.value)
+
+
+def trailer_errors(error: Any) -> list[types.StorageError]:
+    """The ``StorageError`` in both trailers of an ended call."""
+    trailers = dict(error.errors[0].trailing_metadata())
+    status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
+    first = StorageError.pb()()
+    assert status.details[0].Unpack(first)
+    second = StorageError.pb().FromString(trailers["google.cloud.bigquery.storage.v1.storageerror-bin"])
+    return [StorageError.wrap(first), StorageError.wrap(second)]
+
+
+# -- what is stored ----------------------------------------------------------------------------
+
+
+def test_rows_on_the_default_stream_are_visible_at_the_answer(server: LodeServer, call: Call) -> None:
+    answer = call.ask(arrow_request(DEFAULT, batch_of([1, 2, 3])))
+    assert ids_in(server) == [1, 2, 3]
+    assert answer.write_stream == DEFAULT
+    assert "append_result" in answer
+    assert answer.append_result.offset is None
+
+
+def test_the_short_name_of_the_default_stream_is_echoed_as_it_was_sent(
+    server: LodeServer, call: Call
+) -> None:
+    assert call.ask(arrow_request(f"{NAME}/_default", batch_of([1]))).write_stream == f"{NAME}/_default"
+    assert ids_in(server) == [1]
+
+
+def test_rows_of_a_committed_stream_are_visible_at_the_answer(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "committed")
+    assert call.ask(arrow_request(stream, batch_of([1, 2]), offset=0)).append_result.offset == 0
+    assert call.ask(arrow_request(stream, batch_of([3]), offset=2)).append_result.offset == 2
+    assert ids_in(server) == [1, 2, 3]
+
+
+def test_rows_of_a_pending_stream_are_visible_after_the_batch_commit(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "pending")
+    client = server.write_client()
+    call.ask(arrow_request(stream, batch_of([1, 2])))
+    assert client.finalize_write_stream(name=stream).row_count == 2
+    assert ids_in(server) == []
+    committed = client.batch_commit_write_streams(
+        types.BatchCommitWriteStreamsRequest(parent=NAME, write_streams=[stream])
+    )
+    assert committed.commit_time is not None
+    assert not committed.stream_errors
+    assert ids_in(server) == [1, 2]
+
+
+def test_rows_of_a_buffered_stream_are_visible_up_to_the_flush(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "buffered")
+    client = server.write_client()
+    call.ask(arrow_request(stream, batch_of(range(10))))
+    assert client.flush_rows(types.FlushRowsRequest(write_stream=stream, offset=4)).offset == 4
+    assert ids_in(server) == [0, 1, 2, 3, 4]
+    client.flush_rows(types.FlushRowsRequest(write_stream=stream, offset=9))
+    assert ids_in(server) == list(range(10))
+
+
+def test_protobuf_rows_are_stored_like_arrow_rows(server: LodeServer, call: Call) -> None:
+    row = message_class(row_descriptor())
+    rows = [
+        row(id=1, name="a").SerializeToString(),
+        row().SerializeToString(),
+        row(id=0, name="").SerializeToString(),
+    ]
+    call.ask(proto_request(DEFAULT, rows, descriptor=row_descriptor()))
+    assert server.rows(TABLE).to_pylist() == [
+        {"id": 1, "name": "a"},
+        {"id": None, "name": None},
+        {"id": 0, "name": ""},
+    ]
+
+
+def test_the_stream_and_the_schema_are_remembered_within_a_call(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "committed")
+    call.ask(arrow_request(stream, batch_of([1])))
+    answer = call.ask(arrow_request("", batch_of([2]), schema=False, offset=1))
+    assert answer.append_result.offset == 1
+    assert answer.write_stream == stream
+    assert ids_in(server) == [1, 2]
+
+
+def test_many_requests_in_flight_are_answered_in_their_order(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "committed")
+    for number in range(50):
+        call.send(arrow_request(stream, batch_of([number]), offset=number, schema=number == 0))
+    assert [call.receive().append_result.offset for _ in range(50)] == list(range(50))
+    assert ids_in(server) == list(range(50))
+
+
+def test_appends_that_arrive_together_share_a_snapshot(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "committed")
+    for number in range(200):
+        call.send(arrow_request(stream, batch_of([number]), offset=number, schema=number == 0))
+    for _ in range(200):
+        call.receive()
+    snapshots = server.dataset(TABLE).snapshots()
+    assert len(snapshots) < 200
+    assert sum(snapshot.row_count for snapshot in snapshots) == 200
+
+
+def test_one_call_serves_several_tables(server: LodeServer, call: Call) -> None:
+    other = server.create_table("p.d.u", FIELDS)
+    first = call.ask(arrow_request(DEFAULT, batch_of([1])))
+    second = call.ask(arrow_request(f"{other}/streams/_default", batch_of([2])))
+    third = call.ask(arrow_request(DEFAULT, batch_of([3]), schema=False))
+    assert [first.write_stream, second.write_stream, third.write_stream] == [
+        DEFAULT,
+        f"{other}/streams/_default",
+        DEFAULT,
+    ]
+    assert ids_in(server) == [1, 3]
+    assert server.rows("p.d.u").column("id").to_pylist() == [2]
+
+
+def test_a_writer_may_change_its_schema_in_the_middle_of_a_call(server: LodeServer, call: Call) -> None:
+    call.ask(arrow_request(DEFAULT, batch_of([1])))
+    narrow = pa.record_batch([pa.array([2])], schema=pa.schema([pa.field("id", pa.int64())]))
+    call.ask(arrow_request(DEFAULT, narrow))
+    assert server.rows(TABLE).to_pylist() == [{"id": 1, "name": "name-1"}, {"id": 2, "name": None}]
+
+
+def test_a_trace_id_changes_nothing(call: Call) -> None:
+    assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1]), trace_id="spark:job-1"))
+
+
+# -- offsets: errors inside the response, the call goes on --------------------------------------
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_repeated_offset_already_exists_and_the_call_goes_on(
+    server: LodeServer, call: Call, kind: str
+) -> None:
+    stream = new_stream(server, kind)
+    call.ask(arrow_request(stream, batch_of([1]), offset=0))
+    answer = call.ask(arrow_request(stream, batch_of([1]), offset=0))
+    assert answer.error.code == 6
+    assert answer.error.message == "The offset is within stream, expected offset 1, received 0"
+    assert storage_error(answer).code == Codes.OFFSET_ALREADY_EXISTS
+    assert storage_error(answer).entity == stream
+    assert answer.write_stream == stream
+    assert call.ask(arrow_request(stream, batch_of([2]), offset=1)).append_result.offset == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_skipped_offset_is_out_of_range_and_the_call_goes_on(
+    server: LodeServer, call: Call, kind: str
+) -> None:
+    stream = new_stream(server, kind)
+    answer = call.ask(arrow_request(stream, batch_of([1]), offset=7))
+    assert answer.error.code == 11
+    assert answer.error.message == "The offset is beyond stream, expected offset 0, received 7"
+    assert storage_error(answer).code == Codes.OFFSET_OUT_OF_RANGE
+    assert call.ask(arrow_request(stream, batch_of([2]), offset=0)).append_result.offset == 0
+
+
+def test_any_offset_on_the_default_stream_is_invalid_and_the_call_goes_on(
+    server: LodeServer, call: Call
+) -> None:
+    assert call.ask(arrow_request(DEFAULT, batch_of([1]), offset=0)).error.code == 3
+    assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([2])))
+    assert ids_in(server) == [2]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_append_after_finalize_is_a_failed_precondition(server: LodeServer, call: Call, kind: str) -> None:
+    stream = new_stream(server, kind)
+    call.ask(arrow_request(stream, batch_of([1])))
+    server.write_client().finalize_write_stream(name=stream)
+    answer = call.ask(arrow_request(stream, batch_of([2]), offset=1))
+    assert answer.error.code == 9
+    assert storage_error(answer).code == Codes.STREAM_FINALIZED
+
+
+# -- bad rows: all of the request is refused, the call goes on ----------------------------------
+
+
+def required_table(server: LodeServer) -> str:
+    fields = [{"name": "id", "type": "INT64", "mode": "REQUIRED"}, FIELDS[1]]
+    return server.create_table("p.d.required", fields)
+
+
+def test_bad_rows_are_all_named_and_none_is_appended(server: LodeServer, call: Call) -> None:
+    stream = f"{required_table(server)}/streams/_default"
+    batch = pa.record_batch([pa.array([1, None, 3, None]), pa.array(["a"] * 4)], schema=SCHEMA)
+    answer = call.ask(arrow_request(stream, batch))
+    assert answer.error.code == 3
+    assert [error.index for error in answer.row_errors] == [1, 3]
+    assert all("id" in error.message for error in answer.row_errors)
+    assert all(error.code == types.RowError.RowErrorCode.FIELDS_ERROR for error in answer.row_errors)
+    assert server.rows("p.d.required").num_rows == 0
+    assert "append_result" in call.ask(arrow_request(stream, batch_of([5])))
+
+
+def test_bad_rows_do_not_move_the_offset(server: LodeServer, call: Call) -> None:
+    table = required_table(server)
+    wanted = types.WriteStream(type_=1)
+    stream = server.write_client().create_write_stream(parent=table, write_stream=wanted).name
+    bad = pa.record_batch([pa.array([None], pa.int64()), pa.array(["a"])], schema=SCHEMA)
+    call.ask(arrow_request(stream, bad, offset=0))
+    assert call.ask(arrow_request(stream, batch_of([1]), offset=0)).append_result.offset == 0
+
+
+def test_malformed_protobuf_rows_are_named(server: LodeServer, call: Call) -> None:
+    good = message_class(row_descriptor())(id=1, name="a").SerializeToString()
+    answer = call.ask(proto_request(DEFAULT, [good, b"\xff\xff", good], descriptor=row_descriptor()))
+    assert answer.error.code == 3
+    assert [error.index for error in answer.row_errors] == [1]
+    assert ids_in(server) == []
+
+
+def test_an_append_without_rows_is_an_error_and_the_call_goes_on(call: Call) -> None:
+    assert call.ask(proto_request(DEFAULT, [], descriptor=row_descriptor())).error.code == 3
+    assert call.ask(arrow_request(DEFAULT, batch_of([]))).error.code == 3
+    assert call.ask(types.AppendRowsRequest(write_stream=DEFAULT)).error.code == 3
+    assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1])))
+
+
+def test_arrow_bytes_that_are_none_are_refused_and_the_call_goes_on(call: Call) -> None:
+    request = arrow_request(DEFAULT, batch_of([1]))
+    request.arrow_rows.rows.serialized_record_batch = b"not an arrow batch"
+    assert call.ask(request).error.code == 3
+    assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1])))
+
+
+# -- what ends the call -------------------------------------------------------------------------
+
+
+def test_an_unknown_stream_ends_the_call_with_not_found(call: Call) -> None:
+    with ends_with(grpc.StatusCode.NOT_FOUND) as error:
+        call.ask(arrow_request(f"{NAME}/streams/nobody", batch_of([1])))
+    assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
+
+
+def test_an_unknown_table_ends_the_call_with_not_found(call: Call) -> None:
+    unknown = "projects/p/datasets/d/tables/nobody"
+    with ends_with(grpc.StatusCode.NOT_FOUND) as error:
+        call.ask(arrow_request(f"{unknown}/streams/_default", batch_of([1])))
+    details = trailer_errors(error[0])
+    assert [detail.code for detail in details] == [Codes.TABLE_NOT_FOUND] * 2
+    assert details[0].entity == unknown
+
+
+@pytest.mark.parametrize(
+    "name", ["nonsense", "projects/p/datasets/d/tables/t", f"{NAME}/streams/", "", "x" * 5000]
+)
+def test_a_request_that_names_no_stream_ends_the_call(call: Call, name: str) -> None:
+    with ends_with(grpc.StatusCode.INVALID_ARGUMENT):
+        call.ask(arrow_request(name, batch_of([1])))
+
+
+def test_columns_the_table_lacks_end_the_call(server: LodeServer, call: Call) -> None:
+    wide = columns(id=[1], surplus=["x"])
+    with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
+        call.ask(arrow_request(DEFAULT, wide))
+    assert "surplus" in str(error[0])
+    assert [detail.code for detail in trailer_errors(error[0])] == [Codes.SCHEMA_MISMATCH_EXTRA_FIELDS] * 2
+    assert ids_in(server) == []
+
+
+def test_a_first_request_without_a_schema_ends_the_call(call: Call) -> None:
+    with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
+        call.ask(arrow_request(DEFAULT, batch_of([1]), schema=False))
+    assert "writer_schema" in str(error[0])
+
+
+def test_what_came_before_the_end_of_a_call_is_answered_first(server: LodeServer, call: Call) -> None:
+    call.send(arrow_request(DEFAULT, batch_of([1])))
+    call.send(arrow_request(f"{NAME}/streams/nobody", batch_of([2])))
+    assert "append_result" in call.receive()
+    with ends_with(grpc.StatusCode.NOT_FOUND):
+        call.receive()
+    assert ids_in(server) == [1]
+
+
+def test_change_data_capture_is_not_implemented(call: Call) -> None:
+    changes = columns(id=[1], _CHANGE_TYPE=["UPSERT"])
+    with ends_with(grpc.StatusCode.UNIMPLEMENTED):
+        call.ask(arrow_request(DEFAULT, changes))
+
+
+def test_a_request_over_the_limit_ends_the_call(tmp_path: Path) -> None:
+    server = LodeServer(tmp_path / "lake", request_bytes=100_000)
+    try:
+        server.create_table(TABLE, FIELDS)
+        with Call(server.write_client()) as call:
+            call.ask(arrow_request(DEFAULT, batch_of(range(10))))
+            with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
+                call.ask(arrow_request(DEFAULT, batch_of(range(20_000))))
+        assert "100,000" in str(error[0])
+        assert ids_in(server) == list(range(10))
+    finally:
+        server.stop()
+
+
+def test_a_request_of_several_megabytes_is_taken(server: LodeServer, call: Call) -> None:
+    call.ask(arrow_request(DEFAULT, batch_of(range(400_000))))
+    assert server.rows(TABLE).num_rows == 400_000
+
+
+# -- schemas and defaults ------------------------------------------------------------------------
+
+
+def test_an_append_after_a_schema_change_answers_with_the_new_schema(server: LodeServer, call: Call) -> None:
+    stream = new_stream(server, "committed")
+    assert "updated_schema" not in call.ask(arrow_request(stream, batch_of([1])))
+    client = server.bigquery_client("p")
+    table = client.get_table(TABLE)
+    from google.cloud.bigquery import SchemaField
+
+    table.schema = [*table.schema, SchemaField("more", "STRING")]
+    client.update_table(table, ["schema"])
+    answer = call.ask(arrow_request(stream, batch_of([2])))
+    assert [field.name for field in answer.updated_schema.fields] == ["id", "name", "more"]
+    assert "updated_schema" not in call.ask(arrow_request(stream, batch_of([3])))
+    wide = columns(id=[4], more=["x"])
+    assert "append_result" in call.ask(arrow_request(stream, wide))
+    assert server.rows(TABLE).column("more").to_pylist() == [None, None, None, "x"]
+
+
+def test_missing_values_become_defaults_where_that_is_asked_for(server: LodeServer, call: Call) -> None:
+    fields = [
+        {"name": "id", "type": "INT64"},
+        {"name": "name", "type": "STRING", "defaultValueExpression": "'nobody'"},
+    ]
+    stream = f"{server.create_table('p.d.defaults', fields)}/streams/_default"
+    ids = columns(id=[1])
+    interpretation = types.AppendRowsRequest.MissingValueInterpretation
+    default, null = interpretation.DEFAULT_VALUE, interpretation.NULL_VALUE
+    call.ask(arrow_request(stream, ids))
+    call.ask(arrow_request(stream, ids, missing_value_interpretations={"name": default}))
+    call.ask(arrow_request(stream, ids))
+    call.ask(arrow_request(stream, ids, default_missing_value_interpretation=default))
+    call.ask(arrow_request(stream, ids))  # the default interpretation stays with the call
+    call.ask(arrow_request(stream, ids, missing_value_interpretations={"name": null}))
+    names = server.rows("p.d.defaults").column("name").to_pylist()
+    assert names == [None, "nobody", None, "nobody", "nobody", None]
+
+
+def test_an_offset_of_zero_is_an_offset() -> None:
+    request = types.AppendRowsRequest(offset=wrappers_pb2.Int64Value(value=0))
+    assert types.AppendRowsRequest.pb(request).HasField("offset")
