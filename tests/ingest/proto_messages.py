@@ -24,7 +24,9 @@ def field(
     name: str, kind: int, number: int = 0, *, label: int = F.LABEL_OPTIONAL, type_name: str = ""
 ) -> Any:
     """One field; without a number it gets its place in the message."""
-    made: Any = FieldDescriptorProto(name=name, number=number, label=label, type=kind)
+    any_kind: Any = kind
+    any_label: Any = label
+    made: Any = FieldDescriptorProto(name=name, number=number, label=any_label, type=any_kind)
     if type_name:
         made.type_name = type_name
     return made
@@ -56,6 +58,21 @@ def message(
         for value, number in numbers.items():
             declared.value.add(name=value, number=number)
     return descriptor
+
+
+def as_proto3(descriptor: DescriptorProto) -> DescriptorProto:
+    """The same fields, as proto3 declares ``optional`` ones."""
+    made = DescriptorProto()
+    made.CopyFrom(descriptor)
+    nested = [as_proto3(one) for one in made.nested_type]
+    del made.nested_type[:]
+    made.nested_type.extend(nested)
+    for one in made.field:
+        if one.label == F.LABEL_OPTIONAL and one.type != F.TYPE_MESSAGE:
+            one.proto3_optional = True
+            one.oneof_index = len(made.oneof_decl)
+            made.oneof_decl.add(name=f"_{one.name}")
+    return made
 
 
 def message_class(descriptor: DescriptorProto, *, syntax: str = "proto2", package: str = "") -> Any:

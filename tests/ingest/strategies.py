@@ -25,8 +25,10 @@ from lode.ingest.schema_check import RESERVED_PREFIXES
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lode.ingest.schema import Mode
+
 SCALARS = tuple(name for name in TYPES if name != "STRUCT")
-MODES = ("NULLABLE", "REQUIRED", "REPEATED")
+MODES: tuple[Mode, ...] = ("NULLABLE", "REQUIRED", "REPEATED")
 _LETTERS = string.ascii_letters + string.digits + "_"
 
 

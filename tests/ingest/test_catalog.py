@@ -320,6 +320,16 @@ def test_a_damaged_definition_is_named(catalog: Catalog, store: MemoryStore) -> 
         catalog.table(NAME)
 
 
+def test_a_definition_of_a_later_format_is_left_alone(catalog: Catalog, store: MemoryStore) -> None:
+    catalog.create_table(NAME, SCHEMA)
+    path = "catalog/p/d/tables/t.json"
+    later = store.get(path).replace(b'"1.0.0"', b'"2.0.0"')
+    assert store.compare_and_swap(path, store.get(path), later)
+    with pytest.raises(lode.ManifestInvalidError, match="upgrade lode"):
+        catalog.update_table(NAME, widened)
+    assert store.get(path) == later
+
+
 def test_a_table_may_start_without_columns(catalog: Catalog, store: MemoryStore) -> None:
     created = catalog.create_table(NAME, TableSchema(()))
     assert created.open(store).scan().read_all().num_rows == 0

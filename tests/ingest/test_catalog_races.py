@@ -19,7 +19,7 @@ from lode.ingest.dataset_definition import DatasetName
 from lode.ingest.names import TableName
 from lode.ingest.schema import Column, TableSchema
 from lode.ingest.status import Code, Refused
-from lode.store import LocalStore, MemoryStore
+from lode.store import LocalStore, MemoryStore, open_store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.table_definition import TableDefinition
     from lode.store import Store
+    from lode.testing.servers import S3Server
 
 T = TypeVar("T")
 DATASET = DatasetName("p", "d")
@@ -140,6 +141,26 @@ def test_a_dataset_is_not_deleted_under_a_table_that_was_just_created(store: Sto
             assert isinstance(deleted, DatasetInUse)
             assert look.table(name) == made
             look.delete_table(name)
+
+
+def test_on_s3_too_one_creates_and_no_column_is_lost(s3_server: S3Server) -> None:
+    store = open_store(s3_server.create("catalog"), **s3_server.options)
+    first, second, third = catalogs(store, 3)
+    made = together(*[partial(each.create_table, NAME, SCHEMA) for each in (first, second, third)])
+    assert sum(not isinstance(result, Refused) for result in made) == 1
+    added = together(
+        *[
+            partial(each.update_table, NAME, with_column(f"c{n}"))
+            for n, each in enumerate([first, second, third])
+        ]
+    )
+    assert not any(isinstance(result, Refused) for result in added)
+    [table] = Catalog(store).list_tables(DATASET)
+    assert {column.name for column in table.schema} == {"id", "c0", "c1", "c2"}
+    second.delete_dataset(DATASET, delete_contents=True)
+    assert Catalog(store).list_datasets("p") == []
+    first.create_dataset(DATASET)
+    assert third.create_table(NAME, SCHEMA).dataset_id == "p.d.t.2"
 
 
 NAMES = st.sampled_from(["t", "u"])

@@ -10,6 +10,7 @@ from uuid import UUID
 import pyarrow as pa
 import pytest
 
+import lode
 from lode.ingest.fill import Filler, fill
 from lode.ingest.schema import Column, TableSchema
 from lode.ingest.schema_check import check_schema
@@ -36,8 +37,9 @@ def problems(schema: TableSchema, columns: dict[str, Any], rows: int) -> dict[in
 
 def test_columns_that_fit_pass_through_without_a_copy() -> None:
     schema = of(Column("a", "INT64", "REQUIRED"), Column("b", "STRING", "REPEATED"))
-    a, b = pa.array([1, 2]), pa.array([["x"], []], pa.list_(pa.string()))
-    batch = fill(schema, {"B": b, "A": a}, 2)
+    a: Any = pa.array([1, 2])
+    b: Any = pa.array([["x"], []], pa.list_(pa.string()))
+    batch: Any = fill(schema, {"B": b, "A": a}, 2)
     assert batch.schema.equals(schema.arrow, check_metadata=True)
     assert batch.column(0).buffers()[1].address == a.buffers()[1].address
     assert batch.column(1).buffers()[-1].address == b.buffers()[-1].address
@@ -50,6 +52,23 @@ def test_a_missing_column_is_null_and_a_missing_repeated_one_empty() -> None:
         Column("c", "STRUCT", fields=(Column("x", "INT64", "REQUIRED"),)),
     )
     assert fill(schema, {}, 2).to_pylist() == [{"a": None, "b": [], "c": None}] * 2
+
+
+def test_null_structs_with_required_fields_can_be_stored_whoever_made_them() -> None:
+    deep = Column(
+        "d", "STRUCT", "REQUIRED", (Column("x", "BOOL", "REQUIRED"), Column("y", "JSON", "REPEATED"))
+    )
+    fields = (deep, Column("n", "BIGNUMERIC", "REQUIRED"), Column("t", "STRING", "REQUIRED"))
+    schema = of(Column("s", "STRUCT", fields=fields), Column("r", "STRUCT", fields=fields, default="NULL"))
+    value = {"d": {"x": True, "y": ["1"]}, "n": Decimal(1), "t": "x"}
+    sent: Any = pa.array([None, value, None], schema.arrow.field("s").type)
+    plain: Any = pa.array([None, value, None])
+    dataset = lode.Dataset("t", "memory://", codec=lode.Parquet(schema.arrow))
+    for array in (sent, plain, plain.slice(1)):
+        batch = fill(schema, {"s": array}, len(array), ["r"])
+        expected = [{"s": row, "r": None} for row in array.to_pylist()]
+        assert dataset.read(dataset.write(batch)).to_pylist() == expected
+    assert dataset.read(dataset.write(fill(schema, {}, 2))).to_pylist() == [{"s": None, "r": None}] * 2
 
 
 def test_a_missing_required_column_makes_every_row_bad() -> None:
@@ -199,7 +218,7 @@ def test_rows_without_columns_cannot_cost_memory_without_end() -> None:
     with pytest.raises(Refused, match="fewer rows"):
         fill(of(Column("a", "INT64")), {}, 1 << 40)
     with pytest.raises(Refused, match="fewer rows"):
-        fill(of(Column("a", "INT64")), {"a": pa.nulls(1 << 40)}, 1 << 40)
+        fill(of(Column("a", "INT64")), {"a": pa.Array.from_buffers(pa.null(), 1 << 40, [None])}, 1 << 40)
 
 
 DEFAULTS: list[tuple[Column, object]] = [
@@ -240,7 +259,7 @@ DEFAULTS: list[tuple[Column, object]] = [
 @pytest.mark.parametrize(("column", "value"), DEFAULTS, ids=[f"{c.type} {c.default}" for c, _ in DEFAULTS])
 def test_a_default_fills_missing_values_where_it_is_asked_for(column: Column, value: object) -> None:
     schema = check_schema(of(column))
-    empty = [] if column.mode == "REPEATED" else None
+    empty: object = [] if column.mode == "REPEATED" else None
     assert fill(schema, {}, 2).to_pylist() == [{"a": empty}] * 2
     assert fill(schema, {}, 2, ["A"], now_ns=lambda: NOW_NS).to_pylist() == [{"a": value}] * 2
 

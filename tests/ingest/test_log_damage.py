@@ -214,6 +214,37 @@ def test_records_of_another_log_are_none_of_this(tmp_path: Path) -> None:
     assert StreamLog.open(tmp_path / "two").end == steps[3].end
 
 
+def test_a_record_is_none_in_another_place(tmp_path: Path) -> None:
+    log = StreamLog.create(tmp_path, FACTS)
+    before = log.bytes
+    log.mark("flushed", 1)
+    after = log.bytes
+    log.mark("flushed", 2)
+    log.close()
+    path = segments(tmp_path)[0]
+    content = path.read_bytes()
+    rewrite(path, content + content[before:after])
+    assert StreamLog.open(tmp_path).marks == {"flushed": 2}
+
+
+@pytest.mark.parametrize("distance", [-64, -48, -8, 0, 8])
+def test_a_good_record_is_found_also_far_behind_a_bad_one(tmp_path: Path, distance: int) -> None:
+    """It is looked for in steps of a megabyte, on whose edges its header may lie."""
+    log = StreamLog.create(tmp_path, FACTS)
+    bad = log.bytes
+    log.append([pa.record_batch([pa.array([b"x" * 1000])], ["bytes"])])
+    missing = (1 << 20) + 8 + distance - (log.bytes - bad)
+    log.remove()
+    log = StreamLog.create(tmp_path, FACTS)
+    log.append([pa.record_batch([pa.array([b"x" * (1000 + missing)])], ["bytes"])])
+    assert log.bytes - bad == (1 << 20) + 8 + distance
+    log.mark("finalized", True)
+    log.close()
+    flip(segments(tmp_path)[0], bad + 100, 0)
+    with pytest.raises(LogDamaged, match=f"at byte {bad}"):
+        StreamLog.open(tmp_path)
+
+
 def test_an_unfinished_record_whose_rows_are_a_log_is_no_damage(tmp_path: Path) -> None:
     steps = made(tmp_path)
     path = segments(tmp_path)[0]

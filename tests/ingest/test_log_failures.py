@@ -16,7 +16,7 @@ from lode.ingest.log import LogUnusable, StreamLog
 from .logs import FACTS, batch, holds_its_rows, segments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @pytest.fixture
@@ -64,6 +64,21 @@ def test_nothing_counts_of_an_append_for_which_there_is_no_room(log: StreamLog) 
     assert log.append([batch(5, 10)]) == 5
     assert StreamLog.open(log.directory).end == 15
     assert holds_its_rows(StreamLog.open(log.directory))
+
+
+@pytest.mark.parametrize("most", [1, 7, 56, 100])
+def test_a_kernel_that_takes_few_bytes_at_once_gets_them_all(
+    log: StreamLog, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    real = os.pwritev
+
+    def write(descriptor: int, pieces: Sequence[memoryview], position: int) -> int:
+        return real(descriptor, [b"".join(pieces)[:most]], position)
+
+    monkeypatch.setattr(os, "pwritev", write)
+    log.append([batch(5, 10), batch(15, 30)])
+    assert holds_its_rows(log)
+    assert StreamLog.open(log.directory).end == 45
 
 
 def test_nothing_counts_of_a_mark_for_which_there_is_no_room(log: StreamLog) -> None:
@@ -129,11 +144,14 @@ def test_a_log_goes_on_after_a_segment_could_not_be_begun(log: StreamLog) -> Non
     end = log.end
     in_the_way = log.directory / "new.tmp"
     in_the_way.mkdir()
+    sizes = set()
     for _ in range(2):
         with pytest.raises(IsADirectoryError):
             log.append([batch(end, 5)])
         assert holds_its_rows(log)
         assert StreamLog.open(log.directory).end == end
+        sizes.add(log.bytes)
+    assert len(sizes) == 1, "trying again leaves nothing behind"
     in_the_way.rmdir()
     assert log.append([batch(end, 5)]) == end
     assert len(segments(log.directory)) == 2

@@ -6,15 +6,19 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import msgspec
 import pyarrow as pa
 import pytest
 from google.api_core import exceptions
+from google.cloud.bigquery_storage_v1 import types
 
 from ingest.reading import PARENT, Lake, Served, batches_of, read, rows_of, session
+from lode.errors import StoreError
 from lode.ingest.partitioning import TimePartitioning
+from lode.ingest.read_service import ReadService
 from lode.ingest.schema import Column, TableSchema
-from lode.store import CountingStore, LocalStore, MemoryStore
+from lode.store import CountingStore, Fault, FaultStore, LocalStore, MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -396,6 +400,37 @@ def test_a_file_that_is_gone_is_told_as_data_loss(lake: Lake, served: Served, st
             store.delete(entry.path)
     with pytest.raises(exceptions.DataLoss):
         rows_of(served.client, made.streams[0].name)
+
+
+@pytest.mark.parametrize("where", ["whole", "middle", "footer"])
+def test_a_damaged_file_is_told_as_data_loss(
+    lake: Lake, served: Served, store: CountingStore, where: str
+) -> None:
+    table = lake.table("t", [ID, NAME])
+    lake.write(table, [{"id": number, "name": f"name {number * 7919}"} for number in range(1_000)])
+    made = session(served.client, table)
+    [path] = [entry.path for entry in store.list() if "/data/" in entry.path]
+    data = bytearray(store.get(path))
+    at = {"whole": slice(None), "middle": slice(300, 320), "footer": slice(-60, -40)}[where]
+    data[at] = bytes(byte ^ 0xFF for byte in data[at])
+    store.delete(path)
+    store.put(path, data)
+    with pytest.raises(exceptions.DataLoss, match="cannot be read"):
+        rows_of(served.client, made.streams[0].name)
+
+
+def test_a_store_that_fails_is_unavailable_and_the_client_goes_on(lake: Lake, store: CountingStore) -> None:
+    table = three_writes(lake)
+    failing = FaultStore(store, Fault("get", "*/data/*", nth=2, error=StoreError("the store is tired")))
+    with Served(ReadService(lake.catalog, failing)) as served:
+        [stream] = session(served.client, table).streams
+        request: Any = types.ReadRowsRequest.pb()(read_stream=stream.name)
+        with pytest.raises(grpc.RpcError, match="tired") as error:
+            served.raw_rows(request.SerializeToString())
+        status: Any = error.value
+        assert status.code() == grpc.StatusCode.UNAVAILABLE
+        failing.add(Fault("get", "*/data/*", error=StoreError("the store is tired again")))
+        assert ids(rows_of(served.client, stream.name)) == list(range(30))
 
 
 # -- responses -------------------------------------------------------------------------------------

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 
 import lode
 from ingest.reading import Lake, Served, read, rows_of, session
+from lode.ingest.read_parquet import matching_groups
+from lode.ingest.read_restriction import parse_restriction
 from lode.ingest.schema import Column
 from lode.store import CountingStore, MemoryStore
 
@@ -90,6 +92,19 @@ def test_a_large_file_is_cut_at_its_row_groups(lake: Lake, served: Served) -> No
     assert [row["id"] for row in read(served.client, made)] == list(range(100))
 
 
+def test_row_groups_that_statistics_exclude_are_not_read(lake: Lake) -> None:
+    table = lake.catalog.table(table_of(lake, 100, group=10))
+    [file] = table.open(lake.store).plan().files
+    restriction = parse_restriction("id BETWEEN 35 AND 41", table.schema)
+    assert restriction is not None
+    assert restriction.fits_row_groups
+    found = matching_groups(lake.store, file, None, restriction.where, table.schema.arrow)
+    assert found == {3, 4}
+    assert found == matching_groups(
+        lake.store, file, lake.store.get(file.path), restriction.where, table.schema.arrow
+    )
+
+
 def test_small_tables_get_one_stream_unless_more_are_preferred(lake: Lake, served: Served) -> None:
     table = table_of(lake, 10, 10, 10)
     assert counts(served, session(served.client, table)) == [30]
@@ -116,6 +131,14 @@ def test_streams_are_balanced_over_the_files_that_a_restriction_leaves(lake: Lak
     made = session(served.client, table, max_stream_count=2, row_restriction="id >= 60")
     assert counts(served, made) == [20, 20]
     assert made.estimated_row_count == 40
+
+
+def test_more_streams_at_once_than_the_service_has_threads_are_all_read(lake: Lake, served: Served) -> None:
+    made = session(served.client, table_of(lake, *[5] * 60), max_stream_count=60)
+    assert len(made.streams) == 60
+    readers = [iter(served.client.read_rows(stream.name)) for stream in made.streams]
+    assert [next(reader).row_count for reader in readers] == [5] * 60
+    assert [list(reader) for reader in readers] == [[]] * 60
 
 
 # -- offsets ---------------------------------------------------------------------------------------

@@ -91,6 +91,10 @@ def test_the_paths_are_there_with_and_without_their_prefix(served: RestServed, p
         b'{"tableReference": {"tableId": "x"}, "labels": {"a": 1}}',
         b'{"tableReference": {"tableId": "x"}, "description": "\\ud800"}',
         b'{"tableReference": {"tableId": "x"}, "clustering": {"fields": "a"}}',
+        b'{"tableReference": {"tableId": "x"}, "clustering": {"fields": [], "x": 1e999}}',
+        b'{"tableReference": {"tableId": "x"}, "timePartitioning": {"field": "\\ud800"}}',
+        b'{"tableReference": {"tableId": "x"}, "\\ud800": 1}',
+        b'{"tableReference": {"tableId": "x"}, "schema": {"fields": [{"description": "\\ud800"}]}}',
         b'{"tableReference": {"tableId": "x"}, "nonsense": 1}',
         b'{"tableReference": {"tableId": "x"}, "timePartitioning": 1}',
         b'{"tableReference": {"tableId": "x"}, "timePartitioning": {"type": "WEEK"}}',
@@ -127,7 +131,7 @@ def test_what_lode_does_not_have_is_refused_in_a_sentence(served: RestServed, bo
         ("POST", ROOT + "/queries", {"query": "SELECT 1"}),
         ("POST", ROOT + "/jobs", {"configuration": {"query": {"query": "SELECT 1"}}}),
         ("POST", ROOT + "/jobs", {"configuration": {"load": {}}}),
-        ("POST", "/upload" + ROOT + "/jobs", b"--multipart"[:0]),
+        ("POST", "/upload" + ROOT + "/jobs", b"--multipart"),
         ("POST", TABLES + "/t:getIamPolicy", {}),
         ("POST", TABLES + "/t/insertAll", {"templateSuffix": "x", "rows": []}),
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
@@ -147,6 +151,11 @@ def test_what_lode_does_not_have_is_refused_in_a_sentence(served: RestServed, bo
 )
 def test_methods_lode_does_not_have_say_so(served: RestServed, method: str, path: str, body: Any) -> None:
     refused(served.call(method, path, body), 501, "notImplemented")
+
+
+def test_a_load_job_says_what_to_use_instead(served: RestServed) -> None:
+    with pytest.raises(exceptions.MethodNotImplemented, match="Storage Write API or insertAll"):
+        served.client().load_table_from_json([{"id": 1}], "p.d.t")
 
 
 def test_a_query_says_what_to_use_instead(served: RestServed) -> None:
@@ -223,6 +232,7 @@ def test_a_packed_body_that_is_none_is_refused(served: RestServed) -> None:
     path, packed = TABLES + "/t/insertAll", {"Content-Encoding": "gzip"}
     refused(served.call("POST", path, b"{}", packed), 400, "invalid")
     refused(served.call("POST", path, gzip.compress(b"{}" * 100)[:-9], packed), 400, "invalid")
+    refused(served.call("POST", path, gzip.compress(b"{}") * 2, packed), 400, "invalid")
     refused(served.call("POST", path, b"{}", {"Content-Encoding": "br"}), 400, "invalid")
 
 

@@ -217,6 +217,16 @@ def test_rows_are_listed_in_pages_over_files_and_from_any_start(client: Client) 
     assert found.num_bytes > 0
 
 
+def test_rows_become_arrow_without_the_storage_api(client: Client) -> None:
+    table = make(client, *PAIR, SchemaField("at", "TIMESTAMP"))
+    client.insert_rows_json(table, [{"id": 1, "at": "2026-01-01"}, {"id": 2, "name": "b"}])
+    arrow = client.list_rows(table).to_arrow(create_bqstorage_client=False)
+    assert arrow.to_pylist() == [
+        {"id": 1, "name": None, "at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"id": 2, "name": "b", "at": None},
+    ]
+
+
 def test_pages_do_not_see_rows_that_came_after_the_first(client: Client) -> None:
     table = make(client, *PAIR)
     client.insert_rows_json(table, [{"id": number} for number in range(4)])

@@ -11,6 +11,7 @@ import pytest
 from lode.ingest.rows_proto import ProtoRows
 from lode.ingest.schema import Column, TableSchema
 from lode.ingest.status import Code, Refused, StorageCode
+
 from .proto_messages import F, decoded, field, message, message_class, repeated, required
 
 ID = Column("id", "INT64")
@@ -103,7 +104,7 @@ def test_messages_become_structs_to_any_depth() -> None:
     columns = [Column("one", "STRUCT", fields=parts), Column("many", "STRUCT", "REPEATED", fields=parts)]
     row = message_class(outer)
     rows = [row(), row(one={}, many=[{}, {"x": 0, "ys": [1, 2]}]), row(one={"x": 5, "ys": [6]})]
-    nothing = {"x": None, "ys": [], "z": None}
+    nothing: dict[str, Any] = {"x": None, "ys": [], "z": None}
     assert decoded(columns, outer, rows) == [
         {"one": None, "many": []},
         {"one": nothing, "many": [nothing, {"x": 0, "ys": [1, 2], "z": None}]},
@@ -238,16 +239,14 @@ def test_threads_share_a_decoder() -> None:
     rows = [row(id=number, name=f"{number}").SerializeToString() for number in range(500)]
     proto = ProtoRows(TableSchema((ID, NAME)), ID_AND_NAME)
     expected = proto.decode(rows)
-    wrong: list[int] = []
+    same: list[bool] = []
 
-    def work(worker: int) -> None:
-        for _ in range(20):
-            if not proto.decode(rows).equals(expected):
-                wrong.append(worker)
+    def work() -> None:
+        same.extend(proto.decode(rows).equals(expected) for _ in range(20))
 
-    workers = [threading.Thread(target=work, args=(worker,)) for worker in range(4)]
+    workers = [threading.Thread(target=work) for _ in range(4)]
     for worker in workers:
         worker.start()
     for worker in workers:
         worker.join()
-    assert not wrong
+    assert same == [True] * 80

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
@@ -18,6 +17,9 @@ from lode.ingest.schema import Column, TableSchema
 
 from .proto_messages import F, field, message, message_class
 from .strategies import rows_for, schemas
+
+if TYPE_CHECKING:
+    from decimal import Decimal
 
 EPOCH = dt.datetime(1970, 1, 1)
 MICROSECOND = dt.timedelta(microseconds=1)
@@ -38,7 +40,7 @@ def packed_datetime(value: dt.datetime) -> int:
 def packed_decimal(value: Decimal, scale: int) -> bytes:
     sign, digits, exponent = value.as_tuple()
     assert isinstance(exponent, int)
-    number = int("".join(map(str, digits))) * 10 ** (exponent + scale) * (-1 if sign else 1)
+    number: int = int("".join(map(str, digits))) * 10 ** (exponent + scale) * (-1 if sign else 1)
     return number.to_bytes(number.bit_length() // 8 + 1, "little", signed=True)
 
 
@@ -190,7 +192,7 @@ def test_any_rows_come_back_from_a_dataset(data: st.DataObject) -> None:
 
 
 @given(data=st.data())
-@settings(deadline=None)
+@settings(max_examples=50, deadline=None)
 def test_columns_left_out_by_a_writer_are_null_or_empty(data: st.DataObject) -> None:
     schema = data.draw(schemas(max_columns=4, max_depth=2).filter(lambda schema: len(schema) > 1))
     free = [column for column in schema if column.mode != "REQUIRED"]
@@ -201,7 +203,7 @@ def test_columns_left_out_by_a_writer_are_null_or_empty(data: st.DataObject) -> 
     writer = Writer(data.draw, kept, syntax="proto2")
     row_class = message_class(writer.descriptor)
     sent = [row_class(**writer.values(row)).SerializeToString() for row in rows]
-    nothing = {column.name: [] if column.mode == "REPEATED" else None for column in schema}
+    nothing: dict[str, Any] = {column.name: [] if column.mode == "REPEATED" else None for column in schema}
     assert ProtoRows(TableSchema(schema.columns), writer.descriptor).decode(sent).to_pylist() == [
         {**nothing, **{name: value for name, value in row.items() if name in names}} for row in rows
     ]

@@ -1,4 +1,4 @@
-"""Schemas: every type and mode, to and from REST, the wire and Arrow; what is refused; how they may change."""
+"""Schemas: every type and mode, to and from REST, wire and Arrow; what is refused; how they may change."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from lode.ingest.schema_evolution import check_evolution
 from lode.ingest.schema_rest import from_rest, to_rest
 from lode.ingest.schema_wire import from_wire, to_wire
 from lode.ingest.status import Code, Refused
+
 from .strategies import schemas
 
 LIGHT = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from lode.errors import InvalidOptionError, ManifestInvalidError, NotFoundError, OutcomeUnknownError
+from lode.format.manifest import check_version
 from lode.ingest.status import Code, Refused
 from lode.store.protocol import SupportsCompareAndSwap
 
@@ -37,7 +38,7 @@ class Objects(Generic[T]):
 
     Args:
         store: Where they are; it must be able to compare and swap.
-        kind: The type of the records, as msgspec decodes it.
+        kind: The type of the records, as msgspec decodes it; each has a ``format_version``.
         max_age: For how many seconds a read may be answered from memory.
         runtime: Clock, chance and threads.
     """
@@ -126,9 +127,11 @@ class Objects(Generic[T]):
 
     def _decode(self, path: str, content: bytes) -> Any:
         try:
-            return self._decoder.decode(content)
+            record = self._decoder.decode(content)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ManifestInvalidError(f"{path} is not a definition this version reads: {error}") from None
+        check_version(record.format_version, path)
+        return record
 
     def _record(self, seen: _Seen) -> T:
         record: T = seen.record

@@ -12,6 +12,7 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from lode.ingest.fit import missing
 from lode.ingest.fit_check import is_json
 from lode.ingest.schema import arrow_field, arrow_type
 from lode.ingest.sql_literals import Call, Literal, NotALiteralError, read_literals
@@ -60,6 +61,8 @@ def parse_default(column: Column) -> Default:
 def default_values(column: Column, default: Default, count: int, now_ns: int) -> pa.Array[Any]:
     """The default for each of so many rows; now is the same moment for all of them."""
     if isinstance(default, Constant):
+        if not default.value.is_valid:
+            return missing(column, count)
         same: pa.Array[Any] = pa.repeat(default.value, count)
         return same
     if default.name == "GENERATE_UUID":
@@ -116,7 +119,9 @@ def _check_digits(column: Column, value: Decimal) -> None:
     try:
         pa.scalar(value, kind)
     except pa.ArrowException:
-        raise NotALiteralError(f"it has more digits than {column.type}({column.precision}, {column.scale})") from None
+        raise NotALiteralError(
+            f"it has more digits than {column.type}({column.precision}, {column.scale})"
+        ) from None
 
 
 # The kinds of literals each type takes; text stands for times as it does in SQL.

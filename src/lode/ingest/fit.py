@@ -88,11 +88,37 @@ def missing(column: Column, count: int) -> pa.Array[Any]:
     """The values of a column that was not sent: nulls, or empty lists where it is REPEATED."""
     kind: Any = arrow_field(column).type
     if column.mode != "REPEATED":
-        nulls: pa.Array[Any] = pa.nulls(count, kind)
-        return nulls
+        return _absent(column, count)
     offsets = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
     empty: pa.Array[Any] = pa.ListArray.from_arrays(offsets, pa.nulls(0, kind.value_type), type=kind)
     return empty
+
+
+def _absent(column: Column, count: int) -> pa.Array[Any]:
+    """Nulls, with structs whose REQUIRED fields are filled below them: Parquet takes no others."""
+    kind: Any = arrow_type(column)
+    if not column.children:
+        nulls: pa.Array[Any] = pa.nulls(count, kind)
+        return nulls
+    below = [missing(child, count) for child in column.children]
+    made = [
+        _solid(value) if child.mode == "REQUIRED" else value
+        for child, value in zip(column.children, below, strict=True)
+    ]
+    mask: Any = pa.repeat(pa.scalar(True), count)
+    structs: pa.Array[Any] = pa.StructArray.from_arrays(made, fields=list(kind), mask=mask)
+    return structs
+
+
+def _solid(array: Any) -> pa.Array[Any]:
+    """The array with whatever lies under its nulls in their place; for those that a null struct hides."""
+    if pt.is_struct(array.type):
+        below = [array.field(position) for position in range(array.type.num_fields)]
+        structs: pa.Array[Any] = pa.StructArray.from_arrays(below, fields=list(array.type))
+        return structs
+    buffers = [None, *array.buffers()[1:]]
+    values: pa.Array[Any] = pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
+    return values
 
 
 def check_affordable(values: int, path: str) -> None:
@@ -161,9 +187,10 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
                 value = missing(child, len(array))
             else:
                 value = fit_child(sent[source], below)
-                untouched = untouched and value is sent[source]
             if child.mode == "REQUIRED" and value.null_count:
                 _require(array, value, below)
+                value = _solid(value)
+            untouched = untouched and source is not None and value is sent[source]
             made.append(value)
         if not untouched:
             mask = array.is_null() if array.null_count else None

@@ -41,7 +41,9 @@ def decimal_bounds(column: Column, kind: Any) -> Callable[[Any, Place], list[int
         if least is None or (-most < least and largest < most):
             return []
         bad = [
-            index for index, value in enumerate(array.to_pylist()) if value is not None and abs(value) >= most
+            index
+            for index, value in enumerate(array.to_pylist())
+            if value is not None and value.copy_abs() >= most
         ]
         place.report(bad, lambda index: f"{shown(array, index)} does not fit {column.type}.")
         return bad

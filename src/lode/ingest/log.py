@@ -100,7 +100,8 @@ class StreamLog:
         if segments_in(directory):
             raise UsageError(f"there is a log in {directory} already: open it, or remove it first")
         facts = msgspec.json.decode(json_payload(facts), type=dict[str, Any])
-        head = Head(VERSION, secrets.randbits(63), facts, {})
+        # All salts have as many digits, so that logs of the same facts begin equally long.
+        head = Head(VERSION, secrets.randbits(62) + (1 << 62), facts, {})
         segment = make_segment(directory, 0, head, durable=durable)
         return cls(directory, head, (segment,), durable=durable, segment_bytes=segment_bytes)
 

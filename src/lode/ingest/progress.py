@@ -51,6 +51,11 @@ class Progress:
         self._head: str | None = None
         self._shown: dict[str, Shown] = {}
 
+    @property
+    def head(self) -> str | None:
+        """The newest snapshot it knows."""
+        return self._head
+
     def shown(self, stream: str) -> Shown | None:
         return self._shown.get(stream)
 
@@ -60,6 +65,7 @@ class Progress:
 
     def recover(self, dataset: lode.Dataset, streams: Mapping[str, datetime]) -> None:
         """Find the progress of these streams, given when each was created."""
+        dataset.settle()  # what a killed server swapped in and did not publish counts too
         saved = self._load()
         if saved is not None:
             self._head, self._shown = saved.snapshot, dict(saved.streams)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Generator, Iterable
+    from concurrent.futures import Executor, Future
 
-    from lode.format.manifest import FileRef
+    from lode.ingest.read_plan import Piece
     from lode.store.protocol import Store
 
 # Up to this size a remote file is fetched whole: one request instead of three or four.
@@ -21,29 +21,42 @@ _FILES: Final = 16
 _BYTES: Final = 16 << 20
 
 
-def fetched(store: Store, files: Sequence[FileRef]) -> Generator[bytes | None, None, None]:
-    """Yield the bytes of each file in order; None for those that are local or large, and better opened."""
-    if isinstance(store, LocalStore):
-        yield from (None for _ in files)
-        return
-    waiting: deque[tuple[Future[bytes] | None, int]] = deque()
+class Fetched(NamedTuple):
+    """A file and what it holds; None for one that is local or large, and better opened."""
+
+    piece: Piece
+    data: bytes | None
+
+
+class _Waiting(NamedTuple):
+    piece: Piece
+    size: int
+    data: Future[bytes] | None
+
+
+def fetch_ahead(store: Store, pieces: Iterable[Piece], threads: Executor) -> Generator[Fetched, None, None]:
+    """Yield the files in order, while the next ones are on their way."""
+    waiting: deque[_Waiting] = deque()
     held = 0
-    threads = ThreadPoolExecutor(min(_FILES, max(len(files), 1)), "lode-read-ahead")
     try:
-        for file in files:
-            small = file.size_bytes <= SMALL_FILE
-            size = file.size_bytes if small else 0
-            while waiting and (len(waiting) >= _FILES or held + size > _BYTES):
-                held -= waiting[0][1]
+        for piece in pieces:
+            small = piece.file.size_bytes <= SMALL_FILE and not isinstance(store, LocalStore)
+            size = piece.file.size_bytes if small else 0
+            # A local file is not fetched, and with that nothing is to be had from looking ahead.
+            while waiting and (not small or len(waiting) >= _FILES or held + size > _BYTES):
+                held -= waiting[0].size
                 yield _first(waiting)
-            waiting.append((threads.submit(store.get, file.path) if small else None, size))
+            data = threads.submit(store.get, piece.file.path) if small else None
+            waiting.append(_Waiting(piece, size, data))
             held += size
         while waiting:
             yield _first(waiting)
     finally:
-        threads.shutdown(wait=False, cancel_futures=True)
+        for left in waiting:
+            if left.data is not None:
+                left.data.cancel()
 
 
-def _first(waiting: deque[tuple[Future[bytes] | None, int]]) -> bytes | None:
-    future, _ = waiting.popleft()
-    return None if future is None else future.result()
+def _first(waiting: deque[_Waiting]) -> Fetched:
+    piece, _, data = waiting.popleft()
+    return Fetched(piece, None if data is None else data.result())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import InvalidFormatError
+from lode.errors import InvalidFormatError, StoreError
 from lode.ingest.read_selection import stored_columns
 from lode.lazy import pa
 from lode.read.source import arrow_filesystem
@@ -36,13 +36,27 @@ def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iter
     import pyarrow.parquet as pq
 
     far = data is None and not isinstance(store, LocalStore)
+    with _source(store, file, data) as source:
+        with _damage_told(file.path):
+            opened = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=far)
+        yield opened
+
+
+def _source(store: Store, file: FileRef, data: bytes | None) -> Any:
+    if data is not None:
+        return pa.BufferReader(data)
+    return arrow_filesystem(store).open_input_file(file.path)
+
+
+@contextmanager
+def _damage_told(path: str) -> Iterator[None]:
+    """Turn what pyarrow says about bytes that are no Parquet into an error that names the file."""
     try:
-        with (
-            arrow_filesystem(store).open_input_file(file.path) if data is None else pa.BufferReader(data)
-        ) as source:
-            yield pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=far)
-    except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
-        raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+        yield
+    except StoreError:
+        raise
+    except (pa.ArrowException, OSError) as error:
+        raise InvalidFormatError(f"{path} cannot be read: {error}") from error
 
 
 def matching_groups(
@@ -60,14 +74,20 @@ def matching_groups(
 
 
 def read_group(
-    opened: Any, group: int, wanted: TableSchema, start: int = 0, stop: int | None = None
+    opened: Any, path: str, group: int, wanted: TableSchema, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows from ``start`` to ``stop`` of a row group, in those of the columns that the file has."""
+    with _damage_told(path):
+        yield from _read_group(opened, group, wanted, start, stop)
+
+
+def _read_group(
+    opened: Any, group: int, wanted: TableSchema, start: int, stop: int
+) -> Iterator[pa.RecordBatch]:
     footer = opened.metadata
     needed = stored_columns(wanted, opened.schema_arrow)
     group_footer = footer.row_group(group)
     rows: int = group_footer.num_rows
-    stop = rows if stop is None else stop
     size = sum(group_footer.column(index).total_uncompressed_size for index in needed)
     batch_rows = min(max(_READ_BYTES * rows // max(size, 1), 1), _MOST_ROWS)
     names = [footer.schema.column(index).path for index in needed]

@@ -15,7 +15,7 @@ from lode.ingest.status import Code, Refused
 from lode.read.prune import can_match
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -54,12 +54,13 @@ class Plan:
     def rows(self) -> int:
         return self.pieces[-1].start + self.pieces[-1].rows if self.pieces else 0
 
-    def kept(self, span: Span, where: pc.Expression | None, schema: pa.Schema) -> list[Piece]:
+    def kept(self, span: Span, where: pc.Expression | None, schema: pa.Schema) -> Iterator[Piece]:
         """The files with rows in the span, less those that cannot have one for which ``where`` is true."""
         first = max(bisect_left(self.starts, span.start) - 1, 0)
         last = bisect_left(self.starts, span.stop)
-        near = [piece for piece in self.pieces[first:last] if piece.within(span).rows]
-        return near if where is None else [piece for piece in near if self._may_match(piece, where, schema)]
+        for piece in self.pieces[first:last]:
+            if piece.within(span).rows and (where is None or self._may_match(piece, where, schema)):
+                yield piece
 
     def _may_match(self, piece: Piece, where: pc.Expression, schema: pa.Schema) -> bool:
         partition = self.scan.layout.partition_of(self.scan.dataset_id, piece.file.path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lode.ingest.read_literal import TYPED, Between, Literal, number, typed, value_of
+from lode.ingest.read_conditions import among, compared, joined, negated_of, null, valid
+from lode.ingest.read_literal import TYPED, Literal, number, typed
 from lode.ingest.read_selection import shown
 from lode.ingest.read_tokens import refused, tokens
 from lode.ingest.status import Refused, invalid
-from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,13 +92,13 @@ class _Parser:
         parts = [self._both(negated=negated)]
         while self._take("OR"):
             parts.append(self._both(negated=negated))
-        return _joined(parts, all_of=negated)
+        return joined(parts, all_of=negated)
 
     def _both(self, *, negated: bool) -> pc.Expression:
         parts = [self._one(negated=negated)]
         while self._take("AND"):
             parts.append(self._one(negated=negated))
-        return _joined(parts, all_of=not negated)
+        return joined(parts, all_of=not negated)
 
     def _one(self, *, negated: bool) -> pc.Expression:
         while self._take("NOT"):
@@ -122,30 +122,30 @@ class _Parser:
         literal = self._literal()
         if literal is not None:
             sign = self._sign()
-            return _compared(*self._column(), _FLIPPED[sign], literal, negated=negated)
+            return compared(*self._column(), _FLIPPED[sign], literal, negated=negated)
         column, field = self._column()
         if self._take("IS"):
-            valid = self._take("NOT") != negated
+            wanted = self._take("NOT") != negated
             self._expect("NULL")
-            return _valid(field) if valid else _null(field)
+            return valid(field) if wanted else null(field)
         turned = negated != self._take("NOT")
         if self._take("IN"):
-            return _among(column, field, self._values(), negated=turned)
+            return among(column, field, self._values(), negated=turned)
         if self._take("BETWEEN"):
             low = self._required_literal()
             self._expect("AND")
             high = self._required_literal()
             ends = ((">=", low), ("<=", high))
-            parts = [_compared(column, field, sign, end, negated=turned) for sign, end in ends]
-            return _joined(parts, all_of=not turned)
+            parts = [compared(column, field, sign, end, negated=turned) for sign, end in ends]
+            return joined(parts, all_of=not turned)
         if turned != negated:
             raise self._refused("IN or BETWEEN must follow NOT")
         if self._next.upper in _FLIPPED:
-            return _compared(column, field, self._sign(), self._required_literal(), negated=negated)
+            return compared(column, field, self._sign(), self._required_literal(), negated=negated)
         if column.type != "BOOL":
             found = shown(self._next.text) if self._next.text else "the end"
             raise self._refused(f"behind {column.name!r}, a {column.type}, must be a comparison, not {found}")
-        return _not(field) if negated else field
+        return negated_of(field) if negated else field
 
     def _column(self) -> tuple[Column, pc.Expression]:
         import pyarrow.compute as pc
@@ -251,87 +251,3 @@ class _Parser:
 
     def _refused(self, complaint: str) -> Refused:
         return refused(self._text, self._next.at, complaint)
-
-
-def _compared(
-    column: Column, field: pc.Expression, sign: str, literal: Literal, *, negated: bool
-) -> pc.Expression:
-    value = value_of(literal, column)
-    if isinstance(value, Between):
-        return _beside(field, sign, value, negated=negated)
-    comparison: pc.Expression
-    match sign:
-        case "=":
-            comparison = field == value
-        case "<":
-            comparison = field < value
-        case "<=":
-            comparison = field <= value
-        case ">":
-            comparison = field > value
-        case ">=":
-            comparison = field >= value
-        case _:
-            comparison = field != value
-    return _not(comparison) if negated else comparison
-
-
-def _beside(field: pc.Expression, sign: str, value: Between, *, negated: bool) -> pc.Expression:
-    """A comparison with a number that the column cannot hold: it is at either side of those that it can."""
-    below, above = sign in ("<", "<="), sign in (">", ">=")
-    if value.below is None or not (below or above):
-        holds = sign in ("!=", "<>") or (
-            value.below is None and below == value.above_all and (below or above)
-        )
-        return _constant(field, holds != negated)
-    beside: pc.Expression = field <= value.below if below != negated else field > value.below
-    return beside
-
-
-def _constant(field: pc.Expression, holds: bool) -> pc.Expression:
-    """True or false of every value; of null neither is."""
-    import pyarrow.compute as pc
-
-    return _valid(field) if holds else pc.scalar(False)
-
-
-def _among(
-    column: Column, field: pc.Expression, literals: Sequence[Literal], *, negated: bool
-) -> pc.Expression:
-    values = [value_of(literal, column) for literal in literals]
-    plain = [value.as_py() for value in values if not isinstance(value, Between)]
-    if 0.0 in plain and column.type == "FLOAT64":
-        plain += [0.0, -0.0]  # equal, but not to a table of values
-    if not plain:
-        return _constant(field, negated)
-    kind: Any = next(value.type for value in values if not isinstance(value, Between))
-    found = field.isin(pa.array(plain, kind))
-    return _pair(_not(found), _valid(field), all_of=True) if negated else found
-
-
-def _valid(field: Any) -> pc.Expression:
-    valid: pc.Expression = field.is_valid()
-    return valid
-
-
-def _null(field: Any) -> pc.Expression:
-    null: pc.Expression = field.is_null()
-    return null
-
-
-def _not(expression: Any) -> pc.Expression:
-    turned: pc.Expression = ~expression
-    return turned
-
-
-def _joined(parts: list[pc.Expression], *, all_of: bool) -> pc.Expression:
-    """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
-    while len(parts) > 1:
-        pairs = [parts[index : index + 2] for index in range(0, len(parts), 2)]
-        parts = [pair[0] if len(pair) == 1 else _pair(*pair, all_of=all_of) for pair in pairs]
-    return parts[0]
-
-
-def _pair(left: Any, right: Any, *, all_of: bool) -> pc.Expression:
-    both: pc.Expression = left & right if all_of else left | right
-    return both

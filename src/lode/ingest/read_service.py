@@ -9,23 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import grpc
 import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
-from google.protobuf.message import DecodeError
 
 from lode.errors import DataError, MissingError, NoSnapshotsError, StoreError
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read_plan import Plans, cut, row_groups
+from lode.ingest.read_request import (
+    ARROW,
+    COMPRESSIONS,
+    check_format,
+    compression_of,
+    moment_of,
+    parsed,
+    stream_limit,
+)
 from lode.ingest.read_restriction import parse_restriction
 from lode.ingest.read_selection import follow, outline, select, shown
 from lode.ingest.read_session import (
@@ -48,18 +54,11 @@ if TYPE_CHECKING:
     from lode.ingest.table_definition import TableDefinition
     from lode.store.protocol import Store
 
-T = TypeVar("T")
-
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryRead"
 EXPIRES: Final = timedelta(hours=24)
-# Without a word from the client: one stream for so many bytes of files, at most so many for a core.
-STREAM_BYTES: Final = 16 << 20
-STREAMS_PER_CORE: Final = 4
-MOST_STREAMS: Final = 1_000
 THREADS: Final = 16
+FETCHERS: Final = 32
 _LONGEST_MESSAGE: Final = 1_000
-_ARROW: Final = 2
-_COMPRESSIONS: Final = (None, "lz4", "zstd")
 _END_OF_STREAM: Final = 8
 
 # The generated classes are made at run time, so that type checkers know nothing of them.
@@ -98,6 +97,7 @@ class ReadService:
         self._plans = Plans(store)
         # Its own threads: reads that wait for a slow store must not keep writers waiting.
         self._threads = ThreadPoolExecutor(THREADS, "lode-read")
+        self._fetchers = ThreadPoolExecutor(FETCHERS, "lode-fetch")
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """What a gRPC server of asyncio adds. Messages stay bytes: coding them is left to the threads."""
@@ -114,6 +114,7 @@ class ReadService:
     def close(self) -> None:
         """Let the threads go; calls that still run end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
 
     # -- on the event loop ---------------------------------------------------------------------
 
@@ -144,11 +145,11 @@ class ReadService:
     # -- in threads ----------------------------------------------------------------------------
 
     def _create(self, data: bytes) -> bytes:
-        request = _parsed(_CreateReadSession, data)
+        request = parsed(_CreateReadSession, data)
         wanted = request.read_session
         project = parse_project(request.parent)
-        _check_format(wanted)
-        at_most = _stream_limit(request.max_stream_count, request.preferred_min_stream_count)
+        check_format(wanted)
+        at_most = stream_limit(request.max_stream_count, request.preferred_min_stream_count)
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
         columns = select(table.schema, options.selected_fields)
@@ -159,12 +160,12 @@ class ReadService:
             self._snapshot(table, wanted.table_modifiers),
             outline(columns),
             options.row_restriction,
-            _compression(options.arrow_serialization_options),
+            compression_of(options.arrow_serialization_options),
         )
         name = SessionName(project, self._location, token_of(session, self._store))
         made = _ReadSession(
             name=str(name),
-            data_format=_ARROW,
+            data_format=ARROW,
             table=str(table.name),
             table_modifiers=wanted.table_modifiers if wanted.HasField("table_modifiers") else None,
             read_options=options,
@@ -181,7 +182,7 @@ class ReadService:
         self, made: Any, name: SessionName, reader: Reader, at_most: Callable[[int], int]
     ) -> None:
         whole = Span(0, reader.plan.rows)
-        kept = reader.kept(whole)
+        kept = list(reader.kept(whole))
         if not kept:
             return
         size = sum(piece.file.size_bytes for piece in kept)
@@ -197,7 +198,7 @@ class ReadService:
     def _snapshot(self, table: TableDefinition, modifiers: Any) -> str:
         """The snapshot that the session stays with; empty if there is none yet."""
         dataset = table.open(self._store)
-        moment = _moment(modifiers.snapshot_time) if modifiers.HasField("snapshot_time") else None
+        moment = moment_of(modifiers.snapshot_time) if modifiers.HasField("snapshot_time") else None
         if moment is not None and moment.timestamp() > time.time() + 1:
             raise invalid(f"snapshot_time {moment.isoformat()} is in the future.")
         try:
@@ -209,13 +210,13 @@ class ReadService:
         return newest.id if newest else ""
 
     def _responses(self, data: bytes) -> Generator[bytes, None, None]:
-        request = _parsed(_ReadRows, data)
+        request = parsed(_ReadRows, data)
         if request.offset < 0:
             raise invalid(f"The offset is {request.offset}: it must not be negative.")
         opened = self._open(request.read_stream)
         compression = opened.session.compression
         if request.HasField("arrow_serialization_options"):
-            compression = _compression(request.arrow_serialization_options) or compression
+            compression = compression_of(request.arrow_serialization_options) or compression
         schema: bytes | None = opened.reader.columns.arrow.serialize().to_pybytes()
         start = 0.0
         for batch, done in opened.reader.read(opened.span, request.offset):
@@ -230,12 +231,12 @@ class ReadService:
             yield response.SerializeToString()
 
     def _split(self, data: bytes) -> bytes:
-        request = _parsed(_SplitReadStream, data)
+        request = parsed(_SplitReadStream, data)
         if not 0 < request.fraction < 1:
             raise invalid(f"The fraction is {request.fraction}: it must be between 0 and 1, and neither.")
         opened = self._open(request.name)
         response = _SplitReadStreamResponse()
-        kept = opened.reader.kept(opened.span)
+        kept = list(opened.reader.kept(opened.span))
         for middle in cut(kept, opened.span, [request.fraction], row_groups(self._store)):
             response.primary_stream.name = opened.name.stream(opened.span._replace(stop=middle))
             response.remainder_stream.name = opened.name.stream(opened.span._replace(start=middle))
@@ -262,48 +263,8 @@ class ReadService:
             self._plans.plan(table, session.snapshot),
             follow(table.schema, session.columns),
             parse_restriction(session.restriction, table.schema),
+            self._fetchers,
         )
-
-
-def _parsed(kind: Any, data: bytes) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise invalid(f"The request is not a {kind.DESCRIPTOR.name}.") from None
-
-
-def _check_format(wanted: Any) -> None:
-    if wanted.data_format == 0:
-        raise invalid("data_format is not set: it must be ARROW.")
-    if wanted.data_format != _ARROW:
-        raise Refused(Code.UNIMPLEMENTED, "Lode reads tables as Arrow only: set data_format to ARROW.")
-    options = wanted.read_options
-    if options.HasField("sample_percentage") and options.sample_percentage != 100:
-        raise Refused(Code.UNIMPLEMENTED, "Lode does not sample tables: leave sample_percentage unset.")
-
-
-def _stream_limit(most: int, preferred: int) -> Callable[[int], int]:
-    """Tells into how many streams so many bytes are to be cut."""
-    if most < 0 or preferred < 0:
-        raise invalid("max_stream_count and preferred_min_stream_count must not be negative.")
-    if most and preferred > most:
-        raise invalid(f"preferred_min_stream_count is {preferred}, more than max_stream_count, {most}.")
-    return partial(_streams, most, preferred)
-
-
-def _streams(most: int, preferred: int, size: int) -> int:
-    if most:
-        # Who says how many wants that many units of work.
-        return min(most, MOST_STREAMS)
-    enough = min(-(-size // STREAM_BYTES), STREAMS_PER_CORE * (os.cpu_count() or 1))
-    return min(max(enough, preferred, 1), MOST_STREAMS)
-
-
-def _compression(options: Any) -> int:
-    codec: int = options.buffer_compression
-    if not 0 <= codec < len(_COMPRESSIONS):
-        raise invalid(f"buffer_compression {codec} is not known: use LZ4_FRAME or ZSTD.")
-    return codec
 
 
 def _message(batch: pa.RecordBatch, compression: int) -> bytes:
@@ -312,22 +273,12 @@ def _message(batch: pa.RecordBatch, compression: int) -> bytes:
         return batch.serialize().to_pybytes()
     # Only whole streams can be compressed: the schema's message is cut off again, and the mark of the end.
     sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=_COMPRESSIONS[compression])
+    options = pa.ipc.IpcWriteOptions(compression=COMPRESSIONS[compression])
     with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
         writer.write_batch(batch)
     whole = sink.getvalue()
     start = batch.schema.serialize().size
     return whole.slice(start, whole.size - start - _END_OF_STREAM).to_pybytes()
-
-
-def _moment(stamp: Any) -> datetime:
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=stamp.seconds)
-    except OverflowError:
-        moment = None
-    if moment is None or not 0 <= stamp.nanos < 1_000_000_000:
-        raise invalid("snapshot_time is not a valid time.")
-    return moment + timedelta(microseconds=stamp.nanos // 1000)
 
 
 async def _end(context: Any, error: Exception) -> None:

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.ingest.read_ahead import fetched
+from lode.ingest.read_ahead import fetch_ahead
 from lode.ingest.read_parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read_selection import paths, select
 from lode.ingest.status import Code, Refused
@@ -15,6 +15,7 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
+    from concurrent.futures import Executor
 
     from lode.format.manifest import FileRef
     from lode.ingest.read_plan import Piece, Plan
@@ -37,10 +38,14 @@ class _Group(NamedTuple):
     """Rows ``start`` to ``stop`` of one row group of an open file, and the position behind them."""
 
     opened: Any
+    path: str
     number: int
     start: int
     stop: int
     position: int
+
+    def read(self, columns: TableSchema) -> Iterator[pa.RecordBatch]:
+        return read_group(self.opened, self.path, self.number, columns, self.start, self.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +57,16 @@ class Reader:
         plan: The files of the session's snapshot.
         columns: What is shown.
         restriction: Which rows; None is all.
+        threads: Fetch what is needed next.
     """
 
     table: TableDefinition
     plan: Plan
     columns: TableSchema
     restriction: Restriction | None
+    threads: Executor
 
-    def kept(self, span: Span) -> list[Piece]:
+    def kept(self, span: Span) -> Iterator[Piece]:
         """The files that a span's rows are in, as far as statistics and partitions can tell."""
         where = self.restriction.where if self.restriction else None
         return self.plan.kept(span, where, self.table.arrow)
@@ -87,7 +94,7 @@ class Reader:
             raise beyond_the_end(offset)
         rest = span._replace(start=span.start + offset)
         for group in self._groups(rest):
-            for batch in read_group(group.opened, group.number, self.columns, group.start, group.stop):
+            for batch in group.read(self.columns):
                 yield complete(batch, self.columns), group.position
 
     def _restricted(self, span: Span, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
@@ -111,14 +118,13 @@ class Reader:
 
     def _matching(self, group: _Group, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
-        for batch in read_group(group.opened, group.number, columns, group.start, group.stop):
+        for batch in group.read(columns):
             yield complete(batch, columns).filter(self.restriction.where)
 
     def _groups(self, span: Span) -> Iterator[_Group]:
         store = self.plan.scan.store
-        pieces = self.kept(span)
-        with closing(fetched(store, [piece.file for piece in pieces])) as contents:
-            for piece, data in zip(pieces, contents, strict=True):
+        with closing(fetch_ahead(store, self.kept(span), self.threads)) as files:
+            for piece, data in files:
                 inside = piece.within(span)
                 first = piece.start
                 with open_parquet(store, piece.file, data) as opened:
@@ -127,7 +133,7 @@ class Reader:
                         rows = opened.metadata.row_group(number).num_rows
                         start, stop = max(inside.start, first), min(inside.stop, first + rows)
                         if start < stop and number in wanted:
-                            yield _Group(opened, number, start - first, stop - first, stop)
+                            yield _Group(opened, piece.file.path, number, start - first, stop - first, stop)
                         first += rows
 
     def _matching_groups(self, opened: Any, file: FileRef, data: bytes | None) -> Container[int]:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
+import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.routing import Route
 
 from lode.ingest.rest_call import Call, read_call
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lode.ingest.table_definition import TableDefinition
 
     Method: TypeAlias = Callable[[Call], dict[str, Any] | None]
+    Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 MOST_BODY_BYTES: Final = 20 << 20
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
@@ -72,76 +74,87 @@ def routes(
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
     rows = RowMethods(catalog, contents, append)
 
-    def blocking(method: Method) -> Callable[[Call], Awaitable[dict[str, Any] | None]]:
-        return lambda call: run_in_threadpool(method, call)
+    async def insert_all(call: Call) -> Response:
+        return _response(await rows.insert_all(call))
 
     # A route that is more exact comes before the one that would take its path, too.
-    methods: list[tuple[str, str, Callable[[Call], Awaitable[dict[str, Any] | None]]]] = [
-        ("GET", "/projects", blocking(datasets.projects)),
-        ("GET", "/projects/{project}/serviceAccount", blocking(_service_account)),
-        ("GET", "/projects/{project}/datasets", blocking(datasets.list)),
-        ("POST", "/projects/{project}/datasets", blocking(datasets.insert)),
-        ("POST", _DATASET + ":undelete", blocking(_refuse(_NO_UNDELETE))),
-        ("GET", _DATASET, blocking(datasets.get)),
-        ("PATCH", _DATASET, blocking(datasets.patch)),
-        ("PUT", _DATASET, blocking(datasets.update)),
-        ("DELETE", _DATASET, blocking(datasets.delete)),
-        ("GET", _DATASET + "/tables", blocking(tables.list)),
-        ("POST", _DATASET + "/tables", blocking(tables.insert)),
-        ("POST", _TABLE + ":getIamPolicy", blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + ":setIamPolicy", blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + ":testIamPermissions", blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + "/insertAll", rows.insert_all),
-        ("GET", _TABLE + "/data", blocking(rows.list)),
-        ("*", _TABLE + "/rowAccessPolicies", blocking(_refuse(_NO_POLICIES))),
-        ("*", _TABLE + "/rowAccessPolicies/{policy}", blocking(_refuse(_NO_POLICIES))),
-        ("GET", _TABLE, blocking(tables.get)),
-        ("PATCH", _TABLE, blocking(tables.patch)),
-        ("PUT", _TABLE, blocking(tables.update)),
-        ("DELETE", _TABLE, blocking(tables.delete)),
-        ("GET", _DATASET + "/models", blocking(_empty("models", "bigquery#listModelsResponse"))),
-        ("GET", _DATASET + "/routines", blocking(_empty("routines", "bigquery#listRoutinesResponse"))),
-        ("*", _DATASET + "/models/{model}", blocking(_refuse(_NO_MODELS))),
-        ("*", _DATASET + "/routines", blocking(_refuse(_NO_ROUTINES))),
-        ("*", _DATASET + "/routines/{routine}", blocking(_refuse(_NO_ROUTINES))),
-        ("GET", "/projects/{project}/jobs", blocking(_empty("jobs", "bigquery#jobList"))),
-        ("POST", "/projects/{project}/jobs", blocking(_job)),
-        ("POST", "/projects/{project}/queries", blocking(_refuse(_NO_QUERIES))),
-        ("*", "/projects/{project}/jobs/{job:path}", blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
-        ("*", "/projects/{project}/queries/{job}", blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
-        ("*", "/projects", blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
-        ("*", "/projects/{rest:path}", blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
+    methods: list[tuple[str, str, Endpoint]] = [
+        ("GET", "/projects", _blocking(datasets.projects)),
+        ("GET", "/projects/{project}/serviceAccount", _blocking(_service_account)),
+        ("GET", "/projects/{project}/datasets", _blocking(datasets.list)),
+        ("POST", "/projects/{project}/datasets", _blocking(datasets.insert)),
+        ("POST", _DATASET + ":undelete", _blocking(_refuse(_NO_UNDELETE))),
+        ("GET", _DATASET, _blocking(datasets.get)),
+        ("PATCH", _DATASET, _blocking(datasets.patch)),
+        ("PUT", _DATASET, _blocking(datasets.update)),
+        ("DELETE", _DATASET, _blocking(datasets.delete)),
+        ("GET", _DATASET + "/tables", _blocking(tables.list)),
+        ("POST", _DATASET + "/tables", _blocking(tables.insert)),
+        ("POST", _TABLE + ":getIamPolicy", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + ":setIamPolicy", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + ":testIamPermissions", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + "/insertAll", insert_all),
+        ("GET", _TABLE + "/data", _blocking(rows.list)),
+        ("*", _TABLE + "/rowAccessPolicies", _blocking(_refuse(_NO_POLICIES))),
+        ("*", _TABLE + "/rowAccessPolicies/{policy}", _blocking(_refuse(_NO_POLICIES))),
+        ("GET", _TABLE, _blocking(tables.get)),
+        ("PATCH", _TABLE, _blocking(tables.patch)),
+        ("PUT", _TABLE, _blocking(tables.update)),
+        ("DELETE", _TABLE, _blocking(tables.delete)),
+        ("GET", _DATASET + "/models", _blocking(_empty("models", "bigquery#listModelsResponse"))),
+        ("GET", _DATASET + "/routines", _blocking(_empty("routines", "bigquery#listRoutinesResponse"))),
+        ("*", _DATASET + "/models/{model}", _blocking(_refuse(_NO_MODELS))),
+        ("*", _DATASET + "/routines", _blocking(_refuse(_NO_ROUTINES))),
+        ("*", _DATASET + "/routines/{routine}", _blocking(_refuse(_NO_ROUTINES))),
+        ("GET", "/projects/{project}/jobs", _blocking(_empty("jobs", "bigquery#jobList"))),
+        ("POST", "/projects/{project}/jobs", _blocking(_job)),
+        ("POST", "/projects/{project}/queries", _blocking(_refuse(_NO_QUERIES))),
+        ("*", "/projects/{project}/jobs/{job:path}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
+        ("*", "/projects/{project}/queries/{job}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
+        ("*", "/projects", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
+        ("*", "/projects/{rest:path}", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
     ]
     own = [
-        _route(prefix + path, verb, method, most_body_bytes)
+        _route(prefix + path, verb, endpoint, most_body_bytes)
         for prefix in ("/bigquery/v2", "")
-        for verb, path, method in methods
-    ]
-    uploads = [
-        _route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", "*", blocking(_job), most_body_bytes)
-        for prefix in ("/upload", "/resumable/upload")
+        for verb, path, endpoint in methods
     ]
     elsewhere = [
-        _route(path, "*", blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), most_body_bytes)
+        _route(path, "*", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), most_body_bytes)
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
-    return [*own, *uploads, *elsewhere]
+    uploads = [
+        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", _refuse_upload, methods=list(_ANY))
+        for prefix in ("/upload", "/resumable/upload")
+    ]
+    return [*own, *elsewhere, *uploads]
 
 
-def _route(
-    path: str, verb: str, method: Callable[[Call], Awaitable[dict[str, Any] | None]], limit: int
-) -> Route:
-    async def endpoint(request: Request) -> Response:
+def _blocking(method: Method) -> Endpoint:
+    """Run a method, and write its answer, on a thread: neither the store nor JSON holds up other calls."""
+    return lambda call: run_in_threadpool(lambda: _response(method(call)))
+
+
+def _response(answer: dict[str, Any] | None) -> Response:
+    if answer is None:
+        return Response(status_code=204)
+    headers = {"ETag": answer["etag"]} if "etag" in answer else None
+    return Response(msgspec.json.encode(answer), headers=headers, media_type="application/json")
+
+
+def _route(path: str, verb: str, endpoint: Endpoint, limit: int) -> Route:
+    async def answer(request: Request) -> Response:
         try:
-            answer = await method(await read_call(request, limit=limit))
+            return await endpoint(await read_call(request, limit=limit))
         except Exception as error:
             return error_response(error)
-        if answer is None:
-            return Response(status_code=204)
-        headers = {"ETag": answer["etag"]} if "etag" in answer else None
-        return JSONResponse(answer, headers=headers)
 
-    return Route(path, endpoint, methods=list(_ANY) if verb == "*" else [verb])
+    return Route(path, answer, methods=list(_ANY) if verb == "*" else [verb])
+
+
+async def _refuse_upload(_request: Request) -> Response:
+    """Refuse a load job before its data, which is no JSON, is read."""
+    return error_response(not_implemented(_NO_JOBS))
 
 
 def _service_account(call: Call) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from starlette.concurrency import run_in_threadpool
+
 from lode.format.ids import is_utf8
 from lode.ingest.dataset_definition import DatasetName
 from lode.ingest.names import TableName, parse_table
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
 MOST_RESULTS: Final = 1000
+# From this size on a body is read on a thread, so that it does not hold up other calls.
+_LARGE: Final = 16 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,18 +101,22 @@ def read_token(token: str) -> str:
 
 async def read_call(request: Request, *, limit: int) -> Call:
     """Read a request, with a body of at most ``limit`` bytes, also unpacked."""
-    body = await _body(request, limit)
+    packing, received = await _received(request, limit)
+    if len(received) < _LARGE:
+        body = _parsed(packing, received, limit)
+    else:
+        body = await run_in_threadpool(_parsed, packing, received, limit)
     etag = request.headers.get("if-match")
     return Call(
         params=request.path_params,
         query=request.query_params,
-        body=_parsed(body),
+        body=body,
         etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
         root=str(request.base_url),
     )
 
 
-async def _body(request: Request, limit: int) -> bytes:
+async def _received(request: Request, limit: int) -> tuple[str, bytes]:
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing not in ("identity", "gzip", ""):
         raise invalid(f"Content-Encoding {packing!r} is not understood: send gzip, or the body as it is.")
@@ -117,7 +125,7 @@ async def _body(request: Request, limit: int) -> bytes:
         received += chunk
         if len(received) > limit:
             raise _too_large(limit)
-    return _unpacked(bytes(received), limit) if packing == "gzip" else bytes(received)
+    return packing, bytes(received)
 
 
 def _unpacked(packed: bytes, limit: int) -> bytes:
@@ -128,8 +136,8 @@ def _unpacked(packed: bytes, limit: int) -> bytes:
         raise invalid(f"The body is not gzip, as Content-Encoding says: {error}.") from None
     if len(body) > limit:
         raise _too_large(limit)
-    if not unpacker.eof:
-        raise invalid("The gzip body ends too early: send it again.")
+    if not unpacker.eof or unpacker.unused_data:
+        raise invalid("The gzip body ends too early, or something follows it: send it as one piece.")
     return body
 
 
@@ -140,7 +148,8 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parsed(packing: str, received: bytes, limit: int) -> dict[str, Any]:
+    body = _unpacked(received, limit) if packing == "gzip" else received
     if not body.strip():
         return {}
     try:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lode.ingest.rest_call import Call, dataset_name, page_token
+from lode.ingest.rest_call import Call, dataset_name, page_token, plain
 from lode.ingest.rest_info import DATASET, info_of, merged_info
 from lode.ingest.status import invalid
 
@@ -23,7 +23,7 @@ class DatasetMethods:
 
     def insert(self, call: Call) -> dict[str, Any]:
         name = _referenced(call)
-        location = call.body.get("location") or ""
+        location = plain(call.body.get("location") or "", "location")
         if not isinstance(location, str):
             raise invalid("Invalid value for location: it must be text.")
         info = info_of(call.body, DATASET, "dataset")

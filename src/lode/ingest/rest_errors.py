@@ -68,5 +68,7 @@ def error_response(error: Exception) -> JSONResponse:
 
 
 def _body(kind: _Kind, status: str, message: str) -> dict[str, Any]:
+    # A message may repeat what was sent, be it text that UTF-8 cannot carry.
+    message = message.encode(errors="replace").decode()
     one = {"message": message, "domain": "global", "reason": kind.reason}
     return {"error": {"code": kind.http, "message": message, "errors": [one], "status": status}}

@@ -38,6 +38,7 @@ class InsertIds:
 
     Best effort, as BigQuery's is: the window is bounded in time and number, and is this process's own. An
     id counts only once its row is stored: two at the same time are stored twice rather than not at all.
+    Not safe for threads: it belongs to the event loop.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lode.ingest.rest_call import Call, page_token, table_name
+from lode.ingest.rest_call import Call, page_token, plain, table_name
 from lode.ingest.rest_errors import not_implemented
 from lode.ingest.rest_info import TABLE, info_of, merged_info
 from lode.ingest.rest_partitioning import partitioning_from, partitioning_to
@@ -136,7 +136,7 @@ def _referenced(call: Call) -> TableName:
 
 def _schema(body: Mapping[str, Any]) -> TableSchema:
     schema = body.get("schema")
-    return from_rest({} if schema is None else schema)
+    return from_rest({} if schema is None else plain(schema, "The schema"))
 
 
 def _says_partitioning(body: Mapping[str, Any]) -> bool:
@@ -148,7 +148,11 @@ def _check_clustering(info: Mapping[str, Any], schema: TableSchema) -> None:
     if "clustering" not in info:
         return
     fields = info["clustering"].get("fields")
-    if not isinstance(fields, list) or not all(isinstance(field, str) for field in fields):
+    if (
+        info["clustering"].keys() != {"fields"}
+        or not isinstance(fields, list)
+        or not all(isinstance(field, str) for field in fields)
+    ):
         raise invalid("Invalid value for clustering: its fields must be a list of columns.")
     for field in fields:
         if field.lower() not in schema.positions:

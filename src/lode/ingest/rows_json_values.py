@@ -140,6 +140,8 @@ def _bytes(value: Any) -> bytes:
 
 
 def _int64(value: Any) -> int:
+    if type(value) is str and value.isdigit() and value.isascii() and len(value) < 19:
+        return int(value)
     number = _number(value, "INT64")
     if isinstance(number, float) or number != number.to_integral_value(context=_EXACT):
         raise BadValue(f"{_shown(value)} is no INT64: it has a fraction.")
@@ -149,6 +151,8 @@ def _int64(value: Any) -> int:
 
 
 def _float64(value: Any) -> float:
+    if type(value) is float:
+        return value
     number = _number(value, "FLOAT64")
     result = float(number)
     if math.isinf(result) and not isinstance(number, float):

@@ -75,7 +75,7 @@ def report_unset(array: Any, parent: Any, place: Place) -> None:
     if array.null_count:
         compute: Any = pc
         unset = array.is_null() if parent is None else compute.and_(array.is_null(), parent.is_valid())
-        place.report_where(unset, lambda _index: "the descriptor calls it required, and it is not set.")
+        place.report_where(unset, "the descriptor calls it required, and it is not set.")
 
 
 def _filled(array: Any) -> Any:
@@ -138,7 +138,7 @@ def _intervals(array: Any, place: Place) -> Any:
         if second * nano < 0:
             mixed.append(index)
         texts.append(_interval(second < 0 or nano < 0, abs(second), abs(nano) // 1000))
-    place.report(mixed, lambda _index: "the seconds and nanos of a Duration must have the same sign.")
+    place.report(mixed, "the seconds and nanos of a Duration must have the same sign.")
     return pa.array(texts, pa.string())
 
 

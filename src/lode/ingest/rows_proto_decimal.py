@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from decimal import ROUND_HALF_UP, Context, Decimal, DecimalException
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.rows_proto_each import each
@@ -46,7 +47,7 @@ def decimals_of_text(array: Any, kind: Any, place: Place) -> Any:
 
 def decimals_of_floats(array: Any, kind: Any, place: Place) -> Any:
     """Decimals from floats, exactly; digits beyond the scale are rounded, halves away from zero."""
-    return _from_integers(each(array, place, lambda value: _scaled(Decimal(value), kind)), kind)
+    return _from_integers(each(array, place, lambda value: _of_float(value, kind)), kind)
 
 
 def _from_integers(values: list[int | None], kind: Any) -> Any:
@@ -73,8 +74,17 @@ def _parse(text: str, kind: Any) -> int:
         raise ValueError(f"is out of the range of {_name(kind)}") from error
 
 
+def _of_float(value: float, kind: Any) -> int:
+    if not isfinite(value):
+        raise ValueError(f"is out of the range of {_name(kind)}")
+    numerator, denominator = value.as_integer_ratio()
+    # Twice the denominator, so that half of it can be added: halves are rounded away from zero.
+    rounded = (2 * abs(numerator) * 10**kind.scale + denominator) // (2 * denominator)
+    return _fitting(-rounded if value < 0 else rounded, kind)
+
+
 def _scaled(value: Decimal, kind: Any) -> int:
-    if not value.is_finite() or value.adjusted() > kind.precision:
+    if value.adjusted() > kind.precision:
         raise ValueError(f"is out of the range of {_name(kind)}")
     if value.adjusted() < -kind.scale - 1:
         return 0

@@ -13,6 +13,10 @@ Path: TypeAlias = tuple[str, ...]
 
 # What a client may name without sending it along.
 WELL_KNOWN: Final = "google.protobuf."
+# A table has at most 10,000 columns, and Java clients wrap each enum in a message of its own.
+MOST_TYPES: Final = 30_000
+MOST_ENUM_VALUES: Final = 100_000
+_LONGEST_SHOWN: Final = 300
 
 
 class Types:
@@ -26,17 +30,27 @@ class Types:
     def __init__(self, root: DescriptorProto) -> None:
         self._declared: dict[Path, Any] = {}
         self._by_last_name: dict[str, list[Path]] = {}
+        self._enum_values = 0
         waiting: list[tuple[Path, DescriptorProto]] = [((root.name,), root)]
         while waiting:
             path, message = waiting.pop()
             self._declare(path, message)
+            self._check_size(waiting, message)
             for enum in message.enum_type:
+                self._enum_values += len(enum.value)
                 self._declare((*path, enum.name), enum)
             waiting.extend(((*path, nested.name), nested) for nested in message.nested_type)
 
+    def _check_size(self, waiting: list[Any], message: DescriptorProto) -> None:
+        more = len(waiting) + len(message.nested_type) + len(message.enum_type)
+        if len(self._declared) + more > MOST_TYPES:
+            raise invalid(f"The descriptor declares more than {MOST_TYPES} types.", ends_call=True)
+        if self._enum_values > MOST_ENUM_VALUES:
+            raise invalid(f"The descriptor's enums have more than {MOST_ENUM_VALUES} values.", ends_call=True)
+
     def _declare(self, path: Path, declared: Any) -> None:
         if path in self._declared:
-            raise invalid(f"The descriptor declares {'.'.join(path)!r} twice.", ends_call=True)
+            raise invalid(f"The descriptor declares {brief('.'.join(path))!r} twice.", ends_call=True)
         self._declared[path] = declared
         self._by_last_name.setdefault(path[-1], []).append(path)
 
@@ -52,6 +66,11 @@ class Types:
                 return path, self._declared[path]
         same = [path for path in self._by_last_name.get(parts[-1], ()) if path[-len(parts) :] == parts]
         return (same[0], self._declared[same[0]]) if len(same) == 1 else None
+
+
+def brief(name: str) -> str:
+    """A name for a message: clients may send names of any length, and a status has room for few."""
+    return name if len(name) <= _LONGEST_SHOWN else name[:_LONGEST_SHOWN] + "…"
 
 
 def well_known(name: str) -> str | None:

@@ -140,7 +140,7 @@ class Stream:
                 self.position.state = State.COMMITTED
                 self.committed_at = at
         self.last_used = time.monotonic()
-        if self.log is not None:
+        if self.log is not None and self.strategy.stages:
             before = self.log.bytes
             self.log.trim(rows)
             self._staged.add(self.log.bytes - before)

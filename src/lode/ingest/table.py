@@ -95,7 +95,6 @@ class TableWriter:
         self._metrics = metrics
         self._moved = moved
         self._lock = threading.Lock()
-        self._in_doubt = False
         self._opened: tuple[TableDefinition, lode.Dataset] | None = None
 
     def open(self) -> tuple[TableDefinition, lode.Dataset]:
@@ -123,10 +122,7 @@ class TableWriter:
             with dataset.transaction(_metadata(spans)) as transaction:
                 stage(definition, transaction)
                 snapshot = self._publish(dataset, transaction, spans)
-        except CommitUnknownError as error:
-            self._in_doubt = True
-            raise self._unavailable(error) from error
-        except (StoreError, TransactionClosedError) as error:
+        except (CommitUnknownError, StoreError, TransactionClosedError) as error:
             raise self._unavailable(error) from error
         except SnapshotConflictError as error:
             raise Refused(Code.ABORTED, f"{error}. Try again.") from error
@@ -140,10 +136,11 @@ class TableWriter:
         self, dataset: lode.Dataset, transaction: lode.Transaction, spans: Mapping[str, Span]
     ) -> lode.Snapshot:
         with self._lock:
-            if self._in_doubt:
-                self._tell(self.progress.catch_up(dataset))
-                self._in_doubt = False
             for remaining in reversed(range(_MOST_CONFLICTS)):
+                # Rows that history shows already must not be shown again, so all of it is looked at first:
+                # a commit whose answer was lost, or of a server that died, may have landed meanwhile.
+                if transaction.base_id != self.progress.head:
+                    self._tell(self.progress.catch_up(dataset))
                 self._check(spans)
                 try:
                     snapshot = transaction.commit()
@@ -157,7 +154,6 @@ class TableWriter:
                         transaction.abort()
                         raise
                     self._metrics.conflicts.inc()
-                    self._tell(self.progress.catch_up(dataset))
             moved = self.progress.record(dataset, snapshot)
             self._tell(moved - set(spans))
             return snapshot

@@ -137,7 +137,9 @@ def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     not have, ``_PARTITIONID`` among them, are left out.
     """
     wanted = schema.arrow
-    if batch.schema.equals(wanted) and not any(pt.is_nested(field.type) for field in wanted):
+    if batch.schema.equals(wanted, check_metadata=True) and not any(
+        pt.is_nested(field.type) for field in wanted
+    ):
         return batch
     arrays = [
         _complete(batch.column(field.name), field.type)

@@ -41,6 +41,11 @@ class Transaction:
         return self._draft.snapshot_id
 
     @property
+    def base_id(self) -> str | None:
+        """The snapshot it follows if nobody commits before it; None at the beginning of history."""
+        return self._draft.base.id
+
+    @property
     def stager(self) -> Stager:
         """Stages files for this transaction from anywhere; pickles."""
         return self._draft.stager
