@@ -22,7 +22,7 @@ from bench.table import PartResult, Run, Table, markdown
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PARTS = ("commits", "contention", "contention_s3", "opening", "streams", "bulk", "spark")
+PARTS = ("commits", "contention", "contention_s3", "opening", "streams", "bulk", "spark", "ingest")
 _PACKAGES = ("lode", "pyarrow", "deltalake", "pyiceberg", "pylance", "obstore", "moto", "pyspark")
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.ipc as ipc
 
-from lode.ingest.rows_arrow import ArrowRows
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.arrow import ArrowRows
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
 
 ROWS = 40

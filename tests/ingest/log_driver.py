@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from lode.ingest.log import StreamLog
+from lode.ingest.log.stream_log import StreamLog
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection

@@ -9,7 +9,7 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.ingest.log import StreamLog
+    from lode.ingest.log.stream_log import StreamLog
 
 FACTS = {"name": "projects/p/datasets/d/tables/t/streams/s", "type": "PENDING"}
 

@@ -14,8 +14,8 @@ from google.protobuf import (
 )
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from lode.ingest.rows_proto import ProtoRows
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.proto import ProtoRows
+from lode.ingest.schema.columns import Column, TableSchema
 
 F = FieldDescriptorProto
 

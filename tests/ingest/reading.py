@@ -12,18 +12,18 @@ import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import BigQueryReadClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_read.transports import BigQueryReadGrpcTransport
 
-from lode.ingest.catalog import Catalog
-from lode.ingest.dataset_definition import DatasetName
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName
-from lode.ingest.read_service import ReadService
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.read.service import ReadService
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.store import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Iterable
 
     import lode
-    from lode.ingest.partitioning import Partitioning
+    from lode.ingest.catalog.partitioning import Partitioning
     from lode.store import Store
 
 PARENT = "projects/p"

@@ -15,8 +15,8 @@ from google.cloud import bigquery
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 
-from lode.ingest.catalog import Catalog
-from lode.ingest.rest import routes
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.rest.routes import routes
 from lode.store import MemoryStore
 
 if TYPE_CHECKING:

@@ -19,13 +19,13 @@ import pyarrow as pa
 import pyarrow.types as pt
 from hypothesis import strategies as st
 
-from lode.ingest.schema import RANGE_ELEMENTS, TYPES, Column, TableSchema
-from lode.ingest.schema_check import RESERVED_PREFIXES
+from lode.ingest.schema.check import RESERVED_PREFIXES
+from lode.ingest.schema.columns import RANGE_ELEMENTS, TYPES, Column, TableSchema
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lode.ingest.schema import Mode
+    from lode.ingest.schema.columns import Mode
 
 SCALARS = tuple(name for name in TYPES if name != "STRUCT")
 MODES: tuple[Mode, ...] = ("NULLABLE", "REQUIRED", "REPEATED")

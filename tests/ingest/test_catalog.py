@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import lode
-from lode.ingest.catalog import Catalog, DatasetInUse
-from lode.ingest.dataset_definition import DatasetName
+from lode.ingest.catalog.catalog import Catalog, DatasetInUse
+from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused, StorageCode
 from lode.runtime import Runtime
 from lode.store import CountingStore, Fault, FaultStore, LocalStore, MemoryStore
@@ -20,7 +20,7 @@ from lode.store import CountingStore, Fault, FaultStore, LocalStore, MemoryStore
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.ingest.table_definition import TableDefinition
+    from lode.ingest.catalog.table import TableDefinition
 
 DATASET = DatasetName("p", "d")
 NAME = TableName("p", "d", "t")

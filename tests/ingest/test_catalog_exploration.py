@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from lode.ingest.catalog import Catalog, DatasetInUse
-from lode.ingest.dataset_definition import DatasetName
+from lode.ingest.catalog.catalog import Catalog, DatasetInUse
+from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 from lode.runtime import Runtime, one_by_one
 from lode.store import MemoryStore

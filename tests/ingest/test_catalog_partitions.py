@@ -11,18 +11,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lode.ingest.catalog import Catalog
-from lode.ingest.dataset_definition import DatasetName
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning, partition_ids
+from lode.ingest.catalog.table import complete
 from lode.ingest.names import TableName
-from lode.ingest.partitioning import RangePartitioning, TimePartitioning, partition_ids
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
-from lode.ingest.table_definition import complete
 from lode.store import MemoryStore
 
 if TYPE_CHECKING:
-    from lode.ingest.partitioning import Partitioning
-    from lode.ingest.table_definition import TableDefinition
+    from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.catalog.table import TableDefinition
 
 NAME = TableName("p", "d", "t")
 SCHEMA = TableSchema(

@@ -14,10 +14,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from lode.ingest.catalog import Catalog, DatasetInUse
-from lode.ingest.dataset_definition import DatasetName
+from lode.ingest.catalog.catalog import Catalog, DatasetInUse
+from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 from lode.store import LocalStore, MemoryStore, open_store
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lode.ingest.table_definition import TableDefinition
+    from lode.ingest.catalog.table import TableDefinition
     from lode.store import Store
     from lode.testing.servers import S3Server
 

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lode
-from lode.ingest.fill import Filler, fill
-from lode.ingest.schema import Column, TableSchema
-from lode.ingest.schema_check import check_schema
+from lode.ingest.rows.fill import Filler, fill
+from lode.ingest.schema.check import check_schema
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused, StorageCode
 
 NOW_NS = 1_700_000_000_123_456_789

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from lode.errors import UsageError
-from lode.ingest.log import LogDamaged, LogIncomplete, LogUnusable, StreamLog
+from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, LogUnusable, StreamLog
 
 from .logs import FACTS, batch, holds_its_rows, numbers, segments
 

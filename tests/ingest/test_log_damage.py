@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lode.ingest.log import LogDamaged, LogIncomplete, StreamLog
+from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, StreamLog
 
 from .logs import FACTS, batch, holds_its_rows, numbers, segments
 

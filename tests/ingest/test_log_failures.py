@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.log import LogUnusable, StreamLog
+from lode.ingest.log.stream_log import LogUnusable, StreamLog
 
 from .logs import FACTS, batch, holds_its_rows, segments
 

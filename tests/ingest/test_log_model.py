@@ -11,7 +11,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from lode.ingest.log import StreamLog
+from lode.ingest.log.stream_log import StreamLog
 
 from .logs import FACTS, batch, numbers, segments
 

@@ -8,7 +8,7 @@ import sys
 from multiprocessing import get_context
 from pathlib import Path
 
-from lode.ingest.log import StreamLog
+from lode.ingest.log.stream_log import StreamLog
 
 from .log_driver import append_until_killed
 from .logs import FACTS, holds_its_rows
@@ -21,7 +21,7 @@ def test_all_acknowledged_rows_are_there_after_kills(tmp_path: Path) -> None:
     StreamLog.create(directory, FACTS)
     # Forked from a server that has loaded everything, also what pyarrow loads with its first array.
     context = get_context("forkserver")
-    context.set_forkserver_preload(["pandas", "pyarrow.ipc", "lode.ingest.log"])
+    context.set_forkserver_preload(["pandas", "pyarrow.ipc", "lode.ingest.log.stream_log"])
     chance = random.Random(7)
     end = 0
     for seed in range(20):

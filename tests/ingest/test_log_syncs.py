@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.ingest.log import StreamLog
+from lode.ingest.log.stream_log import StreamLog
 
 from .logs import FACTS, batch, segments
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from ingest.reading import PARENT, Lake, Served
 from lode.ingest.names import parse_table
-from lode.ingest.schema import Column
+from lode.ingest.schema.columns import Column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

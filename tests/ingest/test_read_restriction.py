@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.reading import Lake, Served, read, session
-from lode.ingest.read_restriction import DEEPEST, MOST_CONDITIONS, parse_restriction
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.read.restriction import DEEPEST, MOST_CONDITIONS, parse_restriction
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:

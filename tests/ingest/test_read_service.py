@@ -15,9 +15,9 @@ from google.cloud.bigquery_storage_v1 import types
 
 from ingest.reading import PARENT, Lake, Served, batches_of, read, rows_of, session
 from lode.errors import StoreError
-from lode.ingest.partitioning import TimePartitioning
-from lode.ingest.read_service import ReadService
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.catalog.partitioning import TimePartitioning
+from lode.ingest.read.service import ReadService
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.store import CountingStore, Fault, FaultStore, LocalStore, MemoryStore
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 import lode
 from ingest.reading import Lake, Served, read, rows_of, session
-from lode.ingest.read_parquet import matching_groups
-from lode.ingest.read_restriction import parse_restriction
-from lode.ingest.schema import Column
+from lode.ingest.read.parquet import matching_groups
+from lode.ingest.read.restriction import parse_restriction
+from lode.ingest.schema.columns import Column
 from lode.store import CountingStore, MemoryStore
 
 if TYPE_CHECKING:

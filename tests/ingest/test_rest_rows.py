@@ -14,7 +14,7 @@ from google.cloud import bigquery
 from google.cloud.bigquery import SchemaField, Table
 
 from ingest.rest_served import RestServed
-from lode.ingest.rest_rows import InsertIds
+from lode.ingest.rest.rows import InsertIds
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:

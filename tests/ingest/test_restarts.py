@@ -16,7 +16,7 @@ from google.cloud.bigquery_storage_v1 import types
 
 from ingest.appending import FIELDS, Call, arrow_request, batch_of
 from ingest.processes import ServerProcess
-from lode.ingest.catalog import Catalog
+from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.names import parse_table
 from lode.store.local import LocalStore
 
@@ -142,8 +142,7 @@ def test_a_terminated_server_answers_what_it_took_and_ends_well(server: ServerPr
     stopping = threading.Thread(target=lambda: ended.append(server.terminate()))
     stopping.start()
     with pytest.raises(GoogleAPICallError) as ending:
-        while True:
-            answers.append(call.receive().append_result.offset)
+        answers.extend(iter(lambda: call.receive().append_result.offset, None))
     stopping.join()
     assert ending.value.grpc_status_code in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED)
     assert ended == [0]

@@ -15,8 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import lode
-from lode.ingest.rows_arrow import ArrowRows
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.arrow import ArrowRows
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 
 from .strategies import rows_for, schemas, writer_schemas

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lode.ingest.rows_json import JsonRows
-from lode.ingest.rows_json_cells import cells
-from lode.ingest.schema import TYPES, Column, TableSchema
+from lode.ingest.rows.json import JsonRows
+from lode.ingest.rows.json_cells import cells
+from lode.ingest.schema.columns import TYPES, Column, TableSchema
 from lode.ingest.status import Refused
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lode
-from lode.ingest.rows_arrow import ArrowRows
-from lode.ingest.rows_proto import ProtoRows
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.arrow import ArrowRows
+from lode.ingest.rows.proto import ProtoRows
+from lode.ingest.schema.columns import Column, TableSchema
 
 from .proto_messages import F, field, message, message_class
 from .strategies import rows_for, schemas

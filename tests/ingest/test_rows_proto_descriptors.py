@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from google.protobuf.descriptor_pb2 import DescriptorProto
 
-from lode.ingest.rows_proto import ProtoRows
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.proto import ProtoRows
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 
 from .proto_messages import F, decoded, field, message, message_class, repeated
@@ -257,7 +257,7 @@ def test_groups_and_extensions_are_refused() -> None:
     assert "extension" in refused([Column("it", "INT64")], extension)
 
 
-@pytest.mark.parametrize("number", [-1, 0, 1 << 29, 2**31 - 1])
+@pytest.mark.parametrize("number", [-1, 0, 19_000, 19_999, 1 << 29, 2**31 - 1])
 def test_a_number_that_no_field_can_have_is_refused(number: int) -> None:
     descriptor = message(field("it", F.TYPE_INT64))
     descriptor.field[0].number = number

@@ -11,9 +11,12 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from lode.ingest.rows_proto import ProtoRows
-from lode.ingest.rows_proto_survey import LONGEST_UNSEEN, MOST_VALUES
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.proto import ProtoRows
+from lode.ingest.rows.proto_parser import Parser
+from lode.ingest.rows.proto_plan import Field
+from lode.ingest.rows.proto_survey import LONGEST_UNSEEN, MOST_VALUES
+from lode.ingest.rows.proto_types import MOST_ENUM_VALUES, MOST_TYPES
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
 
 from .proto_messages import F, as_proto3, field, message, message_class, repeated
@@ -123,6 +126,22 @@ def test_many_empty_rows_of_a_wide_table_are_refused_before_they_take_memory() -
         decoder.decode([b""] * (MOST_VALUES // 1000 + 1))
 
 
+def test_a_message_of_more_fields_than_protobuf_has_room_for_is_refused() -> None:
+    columns, descriptor = wide(10_000)
+    with pytest.raises(Refused, match="too many fields") as caught:
+        ProtoRows(TableSchema(columns), descriptor)
+    assert caught.value.ends_call
+    columns, descriptor = wide(4_000)
+    assert ProtoRows(TableSchema(columns), descriptor).decode([b"\x08\x07"]).column("c0").to_pylist() == [7]
+
+
+def test_a_panic_of_the_parser_is_a_refusal() -> None:
+    reserved = Field(Column("id", "INT64"), "id", 19_000, F.TYPE_INT64)
+    with pytest.raises(Refused, match="invalid field number") as caught:
+        Parser((reserved,))
+    assert caught.value.ends_call
+
+
 @pytest.mark.parametrize("rows", [1, 100])
 def test_many_empty_messages_of_a_wide_struct_are_refused_before_they_take_memory(rows: int) -> None:
     columns, inner = wide(1000)
@@ -155,6 +174,43 @@ def test_a_long_list_of_a_wide_struct_that_is_really_there_is_taken() -> None:
     assert len(row) // 2 * 100 > MOST_VALUES
     (taken,) = decoder.decode([row]).to_pylist()
     assert taken["them"] == [item] * 2000
+
+
+def refused(make: Callable[[DescriptorProto], Any]) -> str:
+    descriptor = message(field("id", F.TYPE_INT64))
+    make(descriptor)
+    _, refusal = outcome(lambda: ProtoRows(ID, descriptor))
+    assert refusal is not None
+    assert refusal.ends_call
+    return refusal.message
+
+
+def test_a_descriptor_of_types_without_end_is_refused() -> None:
+    types = (DescriptorProto(name=f"T{number}") for number in range(MOST_TYPES))
+    assert "too large" in refused(lambda descriptor: descriptor.nested_type.extend(types))
+
+
+def test_an_enum_of_names_without_end_is_refused() -> None:
+    def make(descriptor: DescriptorProto) -> None:
+        enum = descriptor.nested_type.add(name="Inner").enum_type.add(name="E")
+        for number in range(MOST_ENUM_VALUES + 1):
+            enum.value.add(name=f"V{number}", number=number)
+
+    assert "too large" in refused(make)
+
+
+def test_names_without_end_are_cut_in_what_is_said_about_them() -> None:
+    endless = "x" * 1_000_000
+    for make in (
+        lambda descriptor: setattr(descriptor.field[0], "name", endless),
+        lambda descriptor: descriptor.field.add(name="id", number=2, type=F.TYPE_INT64, label=1),
+        lambda descriptor: descriptor.field[0].MergeFrom(field("id", F.TYPE_MESSAGE, type_name=endless)),
+        lambda descriptor: descriptor.field[0].MergeFrom(
+            field("id", F.TYPE_ENUM, type_name=".".join(endless))
+        ),
+        lambda descriptor: descriptor.nested_type.extend([message(name=endless)] * 2),
+    ):
+        assert len(refused(make)) < 1000
 
 
 def accepted(sent: bytes) -> Any:
@@ -256,7 +312,9 @@ def _message(columns: tuple[Column, ...], depth: int) -> st.SearchStrategy[Descr
         for _ in range(draw(st.integers(0, 4))):
             added = made.field.add(
                 name=draw(names),
-                number=draw(st.integers(1, 20) | st.integers(-(2**31), 2**31 - 1)),
+                number=draw(
+                    st.integers(1, 20) | st.integers(18_990, 20_010) | st.integers(-(2**31), 2**31 - 1)
+                ),
                 label=draw(st.sampled_from([1, 1, 2, 3])),
             )
             if draw(st.integers(0, 9)):

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from lode.ingest.rows_proto import ProtoRows
-from lode.ingest.rows_proto_plan import ACCEPTED
-from lode.ingest.schema import Column, TableSchema
+from lode.ingest.rows.proto import ProtoRows
+from lode.ingest.rows.proto_plan import ACCEPTED
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
 
 from .proto_messages import F, decoded, field, message, message_class, repeated

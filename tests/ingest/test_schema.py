@@ -10,12 +10,12 @@ from google.cloud.bigquery import SchemaField
 from hypothesis import HealthCheck, given, settings
 
 import lode
-from lode.ingest.schema import TYPES, Column, TableSchema, arrow_field
-from lode.ingest.schema_arrow import from_arrow
-from lode.ingest.schema_check import check_schema
-from lode.ingest.schema_evolution import check_evolution
-from lode.ingest.schema_rest import from_rest, to_rest
-from lode.ingest.schema_wire import from_wire, to_wire
+from lode.ingest.schema.arrow import from_arrow
+from lode.ingest.schema.check import check_schema
+from lode.ingest.schema.columns import TYPES, Column, TableSchema, arrow_field
+from lode.ingest.schema.evolution import check_evolution
+from lode.ingest.schema.rest import from_rest, to_rest
+from lode.ingest.schema.wire import from_wire, to_wire
 from lode.ingest.status import Code, Refused
 
 from .strategies import schemas

@@ -56,7 +56,7 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
     await server.start()
     _announce(server, as_json=as_json)
     await stopping.wait()
-    print("lode serve: stopping", file=sys.stderr)
+    logging.getLogger("lode.ingest").info("stopping")
     await server.stop()
 
 
@@ -90,7 +90,8 @@ def _parser() -> argparse.ArgumentParser:
     option("--stream-ttl", type=float, default=259_200.0, metavar="SECONDS", help="of a stream nobody uses")
     option("--grace", type=float, default=10.0, metavar="SECONDS", help="for calls under way when it stops")
     option("--json", action="store_true", help="print the addresses as one line of JSON")
-    option("--log-level", default="warning", help="debug, info, warning or error (default: %(default)s)")
+    levels = ("debug", "info", "warning", "error")
+    option("--log-level", default="warning", choices=levels, help="what is logged (default: %(default)s)")
     return parser
 
 

@@ -29,6 +29,8 @@ class Append:
         self.first = first
         self.epoch = epoch
         self.answer: Future[int | None] = Future()
+        # It cannot be called off: a client that goes away takes nothing back.
+        self.answer.set_running_or_notify_cancel()
 
     @property
     def stale(self) -> bool:

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.ingest.names import parse_stream
-from lode.ingest.rows_arrow import ArrowRows
-from lode.ingest.rows_proto import ProtoRows
 from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.streams import Underway
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from concurrent.futures import Future
 
     import pyarrow as pa
 
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.decoders import Decoders
     from lode.ingest.engine import Engine
+    from lode.ingest.rows.arrow import ArrowRows
+    from lode.ingest.rows.proto import ProtoRows
     from lode.ingest.streams import Stream
-    from lode.ingest.table_definition import TableDefinition
 
+T = TypeVar("T")
 Request: Any = types.AppendRowsRequest.pb()
 _DEFAULT_VALUE: Final = (
     Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name["DEFAULT_VALUE"].number
@@ -92,11 +96,11 @@ class AppendCall:
         self._remember(request, kind, remembered)
         definition, _ = stream.writer.open()
         decoder = await self._decoder(kind, remembered, definition, stream)
-        stream.check(offset)
+        await _settled(lambda: stream.check(offset))
         batch = await self._decode(request, kind, decoder, definition, len(data))
         if not batch.num_rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        answer = stream.append(batch, offset)
+        answer = await _settled(lambda: stream.append(batch, offset))
         taken = Taken(stream, name, batch.num_rows, len(data), answer)
         if remembered.seen_version is None:
             remembered.seen_version = definition.version
@@ -141,9 +145,10 @@ class AppendCall:
                 ends_call=True,
             )
         try:
-            return self._decoders.find(kind, definition, schema) or await asyncio.to_thread(
-                self._decoders.make, kind, definition, schema
-            )
+            found = self._decoders.find(kind, definition, schema)
+            if found is None:
+                found = await asyncio.to_thread(self._decoders.make, kind, definition, schema)
+            return found
         except Refused as refusal:
             if refusal.storage is StorageCode.SCHEMA_MISMATCH_EXTRA_FIELDS and not refusal.entity:
                 refusal.entity = str(stream.name)
@@ -179,10 +184,22 @@ class AppendCall:
             if column is None:
                 raise Refused(
                     Code.INVALID_ARGUMENT,
-                    f"missing_value_interpretations names {name!r}, which table {definition.name} does not have.",
+                    f"missing_value_interpretations names {name!r}, "
+                    f"which table {definition.name} does not have.",
                 )
             if interpretation == _DEFAULT_VALUE and column.default:
                 chosen.add(name.lower())
             else:
                 chosen.discard(name.lower())
         return frozenset(columns[name].name for name in chosen)
+
+
+async def _settled(act: Callable[[], T]) -> T:
+    """Act when it is known what is there: a client that lost its connection tries again at once."""
+    while True:
+        try:
+            return act()
+        except Underway as underway:
+            until = underway.until
+        with suppress(Refused):  # told to whoever sent it
+            await asyncio.wrap_future(until)

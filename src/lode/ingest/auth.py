@@ -60,7 +60,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
         ):
             return handler
 
-        async def refuse(request: Any, context: Any) -> None:
+        async def refuse(_: Any, context: Any) -> None:
             await end_call(context, _REFUSAL)
 
         if handler.response_streaming:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     import lode
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import StreamName
     from lode.ingest.streams import Stream
     from lode.ingest.table import TableWriter
-    from lode.ingest.table_definition import TableDefinition
 
 
 @dataclass(frozen=True, slots=True)

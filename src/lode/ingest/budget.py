@@ -29,8 +29,8 @@ class StagedBytes:
         if self._bytes >= self._most:
             raise Refused(
                 Code.RESOURCE_EXHAUSTED,
-                f"{self._bytes:,} bytes are staged in PENDING and BUFFERED streams, the limit is {self._most:,}: "
-                "commit or flush some of them, then try again.",
+                f"{self._bytes:,} bytes are staged in PENDING and BUFFERED streams, the limit is "
+                f"{self._most:,}: commit or flush some of them, then try again.",
             )
 
 

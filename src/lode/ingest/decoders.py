@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final
 from google.protobuf.descriptor_pb2 import DescriptorProto
 from google.protobuf.message import DecodeError
 
-from lode.ingest.rows_arrow import ArrowRows
-from lode.ingest.rows_proto import ProtoRows
+from lode.ingest.rows.arrow import ArrowRows
+from lode.ingest.rows.proto import ProtoRows
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
-    from lode.ingest.table_definition import TableDefinition
 
 _MOST_KEPT: Final = 1024
 

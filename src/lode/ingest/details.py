@@ -13,8 +13,10 @@ from lode.ingest.status import Code, Refused
 # Go, Java and Python read the first; Node reads only the second.
 _STATUS_TRAILER: Final = "grpc-status-details-bin"
 _STORAGE_TRAILER: Final = "google.cloud.bigquery.storage.v1.storageerror-bin"
-# A trailer larger than this is refused by HTTP/2 stacks, and with it the whole answer.
 _LONGEST_MESSAGE: Final = 2000
+# In bytes. Clients refuse trailers of more than 8 KB, and with them the whole answer: of a text of this size
+# there are four copies at most, two of them in base64 and one with three characters for a byte.
+_LONGEST_IN_TRAILERS: Final = 600
 
 _StorageError: Any = types.StorageError.pb()
 _STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
@@ -40,17 +42,25 @@ def status_of(refusal: Refused) -> Any:
 
 def trailers_of(refusal: Refused) -> tuple[tuple[str, bytes], ...]:
     """The refusal as it goes behind a call."""
-    trailers = [(_STATUS_TRAILER, status_of(refusal).SerializeToString())]
-    detail = storage_error(refusal)
-    if detail is not None:
-        trailers.append((_STORAGE_TRAILER, detail.SerializeToString()))
-    return tuple(trailers)
+    status = status_pb2.Status(code=refusal.code.value, message=_shorter(refusal.message))
+    if refusal.storage is None:
+        return ((_STATUS_TRAILER, status.SerializeToString()),)
+    detail = _StorageError(
+        code=refusal.storage.value,
+        entity=_shorter(refusal.entity),
+        error_message=_shorter(refusal.message),
+    )
+    status.details.add().Pack(detail)
+    return (
+        (_STATUS_TRAILER, status.SerializeToString()),
+        (_STORAGE_TRAILER, detail.SerializeToString()),
+    )
 
 
 async def end_call(context: Any, refusal: Refused) -> None:
     """End a call with the refusal's status; does not return."""
     await context.abort(
-        _STATUS_CODES[refusal.code.value], _short(refusal.message), trailing_metadata=trailers_of(refusal)
+        _STATUS_CODES[refusal.code.value], _shorter(refusal.message), trailing_metadata=trailers_of(refusal)
     )
 
 
@@ -63,3 +73,10 @@ def internal(error: BaseException) -> Refused:
 
 def _short(message: str) -> str:
     return message if len(message) <= _LONGEST_MESSAGE else f"{message[:_LONGEST_MESSAGE]}…"
+
+
+def _shorter(text: str) -> str:
+    encoded = text.encode()
+    if len(encoded) <= _LONGEST_IN_TRAILERS:
+        return text
+    return f"{encoded[:_LONGEST_IN_TRAILERS].decode(errors='ignore')}…"

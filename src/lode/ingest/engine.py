@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Final
 from lode.errors import InvalidOptionError
 from lode.ingest.batch_commit import BatchCommit, commit_streams
 from lode.ingest.budget import StagedBytes
-from lode.ingest.catalog import Catalog
+from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.flush import flush_rows
-from lode.ingest.log import LogIncomplete, StreamLog
+from lode.ingest.log.stream_log import LogIncomplete, StreamLog
 from lode.ingest.metrics import Metrics
 from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.settings import Settings
     from lode.store.protocol import Store
 
@@ -66,10 +67,12 @@ class Engine:
         self._writers: dict[tuple[TableName, int], TableWriter] = {}
         self._streams: dict[str, Stream] = {}
         self._defaults: dict[TableName, Stream] = {}
-        for directory in (state / "streams", state / "tables"):
-            directory.mkdir(parents=True, exist_ok=True)
-        self._held = _hold(state / "lock")
-        self._recover()
+        self._held = _hold(state)
+        try:
+            self._recover()
+        except BaseException:
+            os.close(self._held)
+            raise
         self.metrics.watch(self)
 
     # -- streams -------------------------------------------------------------------------------
@@ -77,27 +80,22 @@ class Engine:
     def create_stream(self, table: TableName, kind: StreamType) -> Stream:
         """A new stream, which survives from here on."""
         writer = self._writer(table)
-        with self._lock:
-            if len(self._streams) >= self.settings.streams:
-                raise Refused(
-                    Code.RESOURCE_EXHAUSTED,
-                    f"{len(self._streams)} write streams are open, the limit is {self.settings.streams}: "
-                    "finalize and commit some, or raise the limit.",
-                )
+        self._check_room()
         name = StreamName(table, f"s-{uuid.uuid4().hex}")
         created = datetime.now(UTC)
-        generation, dataset_id = writer.open()[0].generation, writer.open()[0].dataset_id
         facts = {
             "name": str(name),
             "type": kind.name,
             "created": created.isoformat(),
-            "generation": generation,
-            "dataset": dataset_id,
+            "generation": writer.generation,
+            "dataset": writer.open()[0].dataset_id,
         }
         log = StreamLog.create(self._state / "streams" / name.stream, facts)
         stream = Stream(name, kind, created, writer, log, self._pool, self.staged)
+        stream.count_staged()
         with self._lock:
             self._streams[name.stream] = stream
+        self.metrics.created(stream)
         return stream
 
     def stream(self, name: StreamName) -> Stream:
@@ -126,11 +124,9 @@ class Engine:
     def finalize(self, name: StreamName) -> int:
         """Close a stream for rows; returns how many it has."""
         stream = self.stream(name)
-        was_open = stream.position.state is State.OPEN
-        rows = stream.finalize()
-        if was_open:
+        if stream.finalize():
             self.metrics.finalized(stream)
-        return rows
+        return stream.position.durable
 
     def batch_commit(self, table: TableName, names: Sequence[StreamName]) -> BatchCommit:
         """Show the rows of many PENDING streams of one table at once, or of none."""
@@ -144,9 +140,15 @@ class Engine:
     # -- life ----------------------------------------------------------------------------------
 
     def expire(self) -> int:
-        """Remove the streams nobody has used for longer than they live; returns how many."""
+        """Remove the streams nobody has used for longer than they live; returns how many.
+
+        Streams that are done are kept for clients that ask again, but not more of them than may be open.
+        """
         limit = time.monotonic() - self.settings.stream_ttl
-        expired = [stream for stream in self.streams() if stream.last_used < limit]
+        by_use = sorted(self.streams(), key=lambda stream: stream.last_used)
+        expired = [stream for stream in by_use if stream.last_used < limit]
+        done = [stream for stream in by_use[len(expired) :] if stream.is_done]
+        expired += done[: max(0, len(done) - self.settings.streams)]
         for stream in expired:
             with self._lock:
                 self._streams.pop(stream.id, None)
@@ -166,6 +168,17 @@ class Engine:
 
     # -- inside --------------------------------------------------------------------------------
 
+    def _check_room(self) -> None:
+        if len(self._streams) < self.settings.streams:
+            return
+        unfinished = sum(not stream.is_done for stream in self.streams())
+        if unfinished >= self.settings.streams:
+            raise Refused(
+                Code.RESOURCE_EXHAUSTED,
+                f"{unfinished} write streams are open, the limit is {self.settings.streams}: "
+                "finalize and commit some, or raise the limit.",
+            )
+
     def _writer(self, table: TableName) -> TableWriter:
         definition = self.catalog.table(table)
         key = (table, definition.generation)
@@ -174,14 +187,24 @@ class Engine:
             return writer
         with self._lock:
             if key not in self._writers:
-                self._writers[key] = self._new_writer(table, definition.dataset_id)
-                self._recover_progress(self._writers[key], [])
+                writer = self._new_writer(definition)
+                self._recover_progress(writer, [])
+                self._writers[key] = writer
             return self._writers[key]
 
-    def _new_writer(self, table: TableName, dataset_id: str) -> TableWriter:
+    def _new_writer(self, definition: TableDefinition) -> TableWriter:
         # A dataset's id may hold what a file's name may not.
-        file = self._state / "tables" / f"{sha256(dataset_id.encode()).hexdigest()[:32]}.json"
-        return TableWriter(table, self.catalog, self.store, self._pool, file, self.metrics, self._moved)
+        file = self._state / "tables" / f"{sha256(definition.dataset_id.encode()).hexdigest()[:32]}.json"
+        return TableWriter(
+            definition.name,
+            definition.generation,
+            self.catalog,
+            self.store,
+            self._pool,
+            file,
+            self.metrics,
+            self._moved,
+        )
 
     def _default(self, table: TableName) -> Stream:
         writer = self._writer(table)
@@ -238,7 +261,7 @@ class Engine:
             return None
         key = (name.table, definition.generation)
         if key not in self._writers:
-            self._writers[key] = self._new_writer(name.table, definition.dataset_id)
+            self._writers[key] = self._new_writer(definition)
         created = datetime.fromisoformat(facts["created"])
         kind = StreamType[facts["type"]]
         return Stream(name, kind, created, self._writers[key], log, self._pool, self.staged)
@@ -255,29 +278,32 @@ class Engine:
         position.accepted = position.durable
         if log.marks.get("finalized"):
             position.state = State.FINALIZED
-        if stream.strategy.stages:
-            self.staged.add(log.bytes)
+        stream.count_staged()
         if shown is not None:
             stream.show(shown.rows, shown.at)
 
     def _remove(self, stream: Stream) -> None:
-        assert stream.log is not None
         if stream.position.state is State.OPEN:
             self.metrics.finalized(stream)
-        if stream.strategy.stages:
-            self.staged.add(-stream.log.bytes)
-        stream.log.remove()
+        stream.remove()
         stream.writer.progress.forget(stream.id)
 
 
-def _hold(file: Path) -> int:
-    """Hold the state directory: two servers over one would both think its streams theirs."""
-    held = os.open(file, os.O_RDWR | os.O_CREAT, 0o644)
+def _hold(state: Path) -> int:
+    """Make and hold the state directory: two servers over one would both think its streams theirs."""
+    try:
+        for directory in (state / "streams", state / "tables"):
+            directory.mkdir(parents=True, exist_ok=True)
+        held = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise InvalidOptionError(
+            f"the state directory {state} cannot be used ({error.strerror}): choose another with --state"
+        ) from None
     try:
         fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         os.close(held)
         raise InvalidOptionError(
-            f"another server runs on the state directory {file.parent}: give each its own with --state"
+            f"another server runs on the state directory {state}: give each its own with --state"
         ) from None
     return held

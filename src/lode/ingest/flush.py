@@ -10,8 +10,8 @@ from lode.ingest.table import Moved, Span
 
 if TYPE_CHECKING:
     import lode
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.streams import Stream
-    from lode.ingest.table_definition import TableDefinition
 
 
 def flush_rows(stream: Stream, offset: int) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from contextlib import suppress
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -56,21 +57,32 @@ class Group(Generic[T]):
             self._idle.wait_for(lambda: not self._working)
 
     def _drain(self) -> None:
-        while group := self._next():
+        while True:
+            group = self._next()
             try:
                 self._work(group)
             except Exception:  # a broken group must not stop those behind it
                 logger.exception("a group of %d items failed without an answer", len(group))
+            del group  # before it waits for a thread
+            if self._is_done():
+                return
+            # Behind whoever else waits for a thread: a queue that is never empty must not keep one.
+            with suppress(RuntimeError):  # the pool is closing: what is left is done here
+                self._pool.submit(self._drain)
+                return
 
     def _next(self) -> list[T]:
         with self._lock:
-            group: list[T] = []
-            weight = 0
-            while self._waiting and (not group or weight + self._weigh(self._waiting[0]) <= self._most):
-                item = self._waiting.popleft()
-                weight += self._weigh(item)
-                group.append(item)
-            if not group:
-                self._working = False
-                self._idle.notify_all()
+            group = [self._waiting.popleft()]
+            weight = self._weigh(group[0])
+            while self._waiting and weight + self._weigh(self._waiting[0]) <= self._most:
+                weight += self._weigh(self._waiting[0])
+                group.append(self._waiting.popleft())
             return group
+
+    def _is_done(self) -> bool:
+        with self._lock:
+            self._working = bool(self._waiting)
+            if not self._working:
+                self._idle.notify_all()
+            return not self._working

@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from lode.ingest.auth import TokenMiddleware, Tokens
 from lode.ingest.metrics import CONTENT_TYPE
-from lode.ingest.rest import routes as rest_routes
+from lode.ingest.rest.routes import routes as rest_routes
 
 if TYPE_CHECKING:
     import pyarrow as pa

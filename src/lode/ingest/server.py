@@ -7,6 +7,7 @@ import contextlib
 import logging
 import ssl
 import threading
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
@@ -18,13 +19,14 @@ from lode.errors import InvalidOptionError
 from lode.ingest.auth import TokenInterceptor, Tokens
 from lode.ingest.engine import Engine
 from lode.ingest.http import application
-from lode.ingest.read_service import ReadService
+from lode.ingest.listen import address_of, check_tls, listen
+from lode.ingest.read.service import ReadService
 from lode.ingest.reflection import SERVICE_NAMES, described_services
 from lode.ingest.write_service import WriteService
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Iterator
-    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -52,7 +54,19 @@ class Server:
         tokens = Tokens(settings.all_tokens())
         store = settings.open_root()
         state = settings.state_directory(store)
-        self.engine = await asyncio.to_thread(Engine, store, state, settings)
+        check_tls(settings)
+        with ExitStack() as undo:
+            listening = listen(settings.host, settings.http_port, "--http-port")
+            undo.callback(listening.close)
+            self.engine = await asyncio.to_thread(Engine, store, state, settings)
+            undo.callback(self.engine.close)
+            await self._start_grpc(tokens)
+            undo.pop_all()
+        await self._start_http(tokens, listening)
+        self._expiry = asyncio.create_task(self._expire())
+
+    async def _start_grpc(self, tokens: Tokens) -> None:
+        settings = self.settings
         self._write = WriteService(self.engine)
         self._grpc = grpc.aio.server(
             interceptors=[TokenInterceptor(tokens)],
@@ -68,7 +82,7 @@ class Server:
         self._grpc.add_generic_rpc_handlers(
             (
                 self._write.handlers(),
-                ReadService(self.engine.catalog, store, location=settings.location).handlers(),
+                ReadService(self.engine.catalog, self.engine.store, location=settings.location).handlers(),
             )
         )
         self._health = health.aio.HealthServicer()
@@ -77,10 +91,8 @@ class Server:
             await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         shown = (*SERVICE_NAMES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._grpc, pool=described_services())
-        self.grpc_address = f"{settings.host}:{self._listen()}"
+        self.grpc_address = address_of(settings.host, self._listen())
         await self._grpc.start()
-        await self._start_http(tokens)
-        self._expiry = asyncio.create_task(self._expire())
 
     async def stop(self) -> None:
         """Answer what was taken, end the calls, close the ports, leave the state in order."""
@@ -96,25 +108,25 @@ class Server:
 
     def _listen(self) -> int:
         settings = self.settings
-        address = f"{settings.host}:{settings.port}"
+        address = address_of(settings.host, settings.port)
+        # gRPC would not say why it cannot, other than in lines of its own.
+        listen(settings.host, settings.port, "--port").close()
         try:
             if settings.tls_cert is None or settings.tls_key is None:
                 return int(self._grpc.add_insecure_port(address))
-            ca = _read(settings.client_ca) if settings.client_ca else None
-            pair = (_read(settings.tls_key), _read(settings.tls_cert))
+            ca = settings.client_ca.read_bytes() if settings.client_ca else None
+            pair = (settings.tls_key.read_bytes(), settings.tls_cert.read_bytes())
             credentials = grpc.ssl_server_credentials([pair], ca, require_client_auth=ca is not None)
             return int(self._grpc.add_secure_port(address, credentials))
         except RuntimeError as error:
             raise InvalidOptionError(
-                f"cannot listen on {address} ({error}): is the port taken? Choose another with --port"
+                f"cannot listen on {address} ({error}): choose another port with --port"
             ) from None
 
-    async def _start_http(self, tokens: Tokens) -> None:
+    async def _start_http(self, tokens: Tokens, listening: socket.socket) -> None:
         settings = self.settings
         config = uvicorn.Config(
             application(self.engine, tokens, ready=lambda: not self._draining),
-            host=settings.host,
-            port=settings.http_port,
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -125,19 +137,9 @@ class Server:
             ssl_cert_reqs=ssl.CERT_REQUIRED if settings.client_ca else ssl.CERT_NONE,
         )
         self._http = _Http(config)
-        self._serving_http = asyncio.create_task(self._http.serve())
-        opened = asyncio.create_task(self._http.opened.wait())
-        await asyncio.wait({opened, self._serving_http}, return_when=asyncio.FIRST_COMPLETED)
-        if not self._http.started:
-            opened.cancel()
-            await self._grpc.stop(0)
-            await asyncio.to_thread(self.engine.close)
-            raise InvalidOptionError(
-                f"cannot listen on {settings.host}:{settings.http_port}: "
-                "is the port taken? Choose another with --http-port"
-            )
-        port = self._http.servers[0].sockets[0].getsockname()[1]
-        self.http_address = f"{settings.host}:{port}"
+        self.http_address = address_of(settings.host, listening.getsockname()[1])
+        self._serving_http = asyncio.create_task(self._http.serve([listening]))
+        await self._http.opened.wait()
 
     async def _expire(self) -> None:
         while True:
@@ -160,11 +162,7 @@ class _Http(uvicorn.Server):
         yield
 
     async def startup(self, sockets: Any = None) -> None:
-        try:
-            await super().startup(sockets)
-        except SystemExit:  # how uvicorn says that a port is taken
-            self.should_exit = True
-            return
+        await super().startup(sockets)
         self.opened.set()
 
 
@@ -226,10 +224,3 @@ class RunningServer:
             self._ready.set()
         await self._stopping.wait()
         await self._server.stop()
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise InvalidOptionError(f"{file} cannot be read: {error}") from None

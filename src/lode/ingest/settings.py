@@ -66,6 +66,11 @@ class Settings:
             )
         if self.client_ca is not None and self.tls_cert is None:
             raise InvalidOptionError("--client-ca needs TLS: give --tls-cert and --tls-key too")
+        for name in ("port", "http_port"):
+            if not 0 <= getattr(self, name) <= 65535:
+                raise InvalidOptionError(f"{name} is {getattr(self, name)}: ports go from 0 to 65535")
+        if self.grace < 0:
+            raise InvalidOptionError(f"grace is {self.grace}: it must not be less than 0")
         for name in ("request_bytes", "window_bytes", "staged_bytes", "streams", "stream_ttl"):
             if getattr(self, name) <= 0:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")

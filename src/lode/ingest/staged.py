@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     import lode
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.streams import Stream
-    from lode.ingest.table_definition import TableDefinition
 
 # A piece is one data file, or one for each of its partitions; it passes through memory bit by bit.
 _BYTES_PER_PIECE: Final = 256 << 20

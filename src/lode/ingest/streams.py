@@ -6,6 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.errors import StoreError
 from lode.ingest.append import Append
 from lode.ingest.group import Group
 from lode.ingest.position import Position, State, StreamType
@@ -19,12 +20,20 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lode.ingest.budget import StagedBytes
-    from lode.ingest.log import StreamLog
+    from lode.ingest.log.stream_log import StreamLog
     from lode.ingest.names import StreamName
     from lode.ingest.table import TableWriter
 
 # How much staged data one sync to disk covers at most.
 _BYTES_PER_SYNC: Final = 32 << 20
+
+
+class Underway(Exception):  # noqa: N818, a matter of time rather than an error
+    """The offset is taken by an append on its way: when that is done, it is known whether it is there."""
+
+    def __init__(self, until: Future[int | None]) -> None:
+        super().__init__("an append with this offset is on its way")
+        self.until = until
 
 
 class Stream:
@@ -60,6 +69,8 @@ class Stream:
         self.committed_at: datetime | None = None
         self.last_used = time.monotonic()
         self._staged = staged
+        self._counted = 0
+        self._counting = threading.Lock()
         self._lock = threading.Lock()
         self._last: Future[int | None] | None = None
         self._sink: Group[Append] = (
@@ -72,17 +83,40 @@ class Stream:
     def type(self) -> StreamType:
         return self.position.type
 
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing more can become of it."""
+        at = self.position
+        match self.type:
+            case StreamType.COMMITTED:
+                return at.state is State.FINALIZED
+            case StreamType.PENDING:
+                return at.state is State.COMMITTED
+            case StreamType.BUFFERED:
+                return at.state is State.FINALIZED and at.visible == at.durable
+        return False
+
     def check(self, offset: int | None) -> None:
-        """Refuse an append whose offset or moment is wrong, before its rows are decoded."""
+        """Refuse an append whose offset or moment is wrong, before its rows are decoded.
+
+        Raises:
+            Underway: It is too soon to tell.
+        """
         with self._lock:
+            self._check_underway(offset)
             self.strategy.check(self.position, offset)
 
     def append(self, batch: pa.RecordBatch, offset: int | None) -> Future[int | None]:
-        """Accept rows in order; the future is done when they are durable."""
+        """Accept rows in order; the future is done when they are durable.
+
+        Raises:
+            Underway: It is too soon to tell.
+        """
         self.last_used = time.monotonic()
         if self.strategy.stages:
             self._staged.check()
         with self._lock:
+            self._check_underway(offset)
             first = self.strategy.accept(self.position, offset, batch.num_rows)
             append = Append(self, batch, first, self.position.epoch)
             self._last = append.answer
@@ -108,29 +142,27 @@ class Stream:
             if not self.strategy.stages and rows > self.position.durable:
                 self.position.step_back(durable=rows)
 
-    def finalize(self) -> int:
-        """Take no more rows; returns how many there are. Blocks until those under way are done."""
+    def finalize(self) -> bool:
+        """Take no more rows; tells whether it did until now. Blocks until those under way are done."""
         with self._lock:
             self.strategy.check_finalize(self.position)
             last = self._last
-            if self.position.state is State.OPEN:
+            was_open = self.position.state is State.OPEN
+            if was_open:
                 self.position.state = State.FINALIZED
-                fresh = True
-            else:
-                fresh = False
         if last is not None:
             last.exception()  # waits; its caller hears of it
-        if fresh:
+        if was_open:
             assert self.log is not None
             try:
                 self.log.mark("finalized", True)
-            except OSError as error:
+            except (OSError, StoreError) as error:
                 self.position.state = State.OPEN
                 raise Refused(
                     Code.UNAVAILABLE, f"Stream {self.name} could not be finalized ({error}): try again."
                 ) from error
         self.last_used = time.monotonic()
-        return self.position.durable
+        return was_open
 
     def show(self, rows: int, at: datetime) -> None:
         """Rows up to here are in a snapshot: the log need not keep them."""
@@ -141,9 +173,24 @@ class Stream:
                 self.committed_at = at
         self.last_used = time.monotonic()
         if self.log is not None and self.strategy.stages:
-            before = self.log.bytes
             self.log.trim(rows)
-            self._staged.add(self.log.bytes - before)
+            self.count_staged()
+
+    def count_staged(self) -> None:
+        """Tell what its log holds by now; appends and flushes change that at the same time."""
+        if self.log is not None and self.strategy.stages:
+            with self._counting:
+                held = self.log.bytes
+                self._staged.add(held - self._counted)
+                self._counted = held
+
+    def remove(self) -> None:
+        """Delete its log, and all it staged."""
+        assert self.log is not None
+        self.log.remove()
+        with self._counting:
+            self._staged.add(-self._counted)
+            self._counted = 0
 
     def facts(self) -> dict[str, Any]:
         """What the console and the command line show of it."""
@@ -163,7 +210,6 @@ class Stream:
         live = [append for append in group if append.begin()]
         if not live:
             return
-        before = self.log.bytes
         try:
             self.log.append([append.batch for append in live])
         except Exception as error:  # an answer is owed whatever went wrong
@@ -173,6 +219,14 @@ class Stream:
             for append in live:
                 append.fail(refusal)
             return
-        self._staged.add(self.log.bytes - before)
+        self.count_staged()
         for append in live:
             append.succeed(visible=False)
+
+    def _check_underway(self, offset: int | None) -> None:
+        """An offset is there when its rows are on disk, not when they were accepted: they may yet fail."""
+        at = self.position
+        if offset is None or at.state is not State.OPEN or not at.durable <= offset < at.accepted:
+            return
+        assert self._last is not None
+        raise Underway(self._last)

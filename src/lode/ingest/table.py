@@ -18,10 +18,11 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
+from lode.ingest.catalog.paths import no_table
+from lode.ingest.catalog.table import complete
 from lode.ingest.group import Group
 from lode.ingest.progress import METADATA, Progress
 from lode.ingest.status import Code, Refused
-from lode.ingest.table_definition import complete
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -31,10 +32,10 @@ if TYPE_CHECKING:
 
     import lode
     from lode.ingest.append import Append
-    from lode.ingest.catalog import Catalog
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.metrics import Metrics
     from lode.ingest.names import TableName
-    from lode.ingest.table_definition import TableDefinition
     from lode.store.protocol import Store
 
 logger = logging.getLogger("lode.ingest")
@@ -65,6 +66,7 @@ class TableWriter:
 
     Args:
         name: The table.
+        generation: Which of the tables of this name, should it have been deleted and created again.
         catalog: Where its definition is found.
         store: Where its snapshots are.
         pool: The threads for groups of appends.
@@ -76,6 +78,7 @@ class TableWriter:
     def __init__(
         self,
         name: TableName,
+        generation: int,
         catalog: Catalog,
         store: Store,
         pool: Executor,
@@ -84,6 +87,7 @@ class TableWriter:
         moved: Callable[[str, int], None],
     ) -> None:
         self.name = name
+        self.generation = generation
         self.progress = Progress(checkpoint)
         self.appends: Group[Append] = Group(
             pool, self._commit_group, weigh=lambda append: append.weight, most=BYTES_PER_GROUP
@@ -100,6 +104,8 @@ class TableWriter:
     def open(self) -> tuple[TableDefinition, lode.Dataset]:
         """The table as it is defined now."""
         definition = self._catalog.table(self.name)
+        if definition.generation != self.generation:
+            raise no_table(self.name)  # what was meant for the table of before is not for this one
         opened = self._opened
         if opened is None or opened[0] is not definition:
             if opened is None or opened[0].version != definition.version:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import grpc
@@ -21,7 +22,7 @@ from lode.ingest.decoders import Decoders
 from lode.ingest.details import end_call, internal, status_of, storage_error
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.position import StreamType
-from lode.ingest.schema_wire import to_wire
+from lode.ingest.schema.wire import to_wire
 from lode.ingest.status import Code, Refused, invalid
 from lode.store.open import is_nearby
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lode.ingest.engine import Engine
+    from lode.ingest.metrics import Metrics
     from lode.ingest.streams import Stream
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
@@ -62,13 +64,14 @@ class WriteService:
 
     def handlers(self) -> grpc.GenericRpcHandler:
         """The methods, for a ``grpc.aio`` server."""
+        of = partial(_unary, metrics=self._metrics)
         methods = {
             "AppendRows": grpc.stream_stream_rpc_method_handler(self._append_rows),
-            "CreateWriteStream": _unary(self._create, types.CreateWriteStreamRequest),
-            "GetWriteStream": _unary(self._get, types.GetWriteStreamRequest),
-            "FinalizeWriteStream": _unary(self._finalize, types.FinalizeWriteStreamRequest),
-            "BatchCommitWriteStreams": _unary(self._batch_commit, types.BatchCommitWriteStreamsRequest),
-            "FlushRows": _unary(self._flush, types.FlushRowsRequest),
+            "CreateWriteStream": of(self._create, types.CreateWriteStreamRequest),
+            "GetWriteStream": of(self._get, types.GetWriteStreamRequest),
+            "FinalizeWriteStream": of(self._finalize, types.FinalizeWriteStreamRequest),
+            "BatchCommitWriteStreams": of(self._batch_commit, types.BatchCommitWriteStreamsRequest),
+            "FlushRows": of(self._flush, types.FlushRowsRequest),
         }
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
@@ -81,7 +84,7 @@ class WriteService:
     # -- appends -------------------------------------------------------------------------------
 
     async def _append_rows(self, _: Any, context: Any) -> None:
-        answers: asyncio.Queue[Taken | Refused | None] = asyncio.Queue(_MOST_UNANSWERED)
+        answers = _Answers()
         reader = asyncio.create_task(self._read(context, answers))
         self._metrics.calls.inc()
         try:
@@ -89,12 +92,11 @@ class WriteService:
         finally:
             reader.cancel()
             self._metrics.calls.dec()
-            self._let_go(answers)
         if last is not None:
             self._metrics.refused("AppendRows", last.code)
             await end_call(context, last)
 
-    async def _read(self, context: Any, answers: asyncio.Queue[Taken | Refused | None]) -> None:
+    async def _read(self, context: Any, answers: _Answers) -> None:
         """Take requests until the client is done, one of them ends the call, or the server stops."""
         call = AppendCall(self._engine, self._decoders, nearby=self._nearby)
         end: Refused | None = _STOPPING if self._draining else None
@@ -104,11 +106,12 @@ class WriteService:
         self._readers.add(task)
         task.add_done_callback(self._readers.discard)
         try:
-            while end is None:
+            while end is None and await answers.has_room():
                 data = await context.read()
                 if data is grpc.aio.EOF:
                     break
                 end = await self._take(call, data, answers)
+                del data  # an idle call must not hold on to its last request
         except asyncio.CancelledError:
             if not self._draining:
                 raise
@@ -116,11 +119,9 @@ class WriteService:
         except Exception as error:
             logger.exception("an AppendRows call failed")
             end = internal(error)
-        await answers.put(end)
+        answers.put(end)
 
-    async def _take(
-        self, call: AppendCall, data: bytes, answers: asyncio.Queue[Taken | Refused | None]
-    ) -> Refused | None:
+    async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
         """Take one request in; returns the refusal that ends the call, if it does."""
         size = len(data)
         await self._window.enter(size)
@@ -133,12 +134,15 @@ class WriteService:
             if error.ends_call:
                 return error
             error.stream = call.name
-            await answers.put(error)
+            answers.put(error)
             return None
-        await answers.put(taken)
+        # The rows are in memory until they are stored, whether or not anybody still waits to hear of it.
+        loop = asyncio.get_running_loop()
+        taken.answer.add_done_callback(lambda _: loop.call_soon_threadsafe(self._window.leave, size))
+        answers.put(taken)
         return None
 
-    async def _answer(self, context: Any, answers: asyncio.Queue[Taken | Refused | None]) -> Refused | None:
+    async def _answer(self, context: Any, answers: _Answers) -> Refused | None:
         """Send the answers in the order of the requests; returns the refusal that ends the call."""
         while True:
             item = await answers.get()
@@ -153,16 +157,7 @@ class WriteService:
                     if refusal.ends_call:
                         return refusal
                     response = self._refusal(refusal, item.name)
-                finally:
-                    self._window.leave(item.size)
             await context.write(response.SerializeToString())
-
-    def _let_go(self, answers: asyncio.Queue[Taken | Refused | None]) -> None:
-        """Give back the room of what nobody will be told about; it is stored all the same."""
-        while not answers.empty():
-            item = answers.get_nowait()
-            if isinstance(item, Taken):
-                self._window.leave(item.size)
 
     def _stored(self, taken: Taken, offset: int | None) -> Any:
         response = _Response(write_stream=taken.name)
@@ -189,7 +184,6 @@ class WriteService:
             raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
         kind = StreamType(request.write_stream.type_)
         stream = await asyncio.to_thread(self._engine.create_stream, table, kind)
-        self._metrics.created(stream)
         return self._describe(stream, str(stream.name), full=True)
 
     async def _get(self, request: Any, context: Any) -> Any:
@@ -241,10 +235,31 @@ class WriteService:
         return described
 
 
+class _Answers:
+    """The answers of a call, in the order of its requests; None is its end."""
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(_MOST_UNANSWERED)
+        self._queue: asyncio.Queue[Taken | Refused | None] = asyncio.Queue()
+
+    async def has_room(self) -> bool:
+        """Wait until another request may be taken; afterwards its answer is put without waiting."""
+        return await self._room.acquire()
+
+    def put(self, answer: Taken | Refused | None) -> None:
+        self._queue.put_nowait(answer)
+
+    async def get(self) -> Taken | Refused | None:
+        answer = await self._queue.get()
+        self._room.release()
+        return answer
+
+
 def _unary(
-    method: Callable[[Any, Any], Awaitable[Any]], request_type: Any
+    method: Callable[[Any, Any], Awaitable[Any]], request_type: Any, metrics: Metrics
 ) -> grpc.RpcMethodHandler[Any, Any]:
     """A unary method whose refusals become the call's status."""
+    name = request_type.__name__.removesuffix("Request")
 
     async def answer(data: bytes, context: Any) -> bytes:
         try:
@@ -260,8 +275,9 @@ def _unary(
         except asyncio.CancelledError:
             raise
         except Exception as error:
-            logger.exception("%s failed", request_type.__name__)
+            logger.exception("%s failed", name)
             refused = internal(error)
+        metrics.refused(name, refused.code)
         await end_call(context, refused)
         raise AssertionError("a call that was ended goes on")
 

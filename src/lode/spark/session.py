@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -18,11 +19,18 @@ if TYPE_CHECKING:
 
 OLDEST_JAVA: Final = 17
 
+BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
+# To Spark this very number means no bound. Below it, Spark asks every column for its size after every row,
+# which takes longer than everything else on the way to Python together.
+UNBOUNDED: Final = "2147483647"
+# Spark's Arrow vectors check every access to a value twice over; Spark itself has checked before.
+_TRUSTED_ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+
 SETTINGS: Final[Mapping[str, str]] = {
-    # Bytes bound an Arrow batch, hardly ever rows: large batches are what makes the Python side fast. Not 0,
-    # which Spark calls unlimited: its Python data sources refuse to read with it.
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "1000000",
-    "spark.sql.execution.arrow.maxBytesPerBatch": "16m",
+    # Rows alone, Spark's 10,000, bound an Arrow batch.
+    BYTES_PER_BATCH: UNBOUNDED,
+    "spark.driver.extraJavaOptions": _TRUSTED_ARROW,
+    "spark.executor.extraJavaOptions": _TRUSTED_ARROW,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Files that a filter rules out are not opened.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -48,6 +56,8 @@ def session(
     use_java()
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+        # Its tasks need what this process has installed, wherever PATH leads.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.master(master).appName(name)
     for key, value in {**SETTINGS, **(settings or {})}.items():
         builder = builder.config(key, value)

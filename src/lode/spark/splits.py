@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 # Nothing said: a task's share goes by the size of the scan, so that a small one keeps all cores busy too.
 SPLIT_BYTES: Final = 0
-_LEAST_SHARE: Final = 8 << 20
+# A task costs Spark and its Python worker some 25 ms, which is what they take for a megabyte of Parquet.
+_LEAST_SHARE: Final = 16 << 20
 _LARGEST_SHARE: Final = 128 << 20
 _ENOUGH_SHARES: Final = 256
 BATCH_ROWS: Final = 1 << 17
@@ -72,24 +73,42 @@ class PieceReader:
                     yield batch
 
     def _row_groups(self, piece: Piece) -> Iterator[pa.RecordBatch]:
-        import pyarrow.dataset as pads
-
-        form = pads.ParquetFileFormat()
+        # Spark's tasks are parallel already: without filters, a task decodes on its own thread alone. And
+        # importing pyarrow's dataset module, which imports pandas, costs a fresh worker more than a scan.
+        batches = self._filtered(piece) if self.conditions else self._whole(piece)
         try:
-            fragment: Any = form.make_fragment(piece.file.path, arrow_filesystem(self.store))
-            if piece.stop - piece.start < piece.file.size_bytes:
-                fragment = fragment.subset(row_group_ids=_row_groups_in(fragment, piece))
-            present = [name for name in self.schema.names if name in fragment.physical_schema.names]
-            scanner = fragment.scanner(
-                schema=fragment.physical_schema,
-                columns=present,
-                filter=together(self.conditions, fragment.physical_schema.names),
-                batch_size=self.batch_rows,
-            )
-            for batch in scanner.to_batches():
+            for batch in batches:
                 yield recast(batch, self.schema, first_row=0)
         except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
             raise InvalidFormatError(f"{piece.file.path} cannot be read: {error}") from error
+
+    def _whole(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        with arrow_filesystem(self.store).open_input_file(piece.file.path) as source:
+            file: Any = pq.ParquetFile(source, pre_buffer=True)
+            present = self._present(file.schema_arrow)
+            groups = _row_groups_in(file.metadata, piece)
+            for batch in file.iter_batches(self.batch_rows, groups, present, use_threads=False):
+                # Asked for a column named s.x, it also gives the x of a column s.
+                yield batch.select(present)
+
+    def _filtered(self, piece: Piece) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as pads
+
+        fragment: Any = pads.ParquetFileFormat().make_fragment(piece.file.path, arrow_filesystem(self.store))
+        fragment = fragment.subset(row_group_ids=_row_groups_in(fragment.metadata, piece))
+        schema = fragment.physical_schema
+        scanner = fragment.scanner(
+            schema=schema,
+            columns=self._present(schema),
+            filter=together(self.conditions, schema.names),
+            batch_size=self.batch_rows,
+        )
+        yield from scanner.to_batches()
+
+    def _present(self, schema: pa.Schema) -> list[str]:
+        return [name for name in self.schema.names if name in schema.names]
 
     def _decoded(self, file: FileRef) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
@@ -125,14 +144,13 @@ def shares(files: Sequence[FileRef], *, split_bytes: int, splittable: bool) -> l
 
 
 def _cut(file: FileRef, split_bytes: int, splittable: bool) -> Iterator[Piece]:
-    count = -(-file.size_bytes // split_bytes) if splittable else 1
-    step = -(-file.size_bytes // max(count, 1))
+    count = max(round(file.size_bytes / split_bytes), 1) if splittable else 1
+    step = -(-file.size_bytes // count)
     for start in range(0, file.size_bytes, max(step, 1)):
         yield Piece(file, start, min(start + step, file.size_bytes))
 
 
-def _row_groups_in(fragment: Any, piece: Piece) -> list[int]:
-    footer = fragment.metadata
+def _row_groups_in(footer: Any, piece: Piece) -> list[int]:
     return [
         index
         for index in range(footer.num_row_groups)

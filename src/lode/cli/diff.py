@@ -1,0 +1,111 @@
+"""``lode diff``: what came between two snapshots."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lode.cli.complete import snapshot_names
+from lode.cli.listing import FAINT, Listing
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
+from lode.cli.terminal import as_json, show
+from lode.cli.units import count, size
+
+if TYPE_CHECKING:
+    from lode.cli.partitions import Partition
+    from lode.dataset import Dataset
+    from lode.snapshot import Snapshot
+
+_FROM: Final[Any] = typer.Argument(
+    ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=snapshot_names
+)
+_TO: Final[Any] = typer.Argument(
+    "latest", metavar="TO", help="The newer one, which counts.", autocompletion=snapshot_names
+)
+
+
+def diff(
+    dataset: str = DATASET,
+    older: str = _FROM,
+    newer: str = _TO,
+    root: str = ROOT,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Show what came between two snapshots.
+
+    Rows and files by partition, and how the columns changed.
+    """
+    from lode.cli.named import snapshot_named
+    from lode.cli.opened import open_dataset, open_root
+    from lode.cli.partitions import partitions_of
+
+    opened = open_dataset(open_root(root, store_option), dataset)
+    start, end = snapshot_named(opened, older), snapshot_named(opened, newer)
+    snapshots = _between(opened, start, end)
+    parts = partitions_of(opened, snapshots)
+    changes = _changed_columns(opened, start, end)
+    told = {
+        "dataset": dataset,
+        "from": start.id,
+        "to": end.id,
+        "snapshots": len(snapshots),
+        "rows": sum(snapshot.row_count for snapshot in snapshots),
+        "files": sum(len(snapshot.files) for snapshot in snapshots),
+        "bytes": sum(snapshot.size_bytes for snapshot in snapshots),
+        "partitions": {name: part.as_dict() for name, part in parts.items()},
+        "columns": changes,
+    }
+    if json:
+        as_json(told)
+        return
+    _tell(told, parts)
+
+
+def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]:
+    from lode.errors import InvalidOptionError, NotFoundError
+
+    try:
+        return dataset.changes(start, end)
+    except NotFoundError:
+        if any(snapshot.id == end.id for snapshot in dataset.history(as_of=start)):
+            raise InvalidOptionError(f"{start.id} is newer than {end.id}: name the older one first") from None
+        raise
+
+
+def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> dict[str, list[str | None]]:
+    """Columns that are not the same in both snapshots: what each was and is; None where it is not there."""
+    from lode.cli.opened import Foreign, components, scan_of
+
+    found: list[dict[str, str]] = []
+    for snapshot in (start, end):
+        codec = components(snapshot.manifest).codec
+        if codec is None or isinstance(codec, Foreign) or start.id == end.id:
+            return {}
+        found.append({field.name: str(field.type) for field in scan_of(dataset, snapshot.manifest).schema()})
+    before, after = found
+    return {
+        name: [before.get(name), after.get(name)]
+        for name in [*before, *(name for name in after if name not in before)]
+        if before.get(name) != after.get(name)
+    }
+
+
+def _tell(told: dict[str, Any], parts: dict[str, Partition]) -> None:
+    from rich.text import Text
+
+    grown = f"+{count(told['rows'], 'row')}, {count(told['files'], 'file')}, {size(told['bytes'])}"
+    head = Text.assemble(grown, (f" in {count(told['snapshots'], 'snapshot')}", FAINT))
+    lines: list[Any] = [head]
+    if list(parts) not in ([], [""]):
+        listing = Listing("partition", "rows", "files", "size", right=("rows", "files", "size"))
+        for name, part in parts.items():
+            listing.add(name, f"+{part.rows_text}", f"{part.files:,}", size(part.bytes))
+        lines += ["", listing]
+    if told["columns"]:
+        changed = Listing("column", "was", "is")
+        for name, (was, now) in told["columns"].items():
+            changed.add(name, was or "not there", now or "not there")
+        lines += ["", changed]
+    show(*lines)

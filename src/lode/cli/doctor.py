@@ -1,0 +1,53 @@
+"""``lode doctor``: does this store keep its promises, and what is installed here?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lode.cli.failure import PROBLEMS
+from lode.cli.parameters import JSON, STORE_OPTION
+from lode.cli.terminal import as_json, facts, show
+
+if TYPE_CHECKING:
+    from lode.store.doctor import Diagnosis
+
+_ROOT: Final[Any] = typer.Option(
+    None,
+    "--root",
+    "-r",
+    metavar="URL",
+    envvar="LODE_ROOT",
+    help="The store to probe, with a few small objects that are removed again. None: only this machine.",
+)
+
+
+def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] = STORE_OPTION) -> None:
+    """Probe a store, and say what is installed here.
+
+    The store is asked for what concurrent writers need; the exit code is 5 if it does not keep it.
+    """
+    from lode.cli.opened import open_root
+    from lode.cli.progress import progress
+    from lode.cli.version import java, versions
+    from lode.store.doctor import diagnose
+
+    diagnosis: Diagnosis | None = None
+    if root is not None:
+        with progress(f"probing {root}", "probes"):
+            diagnosis = diagnose(open_root(root, store_option, create=True))
+    told: dict[str, str | None] = {**versions(), "java": java()}
+    if json:
+        store = diagnosis and {
+            "url": diagnosis.url,
+            "healthy": diagnosis.healthy,
+            "findings": diagnosis.findings,
+        }
+        as_json({"store": store, "versions": told})
+    else:
+        if diagnosis is not None:
+            print(f"{diagnosis}\n")
+        show(*facts((name, version or "not installed") for name, version in told.items()))
+    if diagnosis is not None and not diagnosis.healthy:
+        raise typer.Exit(PROBLEMS)

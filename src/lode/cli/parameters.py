@@ -1,0 +1,68 @@
+"""The arguments and options that several commands share, so that they read the same everywhere.
+
+They are default values, not annotations: typer takes either, and only the former are ordinary values.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from lode.cli.complete import dataset_names, snapshot_names
+
+ROOT: Final[Any] = typer.Option(
+    ...,
+    "--root",
+    "-r",
+    metavar="URL",
+    envvar="LODE_ROOT",
+    help="Where the datasets lie: a directory, s3://bucket/prefix, gs://…, az://….",
+)
+STORE_OPTION: Final[Any] = typer.Option(
+    [],
+    "--store-option",
+    "-o",
+    metavar="KEY=VALUE",
+    help="An option of the store, such as endpoint=http://127.0.0.1:9000. Several are fine.",
+)
+DATASET: Final[Any] = typer.Argument(
+    ..., metavar="DATASET", help="The dataset's name.", autocompletion=dataset_names
+)
+SNAPSHOT: Final[Any] = typer.Argument(
+    "latest",
+    metavar="SNAPSHOT",
+    help="An id, a number in history from 1, latest, or latest~2 for two before it.",
+    autocompletion=snapshot_names,
+    show_default="latest",
+)
+AS_OF: Final[Any] = typer.Option(
+    None,
+    "--as-of",
+    metavar="SNAPSHOT|TIME",
+    help="Up to this snapshot, or to a moment such as 2026-11-15T12:00Z.",
+    autocompletion=snapshot_names,
+)
+SINCE: Final[Any] = typer.Option(
+    None,
+    "--since",
+    metavar="SNAPSHOT",
+    help="Leave out this snapshot and all before it.",
+    autocompletion=snapshot_names,
+)
+JSON: Final[Any] = typer.Option(False, "--json", help="For scripts: JSON.")
+JSON_LINES: Final[Any] = typer.Option(False, "--json", help="For scripts: a line of JSON for each.")
+FORMAT: Final[Any] = typer.Option(
+    None, "--format", "-f", help="How rows are written; a table on a terminal, else jsonl."
+)
+LIMIT: Final[Any] = typer.Option(
+    None, "--limit", "-n", min=0, metavar="ROWS", help="At most so many rows; a table has 100 unless told."
+)
+VOLUME: Final[Any] = typer.Option(False, "--volume", help="The name is a volume's, not a dataset's.")
+METADATA: Final[Any] = typer.Option(
+    [],
+    "--metadata",
+    "-m",
+    metavar="KEY=VALUE|JSON",
+    help="What the snapshot says of itself: key=text, or a JSON object. Several are merged.",
+)

@@ -1,0 +1,148 @@
+"""``lode show``: one snapshot, with its files and what is known about their columns."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from lode.cli.listing import Listing
+from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOLUME
+from lode.cli.terminal import brief, facts
+from lode.cli.terminal import show as tell
+from lode.cli.units import count, moment, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.dataset import Dataset
+    from lode.format.manifest import ColumnStats
+    from lode.snapshot import Snapshot
+    from lode.store.protocol import Store
+
+
+def show(
+    dataset: str = DATASET,
+    snapshot: str = SNAPSHOT,
+    root: str = ROOT,
+    volume: bool = VOLUME,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Show one snapshot: its files and what is in them.
+
+    As JSON: the manifest itself.
+    """
+    from lode.cli.named import snapshot_named
+    from lode.cli.opened import open_dataset, open_root
+    from lode.format.manifest import encode_manifest
+
+    store = open_root(root, store_option)
+    if volume:
+        _show_volume(store, dataset, snapshot, json=json)
+        return
+    opened = open_dataset(store, dataset)
+    found = snapshot_named(opened, snapshot)
+    if json:
+        sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
+        return
+    _show_dataset(opened, found)
+
+
+def _show_dataset(dataset: Dataset, snapshot: Snapshot) -> None:
+    files = Listing("size", "rows", "checksum", "file", right=("size", "rows"))
+    root = f"{dataset.chain.paths.root}/"
+    for file in snapshot.files:
+        rows = f"{file.stats.row_count:,}" if file.stats else ""
+        checksum = (file.checksum or "")[:12]
+        files.add(size(file.size_bytes), rows, checksum, file.path.removeprefix(root))
+    parts: list[Any] = [*facts(_facts(dataset, snapshot)), "", files]
+    columns = Listing("column", "min", "max", "nulls", right=("nulls",))
+    for name, low, high, nulls in _statistics(snapshot):
+        columns.add(name, _shown(low), _shown(high), f"{nulls:,}")
+    if len(columns):
+        parts += ["", columns]
+    tell(*parts)
+
+
+def _facts(dataset: Dataset, snapshot: Snapshot) -> Iterator[tuple[str, object]]:
+    manifest = snapshot.manifest
+    yield "snapshot", snapshot.id
+    yield "dataset", dataset.id
+    yield "number", f"{dataset.chain.sequence_of(manifest):,}"
+    yield "parent", snapshot.parent_id or "none, it is the first"
+    yield "time", moment(snapshot.created_at)
+    rows = count(snapshot.row_count, "row")
+    yield "holds", f"{rows}, {count(len(snapshot.files), 'file')}, {size(snapshot.size_bytes)}"
+    if snapshot.min_timestamp and snapshot.max_timestamp:
+        yield "covers", f"{moment(snapshot.min_timestamp)} to {moment(snapshot.max_timestamp)}"
+    yield "codec", manifest.codec or "none, blobs"
+    if manifest.compressor != "noop":
+        yield "compressor", manifest.compressor
+    if manifest.checksum_algorithm:
+        yield "checksum", manifest.checksum_algorithm
+    if dataset.layout.keys:
+        yield "partitions", ", ".join(dataset.layout.keys)
+    if manifest.idempotency:
+        yield "key", "/".join(part for part in manifest.idempotency if part)
+    if manifest.metadata:
+        yield "metadata", brief(manifest.metadata)
+
+
+def _statistics(snapshot: Snapshot) -> list[tuple[str, Any, Any, int]]:
+    """Each column over all files: the least, the greatest, and how many are null."""
+    columns: dict[str, list[ColumnStats]] = {}
+    for file in snapshot.files:
+        for column in file.stats.columns if file.stats else ():
+            columns.setdefault(column.name, []).append(column)
+    return [
+        (
+            name,
+            _extreme(min, [column.min for column in found]),
+            _extreme(max, [column.max for column in found]),
+            sum(column.null_count for column in found),
+        )
+        for name, found in columns.items()
+    ]
+
+
+def _extreme(choose: Any, values: list[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    try:
+        return choose(known) if known else None
+    except TypeError:
+        return None  # files that disagree about a column's type have no order between them
+
+
+def _shown(value: Any, most: int = 32) -> str:
+    text = "" if value is None else str(value)
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
+    from lode.cli.named import volume_snapshot_named
+    from lode.cli.opened import open_volume
+    from lode.format.manifest import encode_manifest
+
+    volume = open_volume(store, name)
+    found = volume_snapshot_named(volume, snapshot)
+    if json:
+        sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
+        return
+    gaps = volume.missing(found)
+    told: list[tuple[str, object]] = [
+        ("snapshot", found.id),
+        ("volume", volume.id),
+        ("parent", found.parent_id or "none, it is the first"),
+        ("time", moment(found.created_at)),
+        ("holds", f"{size(found.size_bytes)} of {size(volume.total_length)} in {len(found.blocks):,} blocks"),
+        (
+            "missing",
+            f"{size(sum(length for _, length in gaps))} in {len(gaps):,} gaps" if gaps else "nothing",
+        ),
+    ]
+    if found.metadata:
+        told.append(("metadata", brief(found.metadata)))
+    blocks = Listing("offset", "length", "block", right=("offset", "length"))
+    for block in found.blocks:
+        blocks.add(f"{block.offset:,}", f"{block.length:,}", block.path.rpartition("/")[2])
+    tell(*facts(told), "", blocks)

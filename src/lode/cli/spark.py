@@ -1,0 +1,301 @@
+"""``lode spark``: pipelines and work on whole datasets, spread over a cluster."""
+
+from __future__ import annotations
+
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import typer
+
+from lode.cli.parameters import AS_OF, DATASET, JSON, METADATA, ROOT, SINCE, STORE_OPTION
+from lode.cli.serve import PASSED_ON
+from lode.cli.terminal import as_json
+from lode.cli.units import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lode.snapshot import Snapshot
+    from lode.spark.place import Place
+
+app: Final = typer.Typer(help="Pipelines and work on whole datasets, on Spark.", no_args_is_help=True)
+
+_MASTER: Final[Any] = typer.Option("local[*]", "--master", envvar="SPARK_MASTER", help="Where Spark runs.")
+_SETTING: Final[Any] = typer.Option(
+    [], "--conf", metavar="KEY=VALUE", help="A setting of Spark. Several are fine."
+)
+_FILES: Final[Any] = typer.Argument(..., metavar="PATH", help="What to read, as Spark names it.")
+_READ: Final[Any] = typer.Option("parquet", "--from", help="What the files are.")
+_WRITTEN: Final[Any] = typer.Option("parquet", "--format", "-f", help="What the files are to be.")
+_READER: Final[Any] = typer.Option(
+    [], "--option", metavar="KEY=VALUE", help="Of Spark's reader or writer, such as header=true."
+)
+_PARTITION: Final[Any] = typer.Option(
+    None, "--partition-by", "-p", metavar="A,B", help="The columns that partition it."
+)
+_IMPORT_KEY: Final[Any] = typer.Option(
+    ..., "--key", "-k", help="Names this import: a second one of this name writes nothing."
+)
+_WRITE_KEY: Final[Any] = typer.Option(
+    None, "--idempotency-key", "-k", metavar="KEY", help="A second write under this key writes nothing."
+)
+_SPLIT: Final[Any] = typer.Option(
+    None, "--split-by", metavar="COLUMN", help="A snapshot for each of its values."
+)
+_PATH: Final[Any] = typer.Argument(..., metavar="PATH", help="The folder, as Spark names it.")
+_OVERWRITE: Final[Any] = typer.Option(False, "--overwrite", help="Replace what is in the folder.")
+_INTO: Final[Any] = typer.Argument(..., metavar="INTO", help="The other dataset.")
+_INTO_ROOT: Final[Any] = typer.Option(
+    None, "--into-root", metavar="URL", help="Where that lies, if elsewhere."
+)
+_SORT: Final[Any] = typer.Option(
+    None, "--sort-by", metavar="A,B", help="Sort the rows by these columns over all files."
+)
+_FILE_BYTES: Final[Any] = typer.Option(None, "--file-bytes", min=1, help="How large a file should be.")
+_QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
+
+
+@app.command("run", context_settings=PASSED_ON, add_help_option=False)
+def run(context: typer.Context) -> None:
+    """Run a pipeline from a file: PIPELINE.yaml [--once] [--json]."""
+    from lode.spark.__main__ import main
+
+    raise typer.Exit(main(["run", *context.args]))
+
+
+@app.command("write")
+def write(
+    dataset: str = DATASET,
+    paths: list[str] = _FILES,
+    root: str = ROOT,
+    source: str = _READ,
+    option: list[str] = _READER,
+    partition_by: str | None = _PARTITION,
+    metadata: list[str] = METADATA,
+    idempotency_key: str | None = _WRITE_KEY,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Write files as one snapshot, staged by tasks."""
+    from lode.cli import pairs
+    from lode.spark.write import write as write_frame
+
+    place = _place(root, dataset, store_option, partition_by)
+    said = pairs.metadata(metadata)
+    with _session(master, conf) as spark:
+        frame = _frame(spark, paths, source, option)
+        snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
+    _tell([snapshot], json=json)
+
+
+@app.command("import")
+def import_(
+    dataset: str = DATASET,
+    paths: list[str] = _FILES,
+    key: str = _IMPORT_KEY,
+    root: str = ROOT,
+    source: str = _READ,
+    option: list[str] = _READER,
+    split_by: str | None = _SPLIT,
+    partition_by: str | None = _PARTITION,
+    metadata: list[str] = METADATA,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Import files once, under a key.
+
+    As one snapshot, or as one for each value of a column.
+    """
+    from lode.cli import pairs
+    from lode.spark import jobs
+
+    place = _place(root, dataset, store_option, partition_by)
+    said = pairs.metadata(metadata)
+    with _session(master, conf) as spark:
+        frame = _frame(spark, paths, source, option)
+        snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
+    _tell(snapshots, json=json)
+
+
+@app.command("export")
+def export(
+    dataset: str = DATASET,
+    path: str = _PATH,
+    root: str = ROOT,
+    form: Literal["parquet", "json", "csv", "orc"] = _WRITTEN,
+    since: str | None = SINCE,
+    as_of: str | None = AS_OF,
+    partition_by: str | None = _PARTITION,
+    overwrite: bool = _OVERWRITE,
+    option: list[str] = _READER,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Write a dataset as plain files, once.
+
+    A receipt beside them says what they hold; the same export again does nothing.
+    """
+    from lode.cli import pairs
+    from lode.cli.named import point_named, snapshot_named
+    from lode.spark import jobs
+
+    place = _place(root, dataset, store_option)
+    opened = place.open()
+    with _session(master, conf) as spark:
+        made = jobs.export(
+            spark,
+            place,
+            path,
+            file_format=form,
+            since=snapshot_named(opened, since) if since is not None else None,
+            as_of=point_named(opened, as_of),
+            partition_by=_names(partition_by),
+            overwrite=overwrite,
+            options=pairs.texts(option, "--option"),
+        )
+    if json:
+        as_json(made)
+        return
+    before = ", as it had been before" if made.replayed else ""
+    print(f"{made.path}: {count(made.receipt.rows, 'row')} as {made.receipt.format}{before}")
+
+
+@app.command("rewrite")
+def rewrite(
+    dataset: str = DATASET,
+    into: str = _INTO,
+    root: str = ROOT,
+    into_root: str | None = _INTO_ROOT,
+    since: str | None = SINCE,
+    as_of: str | None = AS_OF,
+    sort_by: str | None = _SORT,
+    file_bytes: int | None = _FILE_BYTES,
+    partition_by: str | None = _PARTITION,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Write history as one snapshot of another dataset.
+
+    In files of a good size, and sorted if you like. The same again does nothing.
+    """
+    from lode.cli.named import point_named, snapshot_named
+    from lode.spark import jobs
+    from lode.spark.staging import TARGET_FILE_BYTES
+
+    source = _place(root, dataset, store_option)
+    sink = _place(into_root or root, into, store_option, partition_by)
+    opened = source.open()
+    with _session(master, conf) as spark:
+        snapshot = jobs.rewrite(
+            spark,
+            source,
+            sink,
+            since=snapshot_named(opened, since) if since is not None else None,
+            as_of=point_named(opened, as_of),
+            sort_by=_names(sort_by),
+            target_file_bytes=file_bytes or TARGET_FILE_BYTES,
+        )
+    _tell([snapshot], json=json)
+
+
+@app.command("copy")
+def copy(
+    dataset: str = DATASET,
+    into: str = _INTO,
+    root: str = ROOT,
+    into_root: str | None = _INTO_ROOT,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Copy snapshots another dataset does not have yet.
+
+    File by file as they are, checked on the way.
+    """
+    from lode.cli.progress import progress
+    from lode.spark import jobs
+
+    source, sink = (
+        _place(where, name, store_option) for where, name in ((root, dataset), (into_root or root, into))
+    )
+    with _session(master, conf) as spark, progress(f"copying {dataset}", "snapshots") as advance:
+        snapshots = jobs.copy(spark, source, sink, progress=advance)
+    _tell(snapshots, json=json)
+
+
+@app.command("verify")
+def verify(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    quick: bool = _QUICK,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Check history and every file, in tasks.
+
+    The exit code is 5 if there are problems.
+    """
+    from lode.cli.verify import tell
+    from lode.spark import jobs
+
+    place = _place(root, dataset, store_option)
+    with _session(master, conf) as spark:
+        found = jobs.verify(spark, place, checksums=not quick)
+    tell(dataset, found, json=json)
+
+
+@contextmanager
+def _session(master: str, settings: list[str]) -> Iterator[SparkSession]:
+    from lode.cli import pairs
+    from lode.spark.session import session
+
+    if master.startswith("local"):
+        # Spark takes whichever python3 comes first, which need not be the one that has Lode.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    spark = session(master, settings=pairs.texts(settings, "--conf"))
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:
+    from lode.cli import pairs
+    from lode.spark.place import Place
+
+    given = {f"store.{name}": value for name, value in pairs.texts(options, "--store-option").items()}
+    return Place(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
+
+
+def _frame(spark: SparkSession, paths: list[str], source: str, options: list[str]) -> DataFrame:
+    from lode.cli import pairs
+
+    return spark.read.format(source).options(**pairs.texts(options, "--option")).load(paths)
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in text.split(",")] if text else []
+
+
+def _tell(snapshots: list[Snapshot], *, json: bool) -> None:
+    from lode.cli.write import tell
+
+    for snapshot in snapshots:
+        tell(snapshot.manifest.dataset_id, snapshot, json=json)
+    if not snapshots and not json:
+        print("nothing to do")

@@ -1,0 +1,114 @@
+"""``lode sql``: DuckDB over the datasets of a store. Every dataset is a view under its name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lode.cli.emit import Format, chosen, emit
+from lode.cli.parameters import AS_OF, FORMAT, LIMIT, ROOT, STORE_OPTION
+
+if TYPE_CHECKING:
+    from lode.read.scan import Scan
+    from lode.store.protocol import Store
+
+_QUERY: Final[Any] = typer.Argument(..., metavar="QUERY", help="The query; - reads it from stdin.")
+_ALSO: Final[Any] = typer.Option(
+    [], "--dataset", "-d", metavar="NAME", help="Another dataset, if lode ls cannot list it (a flat layout)."
+)
+# "events@3" is one snapshot of events.
+_ONE_SNAPSHOT: Final = re.compile(r'"([^"]+)@([^"@]+)"')
+
+
+def sql(
+    query: str = _QUERY,
+    root: str = ROOT,
+    as_of: str | None = AS_OF,
+    dataset: list[str] = _ALSO,
+    limit: int | None = LIMIT,
+    form: Format | None = FORMAT,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Ask datasets in SQL, through DuckDB.
+
+    Each dataset is a view under its name: its whole history, or that up to --as-of. In double quotes,
+    "events@3" is snapshot 3 alone.
+    """
+    from lode.cli.opened import open_root
+    from lode.errors import MissingDependencyError
+
+    try:
+        import duckdb
+    except ImportError as error:
+        raise MissingDependencyError(
+            "lode sql needs duckdb, which is not installed: pip install 'lode[sql]'"
+        ) from error
+    form = chosen(form)
+    text = sys.stdin.read() if query == "-" else query
+    with duckdb.connect(":memory:") as connection:
+        for name, scan in _scans(open_root(root, store_option), text, as_of, dataset).items():
+            connection.register(name, _source(scan))
+        try:
+            answer: Any = connection.sql(text)
+            if answer is None:  # a statement that has no rows
+                return
+            reader = answer.to_arrow_reader(65_536)
+            emit(reader, form, limit=limit, schema=reader.schema)
+        except duckdb.Error as error:
+            raise _in_our_words(error) from error
+
+
+def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict[str, Scan]:
+    """The datasets that the query names, and single snapshots of them."""
+    from lode.cli.named import point_named, snapshot_named
+    from lode.cli.opened import names_in, open_dataset, scan_of
+
+    found: dict[str, Scan] = {}
+    for name, snapshot in _ONE_SNAPSHOT.findall(query):
+        opened = open_dataset(store, name)
+        found[f"{name}@{snapshot}"] = scan_of(opened, snapshot_named(opened, snapshot).manifest)
+    for name in [*names_in(store), *also]:
+        # A name in a text or a column costs a look at its history, and does no harm.
+        if name in also or re.search(rf"(?<!\w){re.escape(name)}(?![\w@])", query, re.IGNORECASE):
+            opened = open_dataset(store, name)
+            if opened.components.codec is not None:
+                found[name] = opened.plan(as_of=point_named(opened, as_of))
+    return found
+
+
+def _source(scan: Scan) -> Any:
+    """Parquet is read in place, as far as the query needs it; all else is brought to memory."""
+    from lode.codec.parquet import Parquet
+    from lode.read.prune import guarantee
+    from lode.read.source import arrow_filesystem
+
+    if not isinstance(scan.components.codec, Parquet) or scan.components.compressor.name != "noop":
+        return scan.read().read_all()
+    import pyarrow.dataset as pads
+
+    form, filesystem, schema = pads.ParquetFileFormat(), arrow_filesystem(scan.store), scan.schema()
+    fragments: list[pads.Fragment] = [
+        form.make_fragment(
+            file.path,
+            filesystem,
+            guarantee(file, scan.layout.partition_of(scan.dataset_id, file.path), schema),
+        )
+        for file in scan.files
+    ]
+    return pads.FileSystemDataset(fragments, schema, form, filesystem)
+
+
+def _in_our_words(error: Exception) -> Exception:
+    import duckdb
+
+    from lode.errors import InvalidOptionError, LodeError, NotFoundError
+
+    sentence = " ".join(str(error).split("\n\n")[0].split())
+    if isinstance(error, duckdb.CatalogException):
+        return NotFoundError(f"{sentence} See lode ls for the datasets there are.")
+    if isinstance(error, duckdb.ProgrammingError):
+        return InvalidOptionError(sentence)
+    return LodeError(sentence)

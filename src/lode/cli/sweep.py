@@ -1,0 +1,49 @@
+"""``lode sweep``: what dead writers left behind."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from lode.cli.listing import Listing
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
+from lode.cli.terminal import as_json, show
+from lode.cli.units import count, size, span
+
+_OLDER: Final[Any] = typer.Option(
+    "1d", "--older-than", metavar="TIME", help="Touch nothing younger; longer than your longest write takes."
+)
+_DELETE: Final[Any] = typer.Option(False, "--delete", help="Remove it; without this it is only listed.")
+
+
+def sweep(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    older_than: str = _OLDER,
+    delete: bool = _DELETE,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """List what dead writers left, or --delete it."""
+    from lode.cli.opened import open_dataset, open_root
+    from lode.write.sweep import sweep as clean
+
+    age = span(older_than)
+    opened = open_dataset(open_root(root, store_option), dataset)
+    found = clean(opened.store, dataset, age, dry_run=not delete, layout=opened.layout)
+    if json:
+        told = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
+        as_json({**told, "leftovers": found.leftovers, "spared": found.spared})
+        return
+    what = f"{count(len(found.leftovers), 'object')}, {size(found.bytes)}"
+    if not found.leftovers:
+        print(f"{dataset}: nothing to sweep")
+    else:
+        print(f"{dataset}: {what} removed" if found.removed else f"{dataset}: {what}; --delete removes them")
+        listing = Listing("size", "object", "why", right=("size",))
+        for item in found.leftovers:
+            listing.add(size(item.size), item.path, item.reason)
+        show(listing)
+    for snapshot, reason in found.spared.items():
+        print(f"left alone: {snapshot}, {reason}")

@@ -1,0 +1,64 @@
+"""``lode verify``: is history one line, is every file whole?"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lode.cli.failure import PROBLEMS
+from lode.cli.listing import Listing
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
+from lode.cli.terminal import as_json, show
+from lode.cli.units import count, size
+
+if TYPE_CHECKING:
+    from lode.read.verify import Verification
+
+_QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
+
+
+def verify(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    quick: bool = _QUICK,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Check history and every file of a dataset.
+
+    The exit code is 5 if there are problems.
+    """
+    from lode.cli.opened import open_damaged, open_root
+    from lode.cli.progress import progress
+    from lode.read.verify import verify as check
+
+    opened = open_damaged(open_root(root, store_option), dataset)
+    with progress(f"verifying {dataset}", "files") as advance:
+        found = check(opened, checksums=not quick, progress=advance)
+    tell(dataset, found, json=json)
+
+
+def tell(dataset: str, found: Verification, *, json: bool) -> None:
+    """Say what was found; does not return if that are problems."""
+    if json:
+        as_json(
+            {
+                "dataset": dataset,
+                "ok": found.ok,
+                "snapshots": found.snapshots,
+                "files": found.files,
+                "bytes": found.bytes,
+                "problems": found.problems,
+            }
+        )
+    else:
+        looked = f"{count(found.snapshots, 'snapshot')}, {count(found.files, 'file')}, {size(found.bytes)}"
+        print(f"{dataset}: {'ok' if found.ok else count(len(found.problems), 'problem')} in {looked}")
+        if not found.ok:
+            listing = Listing("problem", "what")
+            for problem in found.problems:
+                listing.add(problem.kind, problem.message)
+            show(listing)
+    if not found.ok:
+        raise typer.Exit(PROBLEMS)

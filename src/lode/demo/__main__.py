@@ -1,0 +1,60 @@
+"""Run the demo: ``lode demo``, or ``python -m lode.demo``."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lode.errors import LodeError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run it; returns the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="lode demo", description="Streams, snapshots, Spark and a kill -9, on this machine alone."
+    )
+    parser.add_argument("--keep", action="store_true", help="leave the server and the lake to play with")
+    given = parser.parse_args(arguments)
+
+    try:
+        from lode.demo.stage import Stage
+        from lode.demo.steps import Demo
+    except ImportError as error:
+        print(f"lode demo: {error.name} is missing: pip install 'lode[server,spark]'", file=sys.stderr)
+        return 1
+
+    folder = Path(tempfile.mkdtemp(prefix="lode-demo-"))
+    stage = Stage()
+    demo = Demo(stage, folder / "lake")
+    try:
+        demo.run()
+        stage.console.print(
+            f"\n[bold]Done in {stage.seconds:.0f} s.[/bold] "
+            f"{demo.expected:,} rows came in, none was lost, none is there twice."
+        )
+        if given.keep:
+            stage.console.print(
+                f"The console: http://{demo.server.http}/   gRPC: {demo.server.grpc}   lake: {demo.lake}\n"
+                "Ctrl-C stops the server; the lake stays."
+            )
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    except LodeError as error:
+        print(f"lode demo: {error}", file=sys.stderr)
+        return 1
+    finally:
+        demo.close()
+        if not given.keep:
+            shutil.rmtree(folder, ignore_errors=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

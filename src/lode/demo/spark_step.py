@@ -1,0 +1,47 @@
+"""The pipeline of the demo: events → sales by day, from dataset to dataset, on Spark."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from lode.demo.events import NAME
+from lode.spark.pipeline import Pipeline
+from lode.spark.place import Place
+from lode.spark.session import session
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+SALES = "sales_by_day"
+
+
+def quiet_session(log: Path) -> SparkSession:
+    """A session whose Java process talks to a file: it has much to say while it starts."""
+    kept = os.dup(2)
+    with log.open("wb") as file:
+        os.dup2(file.fileno(), 2)
+    try:
+        return session(
+            "local[2]",
+            name="lode demo",
+            settings={"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "2"},
+        )
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+def sales_pipeline(lake: Path) -> Pipeline:
+    """Each new snapshot of the events becomes sales by day and country, with where they came from."""
+    return Pipeline(
+        "sales",
+        source=Place(lake, NAME),
+        steps=[
+            "SELECT date_format(at, 'yyyy-MM-dd') AS day, country, count(*) AS orders, "
+            "sum(amount) AS revenue FROM {input} WHERE kind = 'buy' GROUP BY ALL"
+        ],
+        sink=Place(lake, SALES, partitionBy="day"),
+    )

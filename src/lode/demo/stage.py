@@ -1,0 +1,64 @@
+"""What the demo shows of itself: numbered steps, a bar where one waits, a line on what each step proves."""
+
+from __future__ import annotations
+
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+
+class Stage:
+    """The terminal."""
+
+    def __init__(self) -> None:
+        self.console = Console(highlight=False)
+        self._number = 0
+        self._began = time.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        return time.monotonic() - self._began
+
+    @contextmanager
+    def step(self, title: str) -> Iterator[None]:
+        """One step; tells how long it took."""
+        self._number += 1
+        self.console.print(f"\n[bold]{self._number}. {title}[/bold]")
+        began = time.monotonic()
+        yield
+        self.console.print(f"   [dim]{time.monotonic() - began:.1f} s[/dim]")
+
+    def say(self, text: str) -> None:
+        self.console.print(f"   {text}", soft_wrap=True)
+
+    def proves(self, text: str) -> None:
+        """What the step has shown."""
+        self.console.print(f"   [green]✓[/green] {text}", soft_wrap=True)
+
+    @contextmanager
+    def bar(self, what: str, total: int) -> Iterator[Callable[[], None]]:
+        """A progress bar; call what it yields once for each piece done."""
+        columns = (
+            TextColumn("   {task.description}"),
+            BarColumn(30),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
+        with Progress(*columns, console=self.console, disable=not self.console.is_terminal) as progress:
+            task = progress.add_task(what, total=total)
+            yield lambda: progress.advance(task)
+
+    def table(self, headings: Iterable[str], rows: Iterable[Iterable[object]]) -> None:
+        drawn = Table(box=None, padding=(0, 2, 0, 0))
+        for number, heading in enumerate(headings):
+            drawn.add_column(heading, justify="left" if number == 0 else "right", header_style="dim")
+        for row in rows:
+            drawn.add_row(*map(str, row))
+        self.console.print(drawn)

@@ -1,0 +1,366 @@
+"""The catalog: which datasets and tables there are, as objects on the lake's own store.
+
+``catalog/<project>/<dataset>/dataset.json`` and ``catalog/<project>/<dataset>/tables/<table>.json``, each
+changed only by compare-and-swap, so that servers on one store agree without knowing of each other. What is
+deleted leaves a tombstone that keeps its generation. Deleting a dataset with its tables is one swap: a table
+says which generation of its dataset it belongs to, and is gone with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+import msgspec
+
+from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName, DeletedDataset
+from lode.ingest.catalog.objects import Objects
+from lode.ingest.catalog.partitioning import Partitioning, check_partitioning
+from lode.ingest.catalog.paths import (
+    ROOT,
+    check_table_name,
+    dataset_of,
+    dataset_path,
+    no_dataset,
+    no_table,
+    said,
+    table_path,
+    tables_prefix,
+)
+from lode.ingest.catalog.table import DeletedTable, TableDefinition, escaped
+from lode.ingest.names import TableName
+from lode.ingest.schema.check import check_schema
+from lode.ingest.schema.evolution import check_evolution
+from lode.ingest.status import Code, Refused, invalid
+from lode.runtime import REAL, Runtime
+from lode.store.open import open_store
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Iterator
+
+    from lode.ingest.schema.columns import TableSchema
+    from lode.store.protocol import Store
+
+
+class DatasetInUse(Refused):
+    """The dataset still has tables."""
+
+
+class Catalog:
+    """Datasets and tables on one store. Safe for threads, and for any number of servers on the store.
+
+    Args:
+        store: A URL, a path or a store that can compare and swap.
+        location: What datasets say about where they are, when nobody says otherwise.
+        max_age: For how many seconds a definition may be answered from memory; what this process changed is
+            always seen at once.
+        runtime: Clock, chance and threads.
+    """
+
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Store,
+        *,
+        location: str = "US",
+        max_age: float = 1.0,
+        runtime: Runtime = REAL,
+    ) -> None:
+        self._store = open_store(store)
+        self._location = location
+        self._runtime = runtime
+        self._datasets: Objects[DatasetDefinition | DeletedDataset] = Objects(
+            self._store, DatasetDefinition | DeletedDataset, max_age=max_age, runtime=runtime
+        )
+        self._tables: Objects[TableDefinition | DeletedTable] = Objects(
+            self._store, TableDefinition | DeletedTable, max_age=max_age, runtime=runtime
+        )
+
+    @property
+    def store(self) -> Store:
+        return self._store
+
+    @property
+    def location(self) -> str:
+        return self._location
+
+    # -- tables --------------------------------------------------------------------------------
+
+    def table(self, name: TableName, *, fresh: bool = False) -> TableDefinition:
+        """The table's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
+        record = self._tables.read(table_path(name), fresh=fresh)
+        if isinstance(record, TableDefinition):
+            dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
+            if _holds(dataset, record):
+                return record
+        raise no_table(name)
+
+    def create_table(
+        self,
+        name: TableName,
+        schema: TableSchema,
+        *,
+        partitioning: Partitioning | None = None,
+        info: dict[str, Any] | None = None,
+    ) -> TableDefinition:
+        """Define a table, or refuse it with ALREADY_EXISTS."""
+        check_table_name(name)
+        check_schema(schema)
+        checked = None if partitioning is None else check_partitioning(partitioning, schema)
+
+        def create(current: TableDefinition | DeletedTable | None) -> TableDefinition:
+            # Read behind the table: were it the other way round, a stale look at the dataset could take a
+            # table of the next generation for a dead one.
+            dataset = self.dataset(dataset_of(name), fresh=True)
+            if isinstance(current, TableDefinition) and _holds(dataset, current):
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {said(name)}")
+            now = self._now_ms()
+            return TableDefinition(
+                name=name,
+                schema=schema,
+                partitioning=checked,
+                info=info or {},
+                generation=1 if current is None else current.generation + 1,
+                dataset_generation=dataset.generation,
+                created_ms=now,
+                modified_ms=now,
+                etag=self._etag(),
+            )
+
+        created = self._tables.change(table_path(name), create)
+        assert isinstance(created, TableDefinition)
+        self._count_table(created)
+        return created
+
+    def update_table(
+        self,
+        name: TableName,
+        change: Callable[[TableDefinition], TableDefinition],
+        *,
+        etag: str | None = None,
+    ) -> TableDefinition:
+        """Change a table's schema or what is said about it.
+
+        Args:
+            name: Which table.
+            change: Makes the new definition of the current one; called again if another was faster.
+            etag: Change only this state of it, else refuse with FAILED_PRECONDITION.
+        """
+
+        def update(found: TableDefinition | DeletedTable | None) -> TableDefinition:
+            current = self._living(name, found, etag)
+            wanted = change(current)
+            if wanted.partitioning != current.partitioning:
+                raise invalid(f"The partitioning of {said(name)} cannot change: create another table.")
+            if wanted.schema != current.schema:
+                check_schema(wanted.schema)
+                check_evolution(current.schema, wanted.schema)
+            return msgspec.structs.replace(
+                current,
+                schema=wanted.schema,
+                info=wanted.info,
+                version=current.version + 1,
+                modified_ms=self._now_ms(),
+                etag=self._etag(),
+            )
+
+        changed = self._tables.change(table_path(name), update)
+        assert isinstance(changed, TableDefinition)
+        return changed
+
+    def delete_table(self, name: TableName, *, etag: str | None = None) -> None:
+        """Delete a table; its snapshots stay on the store, where the library can still read them."""
+
+        def bury(found: TableDefinition | DeletedTable | None) -> DeletedTable:
+            current = self._living(name, found, etag)
+            return DeletedTable(
+                name=name,
+                version=current.version + 1,
+                generation=current.generation,
+                deleted_ms=self._now_ms(),
+                etag=self._etag(),
+            )
+
+        self._tables.change(table_path(name), bury)
+
+    def list_tables(
+        self, name: DatasetName, *, after: str = "", limit: int | None = None
+    ) -> list[TableDefinition]:
+        """The tables of a dataset in the order of their paths, those behind the table ``after``."""
+        dataset = self.dataset(name, fresh=True)
+        found: list[TableDefinition] = []
+        start = table_path(TableName(*name, after)) if after else ""
+        for paths in _batched(info.path for info in self._store.list(tables_prefix(name), after=start)):
+            for record in self._tables.read_all(paths):
+                if isinstance(record, TableDefinition) and _holds(dataset, record):
+                    found.append(record)
+                if limit is not None and len(found) == limit:
+                    return found
+        return found
+
+    # -- datasets ------------------------------------------------------------------------------
+
+    def dataset(self, name: DatasetName, *, fresh: bool = False) -> DatasetDefinition:
+        """The dataset's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
+        record = self._datasets.read(dataset_path(name), fresh=fresh)
+        if not isinstance(record, DatasetDefinition):
+            raise no_dataset(name)
+        return record
+
+    def create_dataset(
+        self, name: DatasetName, *, location: str = "", info: dict[str, Any] | None = None
+    ) -> DatasetDefinition:
+        """Define a dataset, or refuse it with ALREADY_EXISTS."""
+        check_table_name(TableName(*name, "t"))
+
+        def create(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
+            if isinstance(current, DatasetDefinition):
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Dataset {name.project}:{name.dataset}")
+            now = self._now_ms()
+            return DatasetDefinition(
+                name=name,
+                location=location or self._location,
+                info=info or {},
+                generation=1 if current is None else current.generation + 1,
+                created_ms=now,
+                modified_ms=now,
+                etag=self._etag(),
+                nonce=self._etag(),
+            )
+
+        created = self._datasets.change(dataset_path(name), create)
+        assert isinstance(created, DatasetDefinition)
+        return created
+
+    def update_dataset(
+        self,
+        name: DatasetName,
+        change: Callable[[DatasetDefinition], DatasetDefinition],
+        *,
+        etag: str | None = None,
+    ) -> DatasetDefinition:
+        """Change what is said about a dataset; the arguments are those of ``update_table``."""
+
+        def update(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
+            if not isinstance(current, DatasetDefinition):
+                raise no_dataset(name)
+            _check_etag(current.etag, etag)
+            wanted = change(current)
+            if wanted.location != current.location:
+                raise invalid(f"The location of dataset {name.project}:{name.dataset} cannot change.")
+            return msgspec.structs.replace(
+                current,
+                info=wanted.info,
+                version=current.version + 1,
+                modified_ms=self._now_ms(),
+                etag=self._etag(),
+                nonce=self._etag(),
+            )
+
+        changed = self._datasets.change(dataset_path(name), update)
+        assert isinstance(changed, DatasetDefinition)
+        return changed
+
+    def delete_dataset(
+        self, name: DatasetName, *, delete_contents: bool = False, etag: str | None = None
+    ) -> None:
+        """Delete a dataset, with its tables if ``delete_contents`` says so; snapshots stay on the store."""
+
+        def bury(current: DatasetDefinition | DeletedDataset | None) -> DeletedDataset:
+            if not isinstance(current, DatasetDefinition):
+                raise no_dataset(name)
+            _check_etag(current.etag, etag)
+            # A table made after this look changes the dataset's counter, and with that the swap fails.
+            if not delete_contents and self.list_tables(name, limit=1):
+                raise DatasetInUse(
+                    Code.INVALID_ARGUMENT,
+                    f"Dataset {name.project}:{name.dataset} is still in use: delete its tables first, or ask "
+                    "for deleteContents.",
+                )
+            return DeletedDataset(
+                name=name, generation=current.generation, deleted_ms=self._now_ms(), etag=self._etag()
+            )
+
+        self._datasets.change(dataset_path(name), bury)
+
+    def list_datasets(
+        self, project: str, *, after: str = "", limit: int | None = None
+    ) -> list[DatasetDefinition]:
+        """The datasets of a project in the order of their paths, those behind the dataset ``after``."""
+        prefix = f"{ROOT}{escaped(project)}/"
+        found: list[DatasetDefinition] = []
+        folders = self._folders(prefix, f"{prefix}{escaped(after)}0" if after else "")
+        for paths in _batched(f"{prefix}{folder}/dataset.json" for folder in folders):
+            for record in self._datasets.read_all(paths):
+                if isinstance(record, DatasetDefinition):
+                    found.append(record)
+                if limit is not None and len(found) == limit:
+                    return found
+        return found
+
+    def list_projects(self) -> list[str]:
+        """The projects that have, or had, a dataset."""
+        return [unquote(folder) for folder in self._folders(ROOT, "")]
+
+    # -- inside --------------------------------------------------------------------------------
+
+    def _living(
+        self, name: TableName, found: TableDefinition | DeletedTable | None, etag: str | None
+    ) -> TableDefinition:
+        dataset = self.dataset(dataset_of(name), fresh=True)
+        if not isinstance(found, TableDefinition) or not _holds(dataset, found):
+            raise no_table(name)
+        _check_etag(found.etag, etag)
+        return found
+
+    def _count_table(self, table: TableDefinition) -> None:
+        """Let whoever deletes the dataset at this moment notice that it has one more table."""
+        name = dataset_of(table.name)
+
+        def count(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
+            if not isinstance(current, DatasetDefinition) or not _holds(current, table):
+                raise no_dataset(name)
+            return msgspec.structs.replace(
+                current, tables_created=current.tables_created + 1, nonce=self._etag()
+            )
+
+        self._datasets.change(dataset_path(name), count)
+
+    def _folders(self, prefix: str, after: str) -> Iterator[str]:
+        """The names right below a prefix; what lies in a folder is skipped, not listed."""
+        while True:
+            info = next(iter(self._store.list(prefix, after=after)), None)
+            if info is None:
+                return
+            folder = info.path.removeprefix(prefix).partition("/")[0]
+            yield folder
+            after = f"{prefix}{folder}0"  # "0" is what comes behind "/"
+
+    def _now_ms(self) -> int:
+        return self._runtime.now_ns() // 1_000_000
+
+    def _etag(self) -> str:
+        return f"{self._runtime.random_bits(64):016x}"
+
+
+def _holds(dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
+    return isinstance(dataset, DatasetDefinition) and dataset.generation == table.dataset_generation
+
+
+def _check_etag(current: str, wanted: str | None) -> None:
+    if wanted is not None and wanted != current:
+        raise Refused(
+            Code.FAILED_PRECONDITION,
+            f"Precondition check failed: its etag is {current}, not {wanted}. Get it again, then change it.",
+        )
+
+
+def _batched(paths: Iterator[str], size: int = 64) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for path in paths:
+        batch.append(path)
+        if len(batch) == size:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

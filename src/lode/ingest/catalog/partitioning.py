@@ -1,0 +1,176 @@
+"""How a table is partitioned: by time or by ranges of integers, as Hive partitions.
+
+A DAY of a column is a partition of that column itself: Lode puts a timestamp into the partition of its day.
+Everything else has a column of its own, ``_PARTITIONID``, made from the rows or from the time they arrive.
+BigQuery reserves that name, so no column of a user can have it.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from lode.errors import InvalidOptionError
+from lode.format.paths import DefaultLayout, HiveLayout, Layout
+from lode.ingest.status import invalid
+from lode.lazy import pa
+
+if TYPE_CHECKING:
+    from lode.ingest.schema.columns import Column, TableSchema
+
+PARTITION_ID: Final = "_PARTITIONID"
+NULL_ID: Final = "__NULL__"
+OUTSIDE_ID: Final = "__UNPARTITIONED__"
+MOST_RANGES: Final = 10_000
+
+Unit: TypeAlias = Literal["HOUR", "DAY", "MONTH", "YEAR"]
+
+_UNITS_OF: Final[dict[str, tuple[Unit, ...]]] = {
+    "TIMESTAMP": ("HOUR", "DAY", "MONTH", "YEAR"),
+    "DATETIME": ("HOUR", "DAY", "MONTH", "YEAR"),
+    "DATE": ("DAY", "MONTH", "YEAR"),
+}
+# The parts of a time that make an id, and how many digits it has.
+_PARTS_OF: Final[dict[Unit, tuple[tuple[str, ...], int]]] = {
+    "HOUR": (("year", "month", "day", "hour"), 10),
+    "DAY": (("year", "month", "day"), 8),
+    "MONTH": (("year", "month"), 6),
+    "YEAR": (("year",), 4),
+}
+
+
+class TimePartitioning(msgspec.Struct, frozen=True, tag="time"):
+    """One partition a ``unit``, of a column, or of the time of arrival when ``column`` is empty."""
+
+    unit: Unit
+    column: str = ""
+
+
+class RangePartitioning(msgspec.Struct, frozen=True, tag="range"):
+    """One partition for each ``interval`` integers from ``start`` up to, and without, ``end``."""
+
+    column: str
+    start: int
+    end: int
+    interval: int
+
+
+Partitioning: TypeAlias = TimePartitioning | RangePartitioning
+
+
+def check_partitioning(partitioning: Partitioning, schema: TableSchema) -> Partitioning:
+    """Return it with its column spelt as in the schema, or refuse it."""
+    if isinstance(partitioning, TimePartitioning) and not partitioning.column:
+        return partitioning
+    column = _column(partitioning, schema)
+    if isinstance(partitioning, TimePartitioning):
+        _check_time(partitioning, column)
+    else:
+        _check_range(partitioning, column)
+    checked = msgspec.structs.replace(partitioning, column=column.name)
+    try:
+        layout_of(checked)
+    except InvalidOptionError as error:
+        raise invalid(f"The table cannot be partitioned by {column.name!r}: {error}.") from None
+    return checked
+
+
+def is_derived(partitioning: Partitioning | None) -> bool:
+    """Tell whether the partitions need the column ``_PARTITIONID``."""
+    match partitioning:
+        case None:
+            return False
+        case TimePartitioning(unit="DAY", column=column) if column:
+            return False
+    return True
+
+
+def layout_of(partitioning: Partitioning | None) -> Layout:
+    """The layout that puts each partition's rows into files of their own."""
+    if partitioning is None:
+        return DefaultLayout()
+    return HiveLayout(PARTITION_ID if is_derived(partitioning) else partitioning.column)
+
+
+def partition_ids(partitioning: Partitioning, batch: pa.RecordBatch, *, now_ms: int | None = None) -> Any:
+    """The ``_PARTITIONID`` of every row; ``now_ms`` is when the rows arrived, if not now."""
+    if isinstance(partitioning, RangePartitioning):
+        return _range_ids(batch.column(partitioning.column), partitioning)
+    if partitioning.column:
+        return _time_ids(batch.column(partitioning.column), partitioning.unit)
+    arrived = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    own = _time_ids(pa.array([arrived], pa.timestamp("ms")), partitioning.unit)[0]
+    return pa.repeat(own, batch.num_rows)
+
+
+def _column(partitioning: Partitioning, schema: TableSchema) -> Column:
+    wanted = partitioning.column.lower()
+    for column in schema:
+        if column.name.lower() == wanted:
+            if column.mode == "REPEATED":
+                raise invalid(f"The table cannot be partitioned by {column.name!r}: it is REPEATED.")
+            return column
+    raise invalid(
+        f"The table cannot be partitioned by {partitioning.column!r}: there is no column of that name."
+    )
+
+
+def _check_time(partitioning: TimePartitioning, column: Column) -> None:
+    if partitioning.unit not in _UNITS_OF.get(column.type, ()):
+        raise invalid(
+            f"The table cannot be partitioned by {partitioning.unit} of {column.name!r}, a {column.type}: "
+            "use a TIMESTAMP or DATETIME column, or a DATE column by DAY, MONTH or YEAR."
+        )
+
+
+def _check_range(partitioning: RangePartitioning, column: Column) -> None:
+    start, end, interval = partitioning.start, partitioning.end, partitioning.interval
+    if column.type != "INT64":
+        raise invalid(
+            f"The table cannot be partitioned by ranges of {column.name!r}, a {column.type}: use INT64."
+        )
+    if interval < 1 or start >= end or not all(-(2**63) <= n < 2**63 for n in (start, end, end - start)):
+        raise invalid(
+            f"The ranges from {start} to {end} by {interval} are none: start must be less than end and "
+            "interval at least 1, all within 64 bits."
+        )
+    if -(-(end - start) // interval) > MOST_RANGES:
+        raise invalid(
+            f"The ranges from {start} to {end} by {interval} are more than {MOST_RANGES}: "
+            "use a larger interval."
+        )
+
+
+def _time_ids(column: Any, unit: Unit) -> Any:
+    import pyarrow.compute as pc
+
+    compute: Any = pc  # the stubs do not know what the parts of a time return
+    # Without its zone, which is UTC, a time needs no database of zones.
+    moments = column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
+    parts, digits = _PARTS_OF[unit]
+    number: Any = pa.scalar(0, pa.int64())
+    for part in parts:
+        number = compute.add(compute.multiply(number, 100), getattr(compute, part)(moments))
+    return _without_nulls(compute.utf8_lpad(compute.cast(number, pa.string()), digits, "0"))
+
+
+def _range_ids(column: Any, ranges: RangePartitioning) -> Any:
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    start = pa.scalar(ranges.start, pa.int64())
+    inside = compute.and_(
+        compute.greater_equal(column, start), compute.less(column, pa.scalar(ranges.end, pa.int64()))
+    )
+    # Whatever is outside would overflow the subtraction; it stands at the start until it is replaced.
+    steps = compute.divide(compute.subtract(compute.if_else(inside, column, start), start), ranges.interval)
+    number = compute.add(start, compute.multiply(steps, ranges.interval))
+    return _without_nulls(compute.if_else(inside, compute.cast(number, pa.string()), OUTSIDE_ID))
+
+
+def _without_nulls(ids: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.fill_null(ids, NULL_ID)

@@ -1,0 +1,180 @@
+"""What a table is: its schema, its partitions and what people say about it, as one object on the store."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.codec.parquet import Parquet
+from lode.dataset import Dataset
+from lode.ingest.catalog.partitioning import (
+    PARTITION_ID,
+    Partitioning,
+    TimePartitioning,
+    is_derived,
+    layout_of,
+    partition_ids,
+)
+from lode.ingest.names import TableName  # noqa: TC001, msgspec reads the types of fields
+from lode.ingest.rows.required import has_required, without_inner_nulls
+from lode.ingest.schema.columns import TableSchema  # noqa: TC001
+from lode.lazy import pa, pt
+from lode.write.retry import Retry
+
+if TYPE_CHECKING:
+    from lode.store.protocol import Store
+
+CHECKSUM: Final = "xxh3-128"
+# A name and its generation become one segment of a path: file systems allow 255 bytes.
+LONGEST_ID: Final = 240
+
+
+class TableDefinition(
+    msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="kind", tag="lode-table"
+):
+    """One state of a table's definition; ``version`` counts its changes.
+
+    Deleting a table and creating it again makes the next ``generation`` of it, with a new, empty dataset.
+    The snapshots of the generations before stay on the store: nothing is deleted behind anybody's back, and
+    ``lode.Dataset`` still reads them, the first as ``project.dataset.table``, the second with ``.2`` added.
+    """
+
+    format_version: str = "1.0.0"
+    name: TableName
+    schema: TableSchema
+    partitioning: Partitioning | None = None
+    # What REST clients say about a table and the server only keeps: description, labels and the like.
+    info: dict[str, Any] = {}
+    version: int = 1
+    generation: int = 1
+    # The generation of the dataset it belongs to: when that is gone, so is the table.
+    dataset_generation: int = 1
+    created_ms: int
+    modified_ms: int
+    etag: str
+
+    @cached_property
+    def dataset_id(self) -> str:
+        """The dataset of the rows: ``project.dataset.table``, with ``.2`` added for the second generation."""
+        return dataset_id_of(self.name, self.generation)
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The columns of its files: the table's own, and ``_PARTITIONID`` where partitions need it."""
+        own = self.schema.arrow
+        return own.append(pa.field(PARTITION_ID, pa.string())) if is_derived(self.partitioning) else own
+
+    def open(self, store: Store) -> Dataset:
+        """The dataset that holds its rows. A conflict is raised at once: whoever commits decides."""
+        return Dataset(
+            self.dataset_id,
+            store,
+            # A table may have no columns yet, which a schema of files may not.
+            codec=Parquet(self.arrow if len(self.arrow) else None),
+            layout=layout_of(self.partitioning),
+            checksum=CHECKSUM,
+            retry=Retry(0),
+            timestamp_column=self._timestamp_column,
+        )
+
+    def prepare(self, batch: pa.RecordBatch, *, now_ms: int | None = None) -> pa.RecordBatch:
+        """Rows in ``schema.arrow`` as rows of its files; ``now_ms`` is when they arrived, if not now."""
+        if self._is_plain:
+            return batch
+        columns: list[Any] = [without_inner_nulls(column) for column in batch.columns]
+        if self.partitioning is not None and is_derived(self.partitioning):
+            columns.append(partition_ids(self.partitioning, batch, now_ms=now_ms))
+        return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether its files hold batches as they come."""
+        return not is_derived(self.partitioning) and not any(
+            has_required(field.type) for field in self.schema.arrow
+        )
+
+    @property
+    def _timestamp_column(self) -> str | None:
+        """The column whose range snapshots record: the partitioning one, if it is a timestamp."""
+        match self.partitioning:
+            case TimePartitioning(column=column) if column:
+                return column if pt.is_timestamp(self.schema.arrow.field(column).type) else None
+        return None
+
+
+class DeletedTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lode-table-deleted"):
+    """What stays of a deleted table's definition, so that the next of its name gets a new generation."""
+
+    format_version: str = "1.0.0"
+    name: TableName
+    version: int
+    generation: int
+    deleted_ms: int
+    etag: str
+
+
+def dataset_id_of(name: TableName, generation: int) -> str:
+    """The id of the dataset that holds the rows of one generation of a table."""
+    own = ".".join(map(escaped, name))
+    return own if generation == 1 else f"{own}.{generation}"
+
+
+@lru_cache(8192)
+def escaped(name: str) -> str:
+    """One name as part of a path or an id: the few characters with a meaning there are percent-escaped."""
+    return "".join(
+        f"%{ord(char):02X}" if char in "%/\\." or ord(char) < 32 or ord(char) == 127 else char
+        for char in name
+    )
+
+
+def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Return scanned rows exactly in ``schema.arrow``, whatever the table had when they were written.
+
+    A column that came later is null in older rows, and where it is REPEATED, empty. Columns the schema does
+    not have, ``_PARTITIONID`` among them, are left out.
+    """
+    wanted = schema.arrow
+    if batch.schema.equals(wanted, check_metadata=True) and not any(
+        pt.is_nested(field.type) for field in wanted
+    ):
+        return batch
+    arrays = [
+        _complete(batch.column(field.name), field.type)
+        if field.name in batch.schema.names
+        else _complete(pa.nulls(batch.num_rows, field.type), field.type)
+        for field in wanted
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _complete(array: Any, kind: Any) -> Any:
+    """One column or member in its type, with members that are missing, and without null lists."""
+    if pt.is_struct(kind):
+        members = [
+            _complete(array.field(array.type.get_field_index(member.name)), member.type)
+            if array.type.get_field_index(member.name) >= 0
+            else _complete(pa.nulls(len(array), member.type), member.type)
+            for member in kind
+        ]
+        nulls = array.is_null() if array.null_count else None
+        return pa.StructArray.from_arrays(members, fields=list(kind), mask=nulls)
+    if pt.is_list(kind):
+        return _complete_list(array, kind)
+    return array if array.type == kind else array.cast(kind)
+
+
+def _complete_list(array: Any, kind: Any) -> Any:
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    # The items of the lists that are not null, without what lies between and behind them.
+    items = _complete(array.flatten(), kind.value_type)
+    if not array.null_count and not array.offset and len(items) == len(array.values):
+        return pa.ListArray.from_arrays(array.offsets, items, type=kind)
+    lengths = compute.fill_null(compute.list_value_length(array), 0)
+    ends = compute.cumulative_sum(compute.cast(lengths, pa.int32()))
+    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
+    return pa.ListArray.from_arrays(offsets, items, type=kind)

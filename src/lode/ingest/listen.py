@@ -1,0 +1,69 @@
+"""Addresses and certificates, tried before the servers get them: those say in many lines what is wrong."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from typing import TYPE_CHECKING
+
+from lode.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from lode.ingest.settings import Settings
+
+
+def address_of(host: str, port: int) -> str:
+    """``host:port``, with brackets around the colons of IPv6."""
+    bare = host.strip("[]")
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+def listen(host: str, port: int, option: str) -> socket.socket:
+    """A socket that listens there, or one sentence about why there is none."""
+    try:
+        family, *_, address = socket.getaddrinfo(
+            host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listening = socket.socket(family, socket.SOCK_STREAM)
+    except OSError as error:
+        raise InvalidOptionError(f"cannot listen on {host!r} ({_why(error)}): mend --host") from None
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(address)
+        listening.listen(2048)
+    except OSError as error:
+        listening.close()
+        raise InvalidOptionError(
+            f"cannot listen on {address_of(host, port)} ({_why(error)}): choose another port with {option}"
+        ) from None
+    return listening
+
+
+def check_tls(settings: Settings) -> None:
+    """Refuse certificates and keys that are none, or do not belong together."""
+    if settings.tls_cert is None or settings.tls_key is None:
+        return
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    for file in filter(None, (settings.tls_cert, settings.tls_key, settings.client_ca)):
+        try:
+            file.read_bytes()
+        except OSError as error:
+            raise InvalidOptionError(f"{file} cannot be read ({_why(error)})") from None
+    try:
+        context.load_cert_chain(settings.tls_cert, settings.tls_key, password="")
+    except OSError as error:
+        raise InvalidOptionError(
+            f"{settings.tls_cert} and {settings.tls_key} are not a certificate and its key, both PEM and "
+            f"without a password ({_why(error)})"
+        ) from None
+    if settings.client_ca is not None:
+        try:
+            context.load_verify_locations(settings.client_ca)
+        except OSError as error:
+            raise InvalidOptionError(
+                f"{settings.client_ca} is not a certificate in PEM ({_why(error)})"
+            ) from None
+
+
+def _why(error: OSError) -> str:
+    return error.strerror or str(error)

@@ -1,0 +1,1 @@
+"""As much of BigQuery's REST API as clients need around the Storage APIs."""

@@ -1,0 +1,178 @@
+"""One REST call: its names, its parameters and its body, read and bounded."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+
+from lode.format.ids import is_utf8
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.names import TableName, parse_table
+from lode.ingest.rest.errors import TooLarge
+from lode.ingest.status import Code, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from starlette.requests import Request
+
+MOST_RESULTS: Final = 1000
+# From this size on a body is read on a thread, so that it does not hold up other calls.
+_LARGE: Final = 16 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a handler needs of a request; the body is an object, empty if there was none."""
+
+    params: Mapping[str, str]
+    query: Mapping[str, str]
+    body: dict[str, Any]
+    etag: str | None
+    root: str
+
+    @property
+    def project(self) -> str:
+        return self.params["project"]
+
+    @property
+    def dataset(self) -> DatasetName:
+        return dataset_name(self.project, self.params["dataset"])
+
+    @property
+    def table(self) -> TableName:
+        return table_name(self.project, self.params["dataset"], self.params["table"])
+
+    def link(self, path: str) -> str:
+        """The ``selfLink`` of a resource."""
+        return f"{self.root}bigquery/v2/{quote(path, safe='/:')}"
+
+    def flag(self, key: str) -> bool:
+        return self.query.get(key, "").lower() in ("true", "1")
+
+    def number(self, key: str) -> int | None:
+        """A parameter that counts something, None if it is not there."""
+        text = self.query.get(key)
+        if text is None or text == "":
+            return None
+        if not text.isascii() or not text.isdigit() or len(text) > 18:
+            raise invalid(f"Invalid value for {key}: {text!r} is not a whole number of 0 or more.")
+        return int(text)
+
+    def page(self) -> tuple[str, int]:
+        """Where a page of a listing starts, and how many it may have."""
+        limit = self.number("maxResults")
+        limit = MOST_RESULTS if limit is None else min(limit, MOST_RESULTS)
+        if limit == 0:
+            raise invalid("Invalid value for maxResults: a page has at least one.")
+        token = self.query.get("pageToken", "")
+        return (read_token(token) if token else ""), limit
+
+
+def dataset_name(project: str, dataset: str) -> DatasetName:
+    """A dataset's name, checked."""
+    return DatasetName(*table_name(project, dataset, "t")[:2])
+
+
+def table_name(project: str, dataset: str, table: str) -> TableName:
+    """A table's name, checked."""
+    return parse_table(str(TableName(project, dataset, table)))
+
+
+def page_token(position: str) -> str:
+    """The token from which a listing goes on behind ``position``."""
+    return base64.urlsafe_b64encode(position.encode()).decode()
+
+
+def read_token(token: str) -> str:
+    """The position that a token stands for."""
+    try:
+        return base64.b64decode(token, altchars=b"-_", validate=True).decode()
+    except (ValueError, UnicodeError):
+        raise invalid(f"Invalid value for pageToken: {token[:100]!r} is none of this server's.") from None
+
+
+async def read_call(request: Request, *, limit: int) -> Call:
+    """Read a request, with a body of at most ``limit`` bytes, also unpacked."""
+    packing, received = await _received(request, limit)
+    if len(received) < _LARGE:
+        body = _parsed(packing, received, limit)
+    else:
+        body = await run_in_threadpool(_parsed, packing, received, limit)
+    etag = request.headers.get("if-match")
+    return Call(
+        params=request.path_params,
+        query=request.query_params,
+        body=body,
+        etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
+        root=str(request.base_url),
+    )
+
+
+async def _received(request: Request, limit: int) -> tuple[str, bytes]:
+    packing = request.headers.get("content-encoding", "identity").strip().lower()
+    if packing not in ("identity", "gzip", ""):
+        raise invalid(f"Content-Encoding {packing!r} is not understood: send gzip, or the body as it is.")
+    received = bytearray()
+    async for chunk in request.stream():
+        received += chunk
+        if len(received) > limit:
+            raise _too_large(limit)
+    return packing, bytes(received)
+
+
+def _unpacked(packed: bytes, limit: int) -> bytes:
+    unpacker = zlib.decompressobj(wbits=31)
+    try:
+        body = unpacker.decompress(packed, limit + 1)
+    except zlib.error as error:
+        raise invalid(f"The body is not gzip, as Content-Encoding says: {error}.") from None
+    if len(body) > limit:
+        raise _too_large(limit)
+    if not unpacker.eof or unpacker.unused_data:
+        raise invalid("The gzip body ends too early, or something follows it: send it as one piece.")
+    return body
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        Code.INVALID_ARGUMENT,
+        f"Request payload size exceeds the limit: {limit} bytes. Send fewer rows at once.",
+    )
+
+
+def _parsed(packing: str, received: bytes, limit: int) -> dict[str, Any]:
+    body = _unpacked(received, limit) if packing == "gzip" else received
+    if not body.strip():
+        return {}
+    try:
+        # Decimals keep every digit of a NUMERIC that was sent as a number.
+        parsed = json.loads(body, parse_float=Decimal)
+    except (ValueError, RecursionError) as error:
+        raise invalid(f"Parse Error: the body is not JSON ({error}).") from None
+    if not isinstance(parsed, dict):
+        raise invalid("Parse Error: the body must be a JSON object.")
+    return parsed
+
+
+def plain(value: Any, where: str) -> Any:
+    """A JSON value as it can be stored: no text that UTF-8 cannot carry, numbers as numbers."""
+    match value:
+        case str():
+            if not is_utf8(value):
+                raise invalid(f"{where} holds text that UTF-8 cannot carry.")
+            return value
+        case Decimal():
+            return float(value)
+        case dict():
+            return {plain(key, where): plain(item, where) for key, item in value.items()}
+        case list():
+            return [plain(item, where) for item in value]
+    return value

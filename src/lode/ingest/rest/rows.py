@@ -1,0 +1,219 @@
+"""REST v2: the rows of a table, ``insertAll`` and ``tabledata.list``."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from starlette.concurrency import run_in_threadpool
+
+from lode.ingest.rest.call import Call, page_token, read_token
+from lode.ingest.rest.errors import not_implemented
+from lode.ingest.rest.tables import selected
+from lode.ingest.rows.json import JsonRows
+from lode.ingest.rows.json_cells import cells
+from lode.ingest.status import Refused, RowProblem, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    import pyarrow as pa
+
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.names import TableName
+    from lode.ingest.rest.contents import Contents
+    from lode.ingest.rows.json_cells import TimestampFormat
+
+    Append = Callable[[TableName, pa.RecordBatch], Awaitable[None]]
+
+PAGE_ROWS: Final = 10_000
+PAGE_BYTES: Final = 8 << 20
+LONGEST_INSERT_ID: Final = 128
+
+
+class InsertIds:
+    """The ids of rows inserted lately; a row that is sent again under its id is not stored again.
+
+    Best effort, as BigQuery's is: the window is bounded in time and number, and is this process's own. An
+    id counts only once its row is stored: two at the same time are stored twice rather than not at all.
+    Not safe for threads: it belongs to the event loop.
+    """
+
+    def __init__(
+        self, *, most: int = 200_000, seconds: float = 60, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def fresh(self, dataset_id: str, ids: Sequence[str | None]) -> list[int]:
+        """The positions of the ids that were not seen, each the first time it occurs."""
+        self._forget()
+        found: list[int] = []
+        own: set[str] = set()
+        for position, insert_id in enumerate(ids):
+            if insert_id is not None:
+                if insert_id in own or (dataset_id, insert_id) in self._seen:
+                    continue
+                own.add(insert_id)
+            found.append(position)
+        return found
+
+    def add(self, dataset_id: str, ids: Sequence[str | None]) -> None:
+        now = self._clock()
+        for insert_id in ids:
+            if insert_id is not None:
+                self._seen[dataset_id, insert_id] = now
+                self._seen.move_to_end((dataset_id, insert_id))
+        self._forget()
+
+    def _forget(self) -> None:
+        oldest = self._clock() - self._seconds
+        while self._seen and (len(self._seen) > self._most or next(iter(self._seen.values())) < oldest):
+            self._seen.popitem(last=False)
+
+
+class RowMethods:
+    """The methods on rows.
+
+    Args:
+        catalog: Where the tables are defined.
+        contents: What they hold.
+        append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
+    """
+
+    def __init__(self, catalog: Catalog, contents: Contents, append: Append) -> None:
+        self._catalog = catalog
+        self._contents = contents
+        self._append = append
+        self._ids = InsertIds()
+
+    async def insert_all(self, call: Call) -> dict[str, Any]:
+        """Append rows; bad ones are named, and nothing is stored unless ``skipInvalidRows`` says so."""
+        if call.body.get("templateSuffix"):
+            raise not_implemented("A templateSuffix is not supported: create the table, then insert into it.")
+        rows, ids = _rows_of(call.body)
+        definition = await run_in_threadpool(self._catalog.table, call.table)
+        wanted = self._ids.fresh(definition.dataset_id, ids)
+        problems: list[RowProblem] = []
+        if wanted:
+            skip = bool(call.body.get("skipInvalidRows"))
+            ignore = bool(call.body.get("ignoreUnknownValues"))
+            batch, stored, problems = await run_in_threadpool(
+                _decoded, definition, rows, wanted, skip=skip, ignore_unknown=ignore
+            )
+            if batch is not None and batch.num_rows:
+                await self._append(call.table, batch)
+                self._ids.add(definition.dataset_id, [ids[position] for position in stored])
+            if problems and not skip:
+                bad = {problem.index for problem in problems}
+                problems += [RowProblem(index, "") for index in range(len(rows)) if index not in bad]
+        answer: dict[str, Any] = {"kind": "bigquery#tableDataInsertAllResponse"}
+        if problems:
+            answer["insertErrors"] = [_insert_error(problem) for problem in sorted(problems, key=_index)]
+        return answer
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """A page of rows. Its token names the snapshot of the first: later rows do not come in between."""
+        definition = self._catalog.table(call.table, fresh=True)
+        schema = selected(definition.schema, call.query.get("selectedFields", ""))
+        timestamps = _timestamps(call)
+        content = self._contents.of(definition)
+        snapshot, start = _position(call, definition, content.snapshot_id)
+        total = content.rows_at(snapshot)
+        limit = call.number("maxResults")
+        stop = min(total, start + (PAGE_ROWS if limit is None else min(limit, PAGE_ROWS)))
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for batch in self._contents.rows(definition, content, schema, start, stop):
+            rows += cells(batch, schema, timestamps=timestamps)
+            size += batch.nbytes
+            if size > PAGE_BYTES:
+                break
+        answer: dict[str, Any] = {
+            "kind": "bigquery#tableDataList",
+            "etag": definition.etag,
+            "totalRows": str(total),
+            "rows": rows,
+        }
+        reached = start + len(rows)
+        if rows and reached < total:
+            answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")
+        return answer
+
+
+def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
+    entries = body.get("rows")
+    if not isinstance(entries, list) or not entries:
+        raise invalid("No rows present in the request.")
+    rows: list[Any] = []
+    ids: list[str | None] = []
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or "json" not in entry:
+            raise invalid(f"Row {index} has no json: send {{insertId, json}} for each row.")
+        insert_id = entry.get("insertId")
+        if isinstance(insert_id, int) and not isinstance(insert_id, bool):
+            insert_id = str(insert_id)
+        if insert_id is not None and not isinstance(insert_id, str):
+            raise invalid(f"Row {index} has an insertId that is not text.")
+        if insert_id is not None and len(insert_id) > LONGEST_INSERT_ID:
+            raise invalid(f"Row {index} has an insertId of more than {LONGEST_INSERT_ID} characters.")
+        rows.append(entry["json"])
+        ids.append(insert_id or None)
+    return rows, ids
+
+
+def _decoded(
+    definition: TableDefinition, rows: list[Any], wanted: list[int], *, skip: bool, ignore_unknown: bool
+) -> tuple[pa.RecordBatch | None, list[int], list[RowProblem]]:
+    """The batch to store, the positions of its rows, and what is wrong with the others."""
+    decoder = JsonRows(definition.schema, ignore_unknown=ignore_unknown)
+    try:
+        return decoder.decode([rows[position] for position in wanted]), wanted, []
+    except Refused as refused:
+        if not refused.rows:
+            raise
+        problems = [RowProblem(wanted[problem.index], problem.message) for problem in refused.rows]
+    bad = {problem.index for problem in problems}
+    good = [position for position in wanted if position not in bad]
+    if not skip or not good:
+        return None, [], problems
+    return decoder.decode([rows[position] for position in good]), good, problems
+
+
+def _index(problem: RowProblem) -> int:
+    return problem.index
+
+
+def _insert_error(problem: RowProblem) -> dict[str, Any]:
+    if not problem.message:
+        error = {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
+    else:
+        column = problem.message.removeprefix("Column '").partition("':")[0]
+        location = column if problem.message.startswith(f"Column '{column}':") else ""
+        error = {"reason": "invalid", "location": location, "debugInfo": "", "message": problem.message}
+    return {"index": problem.index, "errors": [error]}
+
+
+def _timestamps(call: Call) -> TimestampFormat:
+    asked = call.query.get("formatOptions.timestampOutputFormat", "")
+    if asked in ("INT64", "FLOAT64", "ISO8601_STRING"):
+        return cast("TimestampFormat", asked)
+    if asked not in ("", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
+        raise invalid(f"Invalid value for formatOptions.timestampOutputFormat: {asked!r} is not one.")
+    return "INT64" if call.flag("formatOptions.useInt64Timestamp") else "FLOAT64"
+
+
+def _position(call: Call, definition: TableDefinition, head: str) -> tuple[str, int]:
+    """The snapshot that is listed, and the row to begin with."""
+    token = call.query.get("pageToken", "")
+    if not token:
+        return head, call.number("startIndex") or 0
+    generation, _, rest = read_token(token).partition(":")
+    snapshot, _, row = rest.partition(":")
+    if generation != str(definition.generation) or not row.isascii() or not row.isdigit() or len(row) > 18:
+        raise invalid("Invalid value for pageToken: it is not of this table.")
+    return snapshot, int(row)

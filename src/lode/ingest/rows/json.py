@@ -1,0 +1,131 @@
+"""Rows as REST v2 sends them in ``insertAll``: JSON objects, made into a batch of the table's schema.
+
+Clients write most values as text, but numbers, booleans and objects come as they are, too. Each value is
+read by its column's type; what does not fit is told row by row. The way back is ``rows_json_cells.py``.
+"""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.rows.fill import Filler
+from lode.ingest.rows.json_values import reader_for
+from lode.ingest.rows.problems import Problems
+from lode.ingest.schema.defaults import default_values, parse_default
+from lode.ingest.status import invalid
+from lode.lazy import pa, pt
+from lode.runtime import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lode.ingest.rows.json_values import Reader
+    from lode.ingest.schema.columns import Column, TableSchema
+
+_MISSING: Final = object()
+
+
+class JsonRows:
+    """Reads rows of one table.
+
+    Args:
+        schema: The table's.
+        ignore_unknown: Whether values that no column takes are passed over, rather than bad.
+        now_ns: The clock, for CURRENT_TIMESTAMP() and its kin.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        *,
+        ignore_unknown: bool = False,
+        now_ns: Callable[[], int] = REAL.now_ns,
+    ) -> None:
+        self._schema = schema
+        self._ignore_unknown = ignore_unknown
+        self._now_ns = now_ns
+        self._readers: list[tuple[Column, Reader]] = [
+            (column, reader_for(column, ignore_unknown=ignore_unknown)) for column in schema
+        ]
+        self._names = frozenset(schema.arrow.names)
+        self._filler = Filler(schema, schema.arrow.names, schema.arrow.types, now_ns=now_ns)
+
+    def decode(self, rows: Sequence[Any]) -> pa.RecordBatch:
+        """The rows as a batch in the table's schema, or a refusal that names every bad one.
+
+        A column that a row leaves out gets its default; one that is null stays null.
+        """
+        problems = Problems()
+        objects = [self._checked(row, index, problems) for index, row in enumerate(rows)]
+        columns = [self._column(column, reader, objects, problems) for column, reader in self._readers]
+        return self._filler.batch(columns, len(rows), problems=problems)
+
+    def _checked(self, row: Any, index: int, problems: Problems) -> dict[str, Any]:
+        """A row by its columns' names as the table spells them."""
+        if not isinstance(row, dict):
+            problems.add(index, "A row must be a JSON object with a value for each column.")
+            return {}
+        if row.keys() <= self._names:
+            return row
+        spelt: dict[str, Any] = {}
+        for name, value in row.items():
+            position = self._schema.positions.get(name.lower())
+            if position is None:
+                if not self._ignore_unknown:
+                    problems.add(index, f"Column {name!r}: no such field.")
+                continue
+            own = self._schema.columns[position].name
+            if own in spelt:
+                problems.add(index, "A row names a column twice: names differ in more than their case.")
+            spelt[own] = value
+        return spelt
+
+    def _column(self, column: Column, reader: Reader, rows: list[dict[str, Any]], problems: Problems) -> Any:
+        name = column.name
+        found = [row.get(name, _MISSING) for row in rows]
+        kind = self._schema.arrow.field(name).type
+        array = _parsed_at_once(found, kind)
+        if array is not None:
+            return array
+        values = [
+            None if value is _MISSING else _read(reader, value, column, index, problems)
+            for index, value in enumerate(found)
+        ]
+        try:
+            array = pa.array(values, kind)
+        except (pa.ArrowException, OverflowError) as error:
+            raise invalid(
+                f"The values of column {column.name!r} are too many for one request: {error}."
+            ) from None
+        if column.default and _MISSING in found:
+            return self._with_default(column, array, [value is _MISSING for value in found])
+        return array
+
+    def _with_default(self, column: Column, array: Any, missing: list[bool]) -> Any:
+        import pyarrow.compute as pc
+
+        compute: Any = pc
+        values = default_values(column, parse_default(column), len(array), self._now_ns())
+        return compute.if_else(pa.array(missing), values, array)
+
+
+def _parsed_at_once(values: list[Any], kind: Any) -> Any:
+    """A column of times all written as Arrow reads them, which is much faster; else None."""
+    if not (pt.is_timestamp(kind) or pt.is_date(kind)) or not set(map(type, values)) <= {str, NoneType}:
+        return None
+    try:
+        return pa.array(values, pa.string()).cast(kind)
+    except (pa.ArrowException, UnicodeError):
+        return None
+
+
+def _read(reader: Reader, value: Any, column: Column, index: int, problems: Problems) -> Any:
+    if value is None:
+        return None
+    try:
+        return reader(value)
+    except ValueError as error:
+        inner = getattr(error, "path", "")
+        problems.add(index, f"Column {column.name + inner!r}: {error}")
+        return None

@@ -1,0 +1,75 @@
+"""Rows as serialised protobuf messages, into batches of a table's schema.
+
+The way of a row: ``rows_proto_plan.py`` (the writer's descriptor against the table's columns, once) →
+``rows_proto_parser.py`` (bytes into Arrow) → ``rows_proto_columns.py`` and ``rows_proto_values.py`` (into
+types that the columns take) → ``fill.py`` (what the rows of every writer need).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lode.ingest.rows.fill import Filler
+from lode.ingest.rows.problems import Place, Problems
+from lode.ingest.rows.proto_columns import column_converter, report_unset
+from lode.ingest.rows.proto_parser import Parser
+from lode.ingest.rows.proto_plan import plan
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    import pyarrow as pa
+    from google.protobuf.descriptor_pb2 import DescriptorProto
+
+    from lode.ingest.schema.columns import TableSchema
+
+
+class ProtoRows:
+    """Decodes the rows of one writer. It keeps nothing of them: threads may share it.
+
+    Unset is NULL and an explicit zero is zero, as in proto2, whatever syntax the writer's file had: a bare
+    descriptor does not tell. A zero of proto3 without ``optional`` is not on the wire, so it is NULL.
+
+    Args:
+        schema: The table's.
+        descriptor: The writer's message; what it nests, and what is left of its file's names.
+
+    Raises:
+        Refused: The descriptor is malformed, or has a field that the table lacks or whose type does not fit.
+    """
+
+    def __init__(self, schema: TableSchema, descriptor: DescriptorProto) -> None:
+        self._fields = plan(schema, descriptor)
+        self._parser = Parser(self._fields)
+        self._converters = [column_converter(field) for field in self._fields]
+        names = [field.column.name for field in self._fields]
+        nothing, _ = self._parser.parse([])
+        types = [column.type for column in self._columns(nothing, Problems())]
+        self._filler = Filler(schema, names, types)
+
+    def decode(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> pa.RecordBatch:
+        """Decode the rows into a batch exactly in ``schema.arrow``.
+
+        Args:
+            rows: Serialised messages.
+            defaults: The columns whose missing values become their default, where they have one.
+
+        Raises:
+            Refused: With every bad row.
+        """
+        batch, malformed = self._parser.parse(rows)
+        problems = Problems()
+        for index, message in malformed.items():
+            problems.add(index, message)
+        return self._filler.batch(self._columns(batch, problems), len(rows), defaults, problems)
+
+    def _columns(self, batch: pa.RecordBatch, problems: Problems) -> list[Any]:
+        columns: list[Any] = batch.columns
+        for position, (field, convert) in enumerate(zip(self._fields, self._converters, strict=True)):
+            if convert is not None or field.required:
+                place = Place(problems, field.column.name)
+                if field.required:
+                    report_unset(columns[position], None, place)
+                if convert is not None:
+                    columns[position] = convert(columns[position], place)
+        return columns

@@ -1,0 +1,189 @@
+"""Default values: the SQL expressions a column may have as its default, and the values they come to.
+
+There is no SQL engine here: literals, arrays of literals, the current time and GENERATE_UUID() are what is
+understood, and anything else is refused when the table is created, not when the first row arrives.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from uuid import uuid4
+
+from lode.ingest.rows.fit import missing
+from lode.ingest.rows.fit_check import is_json
+from lode.ingest.schema.columns import arrow_field, arrow_type
+from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
+from lode.ingest.status import invalid
+from lode.lazy import pa
+
+if TYPE_CHECKING:
+    from lode.ingest.schema.columns import Column
+
+# Each function and the type of column it is a default for.
+_FUNCTIONS: Final = {
+    "CURRENT_TIMESTAMP": "TIMESTAMP",
+    "CURRENT_DATE": "DATE",
+    "CURRENT_TIME": "TIME",
+    "CURRENT_DATETIME": "DATETIME",
+    "GENERATE_UUID": "STRING",
+}
+
+
+class Constant(NamedTuple):
+    """The same value for every row, an Arrow scalar."""
+
+    value: Any
+
+
+Default: TypeAlias = Constant | Call
+
+
+def check_default(column: Column) -> None:
+    """Refuse a default that is not understood or not of the column's type."""
+    parse_default(column)
+
+
+def parse_default(column: Column) -> Default:
+    """Read a column's default expression, or refuse it."""
+    try:
+        return _default(column)
+    except (ValueError, ArithmeticError, pa.ArrowException) as why:
+        raise invalid(
+            f"The default {column.default!r} of column {column.name!r} is refused: {why}. "
+            "Use a literal of its type, an array of literals, CURRENT_TIMESTAMP(), CURRENT_DATE(), "
+            "CURRENT_TIME(), CURRENT_DATETIME() or GENERATE_UUID()."
+        ) from None
+
+
+def default_values(column: Column, default: Default, count: int, now_ns: int) -> pa.Array[Any]:
+    """The default for each of so many rows; now is the same moment for all of them."""
+    if isinstance(default, Constant):
+        if not default.value.is_valid:
+            return missing(column, count)
+        same: pa.Array[Any] = pa.repeat(default.value, count)
+        return same
+    if default.name == "GENERATE_UUID":
+        return pa.array([str(uuid4()) for _ in range(count)], pa.string())
+    micros = now_ns // 1000
+    stored = {
+        "CURRENT_DATE": micros // 86_400_000_000,
+        "CURRENT_TIME": micros % 86_400_000_000,
+    }.get(default.name, micros)
+    number = pa.scalar(stored, pa.int32() if column.type == "DATE" else pa.int64())
+    value: Any = number.cast(arrow_type(column))
+    moment: pa.Array[Any] = pa.repeat(value, count)
+    return moment
+
+
+def _default(column: Column) -> Default:
+    parsed = read_literals(column.default)
+    if isinstance(parsed, Call):
+        if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
+            raise NotALiteralError(f"{parsed.name}() is not a {column.mode} {column.type}")
+        return parsed
+    kind = arrow_field(column).type
+    if column.mode == "REPEATED":
+        if not isinstance(parsed, list):
+            raise NotALiteralError("a REPEATED column takes an array")
+        values = [_value(column, literal) for literal in parsed]
+        if None in values:
+            raise NotALiteralError("an element of a REPEATED column cannot be NULL")
+        return Constant(pa.scalar(values, kind))
+    if isinstance(parsed, list):
+        raise NotALiteralError("only a REPEATED column takes an array")
+    value = _value(column, parsed)
+    if value is None and column.mode == "REQUIRED":
+        raise NotALiteralError("a REQUIRED column cannot be NULL")
+    return Constant(pa.scalar(value, kind))
+
+
+def _value(column: Column, literal: Literal) -> Any:
+    """The Python value of a literal for the column."""
+    if literal.kind == "NULL":
+        return None
+    if literal.kind not in _TAKES.get(column.type, ()):
+        raise NotALiteralError(f"{literal.kind} is not a {column.type}")
+    value = _READS[column.type](literal.value)
+    if column.max_length and len(value) > column.max_length:
+        raise NotALiteralError(f"it is longer than {column.max_length}")
+    if column.precision:
+        _check_digits(column, value)
+    return value
+
+
+def _check_digits(column: Column, value: Decimal) -> None:
+    kind = (pa.decimal128 if column.type == "NUMERIC" else pa.decimal256)(column.precision, column.scale)
+    try:
+        pa.scalar(value, kind)
+    except pa.ArrowException:
+        raise NotALiteralError(
+            f"it has more digits than {column.type}({column.precision}, {column.scale})"
+        ) from None
+
+
+# The kinds of literals each type takes; text stands for times as it does in SQL.
+_TAKES: Final = {
+    "STRING": ("STRING",),
+    "BYTES": ("BYTES",),
+    "BOOL": ("BOOL",),
+    "INT64": ("INT64",),
+    "FLOAT64": ("INT64", "FLOAT64"),
+    "NUMERIC": ("INT64", "FLOAT64", "NUMERIC"),
+    "BIGNUMERIC": ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"),
+    "DATE": ("DATE", "STRING"),
+    "TIME": ("TIME", "STRING"),
+    "DATETIME": ("DATETIME", "STRING"),
+    "TIMESTAMP": ("TIMESTAMP", "STRING"),
+    "JSON": ("JSON",),
+}
+
+
+def _integer(text: str) -> int:
+    return int(text, 16 if "0x" in text.lower() else 10)
+
+
+def _decimal(text: str) -> Decimal:
+    try:
+        value = Decimal(text)
+    except InvalidOperation:
+        raise NotALiteralError(f"{text!r} is not a number") from None
+    if not value.is_finite():
+        raise NotALiteralError(f"{text!r} is not a number")
+    return value
+
+
+def _timestamp(text: str) -> datetime:
+    value = datetime.fromisoformat(re.sub(r"\s*(UTC|Z)$", "+00:00", text))
+    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def _naive(text: str) -> datetime:
+    value = datetime.fromisoformat(text)
+    if value.tzinfo is not None:
+        raise NotALiteralError("a DATETIME has no zone")
+    return value
+
+
+def _json(text: str) -> str:
+    if not is_json(text.encode()):
+        raise NotALiteralError(f"{text!r} is not valid JSON")
+    return text
+
+
+_READS: Final[dict[str, Any]] = {
+    "STRING": str,
+    "BYTES": bytes,
+    "BOOL": bool,
+    "INT64": _integer,
+    "FLOAT64": float,
+    "NUMERIC": _decimal,
+    "BIGNUMERIC": _decimal,
+    "DATE": date.fromisoformat,
+    "TIME": time.fromisoformat,
+    "DATETIME": _naive,
+    "TIMESTAMP": _timestamp,
+    "JSON": _json,
+}

@@ -1,0 +1,5 @@
+"""The console: a page to look at datasets, volumes and write streams. It reads, and never writes."""
+
+from lode.ui.routes import application, is_public, routes
+
+__all__ = ["application", "is_public", "routes"]

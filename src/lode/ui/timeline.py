@@ -1,0 +1,168 @@
+"""A dataset's history as the console keeps it: one small line a snapshot, in order.
+
+History is immutable and linear, so what was read once stays right: a look at the store reads only what is
+newer than the newest line.
+"""
+
+from __future__ import annotations
+
+import threading
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from lode.cli.opened import open_dataset
+from lode.errors import LodeError, NotFoundError
+from lode.format.manifest import format_time_ns, parse_time_ns
+from lode.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from lode.dataset import Dataset
+    from lode.format.manifest import Manifest
+    from lode.store.protocol import Store
+
+# A line takes about 400 bytes: this many, of the newest snapshots, is where a page stops to be a picture.
+MOST_LINES: Final = 200_000
+_DIGITS: Final = 19
+
+
+class Line(NamedTuple):
+    """One snapshot in the line of history."""
+
+    sequence: int
+    id: str
+    created_ns: int
+    rows: int
+    bytes: int
+    files: int
+    partitions: int
+    rebased: bool
+    keyed: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "sequence": self.sequence,
+            "id": self.id,
+            "created_at": format_time_ns(self.created_ns),
+            "rows": self.rows,
+            "bytes": self.bytes,
+            "files": self.files,
+            "partitions": self.partitions,
+            "rebased": self.rebased,
+            "keyed": self.keyed,
+        }
+
+
+class View(NamedTuple):
+    """A history at one moment, oldest first.
+
+    ``pending`` is a snapshot whose place is decided but whose manifest is not there yet. ``broken`` says why
+    the history cannot be followed further back.
+    """
+
+    dataset: Dataset
+    newest: Manifest
+    lines: Sequence[Line]
+    pending: str | None
+    broken: str | None
+
+    @property
+    def first(self) -> int:
+        return self.lines[0].sequence
+
+    @property
+    def last(self) -> int:
+        return self.lines[-1].sequence
+
+    @property
+    def is_whole(self) -> bool:
+        return self.first == 1
+
+    def line(self, sequence: int) -> Line | None:
+        inside = self.first <= sequence <= self.last
+        return self.lines[sequence - self.first] if inside else None
+
+
+class Timeline:
+    """The history of one dataset, read as far as it is needed. Threads share it."""
+
+    def __init__(self, store: Store, name: str) -> None:
+        self._store = store
+        self._name = name
+        self._lock = threading.Lock()
+        self._dataset: Dataset | None = None
+        self._lines: list[Line] = []
+        self._broken: str | None = None
+
+    def look(self) -> View:
+        """The history as it is now."""
+        with self._lock:
+            dataset = self._dataset or open_dataset(self._store, self._name)
+            head = dataset.chain.resolve()
+            if head.manifest is None:
+                # Gone, or written anew with another layout: whoever looks next finds out.
+                self._dataset, self._lines, self._broken = None, [], None
+                raise NotFoundError(f"no dataset {self._name!r} in {self._store.url}")
+            self._dataset = dataset
+            self._read(dataset, head.manifest)
+            pending = head.pending.manifest.snapshot_id if head.pending else None
+            return View(dataset, head.manifest, tuple(self._lines), pending, self._broken)
+
+    def _read(self, dataset: Dataset, newest: Manifest) -> None:
+        # A history with a hole in it is read again each time: somebody may have mended it.
+        known = self._lines[-1].id if self._lines and not self._broken else None
+        if newest.snapshot_id == known:
+            return
+        sequence = dataset.chain.sequence_of(newest)
+        fresh: list[Line] = []
+        broken = None
+        try:
+            for snapshot in dataset.history(as_of=Snapshot(newest)):
+                if snapshot.id == known:
+                    self._lines += _marked([self._lines[-1], *reversed(fresh)])[1:]
+                    del self._lines[:-MOST_LINES]
+                    return
+                if len(fresh) == MOST_LINES:
+                    break
+                fresh.append(_line(dataset, snapshot, sequence - len(fresh)))
+        except LodeError as error:
+            broken = str(error)
+        self._lines, self._broken = _marked(fresh[::-1]), broken
+
+
+def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> Line:
+    manifest = snapshot.manifest
+    partitions = (
+        len({dataset.layout.partition_of(dataset.id, file.path) for file in manifest.files})
+        if dataset.layout.keys
+        else 0
+    )
+    return Line(
+        sequence,
+        snapshot.id,
+        parse_time_ns(manifest.created_at),
+        manifest.row_count,
+        snapshot.size_bytes,
+        len(manifest.files),
+        partitions,
+        rebased=False,
+        keyed=manifest.idempotency is not None,
+    )
+
+
+def _marked(lines: list[Line]) -> list[Line]:
+    return lines[:1] + [
+        line._replace(rebased=True) if began_before(line.id, parent.created_ns) else line
+        for parent, line in pairwise(lines)
+    ]
+
+
+def began_before(snapshot_id: str, created_ns: int) -> bool:
+    """Whether a write began before its parent was placed, and was therefore moved behind it.
+
+    Manifests do not tell how a commit went, but an id holds the moment its write began.
+    """
+    digits, dash, _ = snapshot_id.partition("-")
+    return bool(dash) and len(digits) == _DIGITS and digits.isdecimal() and int(digits) < created_ns

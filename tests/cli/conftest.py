@@ -1,0 +1,54 @@
+"""A lake of its own for each test, and ``lode`` called in this process."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lode
+from cli.running import Ended
+from lode.cli import main
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.running import Run
+
+
+@pytest.fixture(autouse=True)
+def lake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A root in the environment; the test stands beside it."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LODE_ROOT", "file://" + str(tmp_path / "lake") + "?durable=false")
+    (tmp_path / "lake").mkdir()
+    return tmp_path / "lake"
+
+
+@pytest.fixture
+def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Run:
+    def call(*arguments: str, stdin: bytes = b"") -> Ended:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin)))
+        code = main(arguments)
+        written = capsysbinary.readouterr()
+        return Ended(code, written.out, written.err.decode())
+
+    return call
+
+
+@pytest.fixture
+def visits(lake: Path) -> lode.Dataset:
+    """Two snapshots by day: mon and tue from a crawler, then wed under a key."""
+    dataset = lode.Dataset(
+        "visits",
+        str(lake),
+        codec=lode.Parquet({"day": "string!", "page": "string", "visits": "int64"}),
+        layout=lode.HiveLayout("day"),
+        checksum="sha256",
+    )
+    monday = {"day": "mon", "page": "/", "visits": 3}
+    dataset.write([monday, {"day": "tue", "page": "/docs", "visits": 5}], {"source": "crawler"})
+    dataset.write([{"day": "wed", "page": None, "visits": 7}], idempotency_key=("nightly", "1"))
+    return dataset

@@ -1,0 +1,186 @@
+"""``cat``: records in every format, by snapshot and by stretch of history."""
+
+from __future__ import annotations
+
+import io
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import lode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cli.running import Run
+
+MONDAY = {"day": "mon", "page": "/", "visits": 3}
+TUESDAY = {"day": "tue", "page": "/docs", "visits": 5}
+WEDNESDAY = {"day": "wed", "page": None, "visits": 7}
+
+
+@pytest.mark.usefixtures("visits")
+def test_cat_prints_what_one_snapshot_holds(run: Run) -> None:
+    assert run("cat", "visits").json == [WEDNESDAY]
+    assert run("cat", "visits", "1").json == [MONDAY, TUESDAY]
+
+
+def test_a_scan_is_all_of_history_or_a_stretch_of_it(run: Run, visits: lode.Dataset) -> None:
+    first, _ = visits.snapshots()
+    assert run("cat", "visits", "--scan").json == [MONDAY, TUESDAY, WEDNESDAY]
+    assert run("cat", "visits", "--as-of", "1").json == [MONDAY, TUESDAY]
+    assert run("cat", "visits", "--as-of", first.created_at.isoformat()).json == [MONDAY, TUESDAY]
+    assert run("cat", "visits", "--since", first.id).json == [WEDNESDAY]
+    assert run("cat", "visits", "--since", "latest").json == []
+    assert run("cat", "visits", "--as-of", "2001-01-01T00:00Z").code == 3
+    assert run("cat", "visits", "--as-of", "2001-01-01T00:00").err.endswith("write 2001-01-01T00:00Z\n")
+    assert run("cat", "visits", "1", "--scan").code == 2
+
+
+@pytest.mark.usefixtures("visits")
+def test_columns_and_limits_leave_the_rest_out(run: Run) -> None:
+    assert run("cat", "visits", "-s", "-c", "visits,day", "-n", "1").json == [{"visits": 3, "day": "mon"}]
+    assert run("cat", "visits", "-s", "-n", "0").out == ""
+    assert run("cat", "visits", "-c", "nothing").code == 2
+
+
+def test_json_keeps_records_that_are_not_alike(run: Run, lake: Path) -> None:
+    records: list[Any] = [{"a": 1}, {"b": [1, "x"]}, [1, 2], "text"]
+    lode.Dataset("mixed", str(lake), codec="jsonl").write(records)
+    assert run("cat", "mixed").json == records
+    assert run("cat", "mixed", "-c", "a", "-n", "2").json == [{"a": 1}, {"a": None}]
+    assert run("cat", "mixed", "-f", "table").lines[0].split() == ["a", "b", "value"]
+
+
+def test_every_format_holds_the_same_rows(run: Run, visits: lode.Dataset) -> None:
+    table = visits.scan().read_all()
+    arrow = run("cat", "visits", "-s", "--format", "arrow").raw
+    assert pa.ipc.open_stream(arrow).read_all().equals(table)
+    assert pq.read_table(io.BytesIO(run("cat", "visits", "-s", "-f", "parquet").raw)).equals(table)
+    assert run("cat", "visits", "-s", "-f", "csv").lines == [
+        '"day","page","visits"',
+        '"mon","/",3',
+        '"tue","/docs",5',
+        '"wed",,7',
+    ]
+    assert run("cat", "visits", "-s", "-f", "table").lines == [
+        "day  page   visits",
+        "mon  /           3",
+        "tue  /docs       5",
+        "wed  null        7",
+    ]
+
+
+def test_csv_and_json_have_words_for_every_type(run: Run, lake: Path) -> None:
+    table = pa.table(
+        {
+            "list": [[1, 2]],
+            "bytes": [b"\x00\x01"],
+            "at": pa.array([datetime(2026, 11, 15, tzinfo=UTC)], pa.timestamp("us", "UTC")),
+            "price": pa.array(["1.50"], pa.string()).cast(pa.decimal128(9, 2)),
+            "not": [float("nan")],
+        }
+    )
+    lode.Dataset("types", str(lake), codec="parquet").write(table)
+    (record,) = run("cat", "types").json
+    assert record == {
+        "list": [1, 2],
+        "bytes": "AAE=",
+        "at": "2026-11-15T00:00:00Z",
+        "price": 1.5,
+        "not": None,
+    }
+    assert run("cat", "types", "-f", "csv").lines[1] == '"[1,2]","AAE=",2026-11-15 00:00:00.000000Z,1.50,nan'
+
+
+def test_blobs_come_back_byte_for_byte(run: Run, lake: Path) -> None:
+    lode.Dataset("blobs", str(lake), compressor="zstd").write(b"\x00\xff" * 1000)
+    assert run("cat", "blobs").raw == b"\x00\xff" * 1000
+    assert run("cat", "blobs", "--limit", "1").code == 2
+
+
+def test_cat_can_check_before_it_prints(run: Run, visits: lode.Dataset, lake: Path) -> None:
+    assert run("cat", "visits", "--verify").code == 0
+    file = lake / visits.latest().files[0].path
+    file.write_bytes(file.read_bytes()[::-1])
+    ended = run("cat", "visits", "--verify")
+    assert (ended.code, ended.out) == (1, "")
+    assert "sha256" in ended.err
+
+
+def test_records_of_a_foreign_codec_are_refused_but_not_the_rest(run: Run, lake: Path) -> None:
+    class Lines:
+        name = "lines"
+
+        def encode(self, chunks: Any, sink: Any) -> None:
+            for chunk in chunks:
+                sink.write("".join(f"{row}\n" for row in chunk).encode())
+
+        def decode(self, source: Any) -> Any:
+            yield source.read().decode().splitlines()
+
+    lode.Dataset("notes", str(lake), codec=Lines()).write(["one"])
+    assert run("log", "notes").code == run("verify", "notes").code == run("show", "notes").code == 0
+    ended = run("cat", "notes")
+    assert (ended.code, "codec 'lines'" in ended.err) == (1, True)
+
+
+CONDITIONS = {
+    "visits > 3": ["tue", "wed"],
+    "visits >= 3 AND visits < 7": ["mon", "tue"],
+    "visits = 3 OR day = 'wed'": ["mon", "wed"],
+    "NOT visits <> 3": ["mon"],
+    "day in ('mon', 'wed') and not (visits = 3)": ["wed"],
+    "day NOT IN ('mon')": ["tue", "wed"],
+    "page LIKE '/%'": ["mon", "tue"],
+    "page IS NULL": ["wed"],
+    'page IS NOT NULL AND "visits" != 5': ["mon"],
+    "visits > 4.5": ["tue", "wed"],
+    "day = 'it''s'": [],
+}
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.usefixtures("visits")
+def test_a_condition_chooses_rows(run: Run, condition: str) -> None:
+    ended = run("cat", "visits", "--scan", "--where", condition)
+    assert ended.err == ""
+    assert [record["day"] for record in ended.json] == CONDITIONS[condition]
+
+
+@pytest.mark.parametrize(
+    ("condition", "complaint"),
+    [
+        ("nothing = 1", "there is no column 'nothing': there are day, page, visits"),
+        ("visits", "has the end where a comparison, IN, LIKE or IS NULL should be"),
+        ("visits = ", "has the end where a number, true, false or a text in 'quotes' should be"),
+        ("visits = 'many'", "'many' is no int64"),
+        ("visits = 1 day = 'x'", "has day where AND, OR or the end should be"),
+        ("(visits = 1", "has the end where ')' should be"),
+        ("visits ~ 1", "cannot read '~ 1'"),
+        ("", "has the end where a column should be"),
+    ],
+)
+@pytest.mark.usefixtures("visits")
+def test_a_condition_that_is_wrong_is_told_where(run: Run, condition: str, complaint: str) -> None:
+    ended = run("cat", "visits", "--where", condition)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith(f"{complaint}\n")
+
+
+def test_moments_and_truth_are_compared_as_what_they_are(run: Run, lake: Path) -> None:
+    schema = {"at": "timestamp", "day": "date", "ok": "bool"}
+    moment = datetime(2026, 11, 15, 12, tzinfo=UTC)
+    dataset = lode.Dataset("moments", str(lake), codec=lode.Parquet(schema))
+    dataset.write([{"at": moment, "day": moment.date(), "ok": True}])
+    for condition in (
+        "at > '2026-11-15'",
+        "at = '2026-11-15T13:00+01:00'",
+        "day = '2026-11-15'",
+        "ok = true",
+    ):
+        assert len(run("cat", "moments", "-w", condition).lines) == 1
+    assert run("cat", "moments", "-w", "at < '2026-11-15'").lines == []

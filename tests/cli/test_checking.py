@@ -1,0 +1,89 @@
+"""``verify``, ``sweep``, ``doctor``, ``version``: checking and cleaning."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import lode
+    from cli.running import Run
+
+
+@pytest.mark.usefixtures("visits")
+def test_verify_is_content_with_a_whole_dataset(run: Run) -> None:
+    ended = run("verify", "visits")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("visits: ok in 2 snapshots, 3 files, ")
+    (told,) = run("verify", "visits", "--quick", "--json").json
+    assert (told["ok"], told["problems"]) == (True, [])
+
+
+def test_verify_names_every_problem_and_ends_with_5(run: Run, visits: lode.Dataset, lake: Path) -> None:
+    first, second = visits.snapshots()
+    (lake / first.files[0].path).unlink()
+    damaged = lake / second.files[0].path
+    damaged.write_bytes(damaged.read_bytes()[::-1])
+    ended = run("verify", "visits")
+    assert ended.code == 5
+    assert ended.lines[0].startswith("visits: 2 problems in ")
+    assert [line.split()[0] for line in ended.lines[2:]] == ["missing-file", "checksum"]
+    quick = run("verify", "visits", "--quick", "--json")
+    assert quick.code == 5
+    assert [problem["kind"] for problem in quick.json[0]["problems"]] == ["missing-file"]
+
+
+def test_sweep_lists_and_removes_only_when_told(run: Run, visits: lode.Dataset, lake: Path) -> None:
+    assert run("sweep", "visits").out == "visits: nothing to sweep\n"
+    stager = visits.stager()
+    staged = stager.stage([{"day": "thu", "page": "/", "visits": 1}])
+    assert run("sweep", "visits", "--delete").lines[1].startswith(f"left alone: {stager.snapshot_id}, ")
+    left = lake / staged.files[0].path
+    dry = run("sweep", "visits", "--older-than", "0s")
+    assert dry.lines[0].endswith("; --delete removes them")
+    assert left.exists()
+    (told,) = run("sweep", "visits", "--older-than", "0s", "--delete", "--json").json
+    assert told["removed"] is True
+    assert staged.files[0].path in [item["path"] for item in told["leftovers"]]
+    assert not left.exists()
+    assert run("sweep", "visits", "--older-than", "soon").code == 2
+
+
+def test_doctor_tells_whether_a_store_keeps_its_promises(run: Run, lake: Path) -> None:
+    ended = run("doctor")
+    assert ended.code == 0
+    assert "safe for concurrent writers" in ended.out
+    assert "ok: of racing swaps exactly one wins" in ended.out
+    assert list(lake.rglob("*.json")) == []
+    (told,) = run("doctor", "--json").json
+    assert told["store"]["healthy"] is True
+    assert told["versions"]["pyarrow"]
+
+
+def test_version_tells_what_is_installed(run: Run) -> None:
+    (told,) = run("version", "--json").json
+    assert run("--version").out == f"lode {told['lode']}\n"
+    assert run("version").lines[0].split() == ["lode", told["lode"]]
+    assert told["pyarrow"]
+
+
+def test_verify_reports_a_history_that_cannot_even_be_opened(
+    run: Run, visits: lode.Dataset, lake: Path
+) -> None:
+    newest = lake / visits.chain.paths.manifest(visits.latest().id)
+    newest.write_text("{")
+    ended = run("verify", "visits", "--json")
+    assert ended.code == 5
+    assert "manifest-invalid" in {problem["kind"] for problem in ended.json[0]["problems"]}
+    assert run("log", "visits").code == 1
+
+
+def test_a_damaged_dataset_does_not_hide_the_others(run: Run, visits: lode.Dataset, lake: Path) -> None:
+    run("write", "events", stdin=b'{"n": 1}')
+    (lake / visits.chain.paths.manifest(visits.latest().id)).write_text("{")
+    ended = run("ls", "--json")
+    assert (ended.code, [line["name"] for line in ended.json]) == (1, ["events"])
+    assert "not a JSON document" in ended.err

@@ -1,0 +1,207 @@
+"""``ls``, ``log``, ``show`` and ``diff``: looking at what is there."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lode
+
+if TYPE_CHECKING:
+    from cli.running import Run
+
+GOLDEN = Path(__file__).parents[1] / "golden" / "lakes"
+TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ")
+
+
+@pytest.mark.usefixtures("visits")
+def test_ls_tells_how_much_each_dataset_holds(run: Run) -> None:
+    heading, line = run("ls").lines
+    assert heading.split() == ["name", "kind", "snapshots", "rows", "size", "last", "write"]
+    assert line.startswith("visits  parquet by day          2     3  ")
+    assert TIME.search(line)
+
+
+def test_ls_lists_volumes_blobs_and_codecs_of_others(run: Run, lake: Path) -> None:
+    lode.Dataset("blobs", str(lake)).write(b"some bytes")
+    lode.Dataset("events", str(lake), codec="jsonl", compressor="gzip").write([{"n": 1}])
+    volume = lode.Volume("disk", str(lake), total_length=100)
+    volume.commit([volume.stage_write_at(10, b"0123456789")])
+    found = {line["name"]: (line["kind"], line["rows"], line["bytes"]) for line in run("ls", "--json").json}
+    assert found["blobs"] == ("blobs", 1, 10)
+    assert found["events"][:2] == ("jsonl", 1)
+    assert found["disk"] == ("volume", None, 10)
+    assert run("ls", "--names").lines == ["blobs", "events"]
+
+
+@pytest.mark.usefixtures("visits")
+def test_ls_of_a_dataset_lists_its_partitions(run: Run) -> None:
+    assert [
+        (line["partition"], line["rows"], line["files"]) for line in run("ls", "visits", "--json").json
+    ] == [
+        ("day=mon", 1, 1),
+        ("day=tue", 1, 1),
+        ("day=wed", 1, 1),
+    ]
+    assert run("ls", "visits", "-q").lines == ["day=mon", "day=tue", "day=wed"]
+    assert run("ls", "visits").lines[1].split()[:4] == ["day=mon", "1", "1", "1"]
+
+
+def test_a_dataset_that_is_not_partitioned_is_one_line(run: Run, lake: Path) -> None:
+    lode.Dataset("events", str(lake), codec="jsonl").write([{"n": 1}, {"n": 2}])
+    (line,) = run("ls", "events", "--json").json
+    assert (line["partition"], line["rows"]) == ("", 2)
+    assert "(not partitioned)" in run("ls", "events").out
+
+
+def test_an_empty_lake_is_no_error(run: Run) -> None:
+    ended = run("ls")
+    assert (ended.code, ended.err) == (0, "")
+    assert ended.out.startswith("no datasets to list in ")
+    assert run("ls", "--json").out == ""
+
+
+def test_a_directory_that_is_not_there_is_not_found(run: Run) -> None:
+    ended = run("ls", "--root", "nowhere")
+    assert ended.code == 3
+    assert ended.err.startswith("lode: there is no directory ")
+
+
+def test_a_dataset_of_any_layout_is_found_by_its_name(run: Run, lake: Path) -> None:
+    lode.Dataset("flat", str(lake), codec="jsonl", layout=lode.FlatLayout()).write([{"n": 1}])
+    assert run("cat", "flat").json == [{"n": 1}]
+
+
+@pytest.mark.usefixtures("visits")
+def test_log_is_newest_first_and_says_who_wrote(run: Run) -> None:
+    newest, oldest = run("log", "visits", "--json").json
+    assert (newest["sequence"], newest["idempotency_key"], newest["partitions"]) == (
+        2,
+        ["nightly", "1"],
+        ["day=wed"],
+    )
+    assert (oldest["sequence"], oldest["metadata"], oldest["rows"]) == (1, {"source": "crawler"}, 2)
+    assert newest["parent"] == oldest["id"]
+    _, first, second = run("log", "visits").lines
+    assert first.split()[:2] == ["2", newest["id"]]
+    assert first.endswith("key=nightly/1")
+    assert second.endswith("source=crawler")
+    assert len(run("log", "visits", "-n", "1").lines) == 2
+
+
+def test_the_graph_is_one_line_from_the_newest_to_the_first(run: Run, visits: lode.Dataset) -> None:
+    second, first = (snapshot.id for snapshot in visits.history())
+    sizes = [size_of(snapshot) for snapshot in visits.history()]
+    assert TIME.sub("TIME", run("log", "visits", "--graph").out) == (
+        f"● 2 {second}  TIME\n"
+        f"│   +1 row, 1 file, {sizes[0]}\n"
+        "│   day=wed\n"
+        "│   key=nightly/1\n"
+        "│\n"
+        f"● 1 {first}  TIME\n"
+        f"    +2 rows, 2 files, {sizes[1]}\n"
+        "    day=mon, day=tue\n"
+        "    source=crawler\n"
+    )
+    assert run("log", "visits", "--graph", "-n", "1").lines[-1] == "┊"
+
+
+def test_a_snapshot_that_is_not_shown_yet_is_a_ring(run: Run, visits: lode.Dataset, lake: Path) -> None:
+    """Its writer died between the swap and the manifest."""
+    newest = visits.latest().id
+    (lake / visits.chain.paths.manifest(newest)).unlink()
+    drawn = run("log", "visits", "--graph").lines
+    assert drawn[0] == f"◌ {newest} committed, not yet published"
+    assert drawn[1].startswith("● 1 ")
+
+
+@pytest.mark.parametrize("name", ["default", "flat", "gzip-md5", "hive", "raw"])
+def test_what_the_go_implementation_wrote_is_read_alike(run: Run, name: str) -> None:
+    root = str(GOLDEN / name)
+    assert [line["sequence"] for line in run("log", "weather", "-r", root, "--json").json] == [2, 1]
+    assert run("verify", "weather", "-r", root).code == 0
+    assert run("show", "weather", "1", "-r", root).code == 0
+    assert run("cat", "weather", "1", "-r", root).raw.count(b"\n") == (1 if name == "raw" else 2)
+
+
+def size_of(snapshot: lode.Snapshot) -> str:
+    size = snapshot.size_bytes
+    return f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB"
+
+
+def test_a_volume_has_a_log_and_a_face_too(run: Run, lake: Path) -> None:
+    volume = lode.Volume("disk", str(lake), total_length=100)
+    volume.commit([volume.stage_write_at(10, b"0123456789")], {"host": "db1"})
+    volume.commit([volume.stage_write_at(50, b"0123456789")])
+    assert [line["bytes"] for line in run("log", "disk", "--volume", "--json").json] == [20, 10]
+    assert "● 2 " in run("log", "disk", "--volume", "--graph").out
+    shown = run("show", "disk", "--volume").out
+    assert "20 B of 100 B in 2 blocks" in shown
+    assert "80 B in 3 gaps" in shown
+    assert json.loads(run("show", "disk", "1", "--volume", "--json").out)["metadata"] == {"host": "db1"}
+    assert run("show", "disk", "3", "--volume").code == 3
+    assert run("show", "no-disk", "--volume").code == 3
+
+
+@pytest.mark.usefixtures("visits")
+def test_show_tells_files_and_statistics(run: Run) -> None:
+    shown = run("show", "visits", "1").out
+    assert "parent      none, it is the first" in shown
+    assert "partitions/day=tue/segments/" in shown
+    assert re.search(r"^visits +3 +5 +0$", shown, re.MULTILINE)
+    assert re.search(r"^metadata +source=crawler$", shown, re.MULTILINE)
+
+
+def test_show_as_json_is_the_manifest_as_it_lies_on_the_store(run: Run, visits: lode.Dataset) -> None:
+    newest = visits.latest()
+    stored = visits.store.get(visits.chain.paths.manifest(newest.id))
+    assert run("show", "visits", "--json").raw == stored + b"\n"
+
+
+def test_a_snapshot_has_many_names(run: Run, visits: lode.Dataset) -> None:
+    first = visits.snapshots()[0]
+    for name in ("1", "latest~1", first.id, first.id.partition("-")[0]):
+        assert json.loads(run("show", "visits", name, "--json").out)["snapshot_id"] == first.id
+    for name in ("0", "3", "latest~2", "1111111111111111111"):
+        assert run("show", "visits", name).code == 3
+
+
+def test_a_beginning_that_two_ids_share_is_no_name(run: Run, lake: Path) -> None:
+    dataset = lode.Dataset("events", str(lake), codec="jsonl")
+    for name in ("night-1", "night-2"):
+        with dataset.transaction(snapshot_id=name) as transaction:
+            transaction.stage([{"n": 1}])
+            transaction.commit()
+    ended = run("show", "events", "night")
+    assert (ended.code, "say more of the id" in ended.err) == (2, True)
+
+
+def test_diff_adds_up_what_came_between_by_partition(run: Run, visits: lode.Dataset) -> None:
+    visits.write([{"day": "wed", "page": "/", "visits": 1}, {"day": "thu", "page": "/", "visits": 1}])
+    (told,) = run("diff", "visits", "1", "--json").json
+    assert (told["snapshots"], told["rows"], told["files"]) == (2, 3, 3)
+    assert {name: part["rows"] for name, part in told["partitions"].items()} == {"day=thu": 1, "day=wed": 2}
+    assert told["columns"] == {}
+    heading, _, _, thursday, wednesday = run("diff", "visits", "1", "3").lines
+    assert heading.startswith("+3 rows, 3 files, ")
+    assert thursday.split()[:3] == ["day=thu", "+1", "1"]
+    assert wednesday.split()[:3] == ["day=wed", "+2", "2"]
+
+
+def test_diff_tells_how_the_columns_changed(run: Run) -> None:
+    run("write", "events", "--schema", '{"id": "int32", "old": "string"}', stdin=b'{"id": 1, "old": "a"}')
+    run("write", "events", "--schema", '{"id": "int64", "new": "bool"}', stdin=b'{"id": 1, "new": true}')
+    (told,) = run("diff", "events", "1", "2", "--json").json
+    assert told["columns"] == {"id": ["int32", "int64"], "old": ["string", None], "new": [None, "bool"]}
+    assert run("diff", "events", "1").lines[-1].split() == ["new", "not", "there", "bool"]
+
+
+@pytest.mark.usefixtures("visits")
+def test_diff_wants_the_older_one_first(run: Run) -> None:
+    ended = run("diff", "visits", "2", "1")
+    assert ended.code == 2
+    assert ended.err.endswith("name the older one first\n")

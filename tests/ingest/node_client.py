@@ -1,0 +1,47 @@
+"""The Node client of the Storage Write API, installed on first use as Azurite is, and run by scenarios."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+from lode.testing.servers import _default_tools, _npm, find_node
+
+HERE: Final = Path(__file__).parent / "node"
+# What npm needs to install the same packages everywhere.
+_PACKAGES: Final = ("package.json", "package-lock.json")
+_SECONDS: Final = 120.0
+
+
+def run_node(scenario: str, *arguments: str) -> Any:
+    """What the client was told in one scenario of ``node/writer.mjs``."""
+    command = [find_node(), str(HERE / "writer.mjs"), str(_installed()), scenario, *arguments]
+    ended = subprocess.run(
+        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_SECONDS
+    )
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+    return json.loads(ended.stdout)
+
+
+def _installed() -> Path:
+    """The directory of the packages, installed if they are not there; one process at a time."""
+    folder = _default_tools() / "bigquery-storage-node"
+    folder.mkdir(parents=True, exist_ok=True)
+    wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in _PACKAGES)).hexdigest()
+    done = folder / "installed"
+    with (folder / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if done.exists() and done.read_text() == wanted:
+            return folder
+        for name in _PACKAGES:
+            shutil.copyfile(HERE / name, folder / name)
+        command = [*_npm(), "ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit"]
+        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, f"the Node client could not be installed:\n{ended.stderr[-4000:]}"
+        done.write_text(wanted)
+    return folder
