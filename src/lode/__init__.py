@@ -5,6 +5,7 @@ from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.codec.timestamps import Timestamped
 from lode.dataset import Dataset
+from lode.discover import open_dataset, open_volume
 from lode.errors import (
     ChecksumMismatchError,
     CodecConfiguredError,
@@ -125,7 +126,9 @@ __all__ = [
     "Volume",
     "VolumeManifest",
     "VolumeSnapshot",
+    "open_dataset",
     "open_store",
+    "open_volume",
     "sweep",
     "verify",
 ]

@@ -18,14 +18,32 @@ _PACKAGES: Final = ("package.json", "package-lock.json")
 _SECONDS: Final = 120.0
 
 
+class NodeRun:
+    """One scenario of ``node/writer.mjs``, as a process."""
+
+    def __init__(self, scenario: str, *arguments: str) -> None:
+        command = [find_node(), str(HERE / "writer.mjs"), str(_installed()), scenario, *arguments]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
+
+    def line(self) -> str:
+        """The next line it prints."""
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+    def told(self, text: str = "") -> Any:
+        """What the client was told, after it has read ``text`` and ended."""
+        try:
+            out, errors = self._process.communicate(text, timeout=_SECONDS)
+        finally:
+            self._process.kill()
+        assert self._process.returncode == 0, f"{out}\n{errors}"
+        return json.loads(out)
+
+
 def run_node(scenario: str, *arguments: str) -> Any:
-    """What the client was told in one scenario of ``node/writer.mjs``."""
-    command = [find_node(), str(HERE / "writer.mjs"), str(_installed()), scenario, *arguments]
-    ended = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_SECONDS
-    )
-    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
-    return json.loads(ended.stdout)
+    """What the client was told in one scenario."""
+    return NodeRun(scenario, *arguments).told()
 
 
 def _installed() -> Path:

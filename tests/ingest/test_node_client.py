@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -10,14 +11,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from ingest.node_client import run_node
+import lode
+from ingest.node_client import NodeRun, run_node
 from ingest.processes import ServerProcess
-from lode.ingest.catalog.catalog import Catalog
-from lode.ingest.names import parse_table
-from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 DATASET = "projects/p/datasets/d"
 FIELDS: list[dict[str, Any]] = [
@@ -49,8 +49,12 @@ NOTHING: dict[str, Any] = {field["name"]: [] if field.get("mode") == "REPEATED" 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     with ServerProcess(tmp_path_factory.mktemp("node") / "lake") as process:
-        post(process, "projects/p/datasets", {"datasetReference": {"projectId": "p", "datasetId": "d"}})
+        create_dataset(process)
         yield process
+
+
+def create_dataset(server: ServerProcess) -> None:
+    post(server, "projects/p/datasets", {"datasetReference": {"projectId": "p", "datasetId": "d"}})
 
 
 def post(server: ServerProcess, path: str, body: Any) -> None:
@@ -66,10 +70,8 @@ def new_table(server: ServerProcess, name: str) -> str:
 
 def rows_in(server: ServerProcess, table: str) -> list[dict[str, Any]]:
     """The rows a stranger reads from the lake, with nothing but the library."""
-    store = LocalStore(server.root)
-    found: list[dict[str, Any]] = (
-        Catalog(store).table(parse_table(table)).open(store).scan().read_all().to_pylist()
-    )
+    dataset = lode.Dataset(f"p.d.{table.rpartition('/')[2]}", server.root, codec=lode.Parquet())
+    found: list[dict[str, Any]] = dataset.scan().read_all().to_pylist()
     return found
 
 
@@ -160,3 +162,18 @@ def test_the_raw_client_appends_without_the_managed_writer(server: ServerProcess
     table = new_table(server, "raw")
     assert run_node("raw", server.grpc_address, table) == {"answers": [0, 2], "rowCount": 3}
     assert ids_in(server, table) == [1, 2, 3]
+
+
+def test_a_writer_goes_on_with_its_offsets_when_the_server_has_died_and_come_back(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    with ServerProcess(tmp_path / "lake", "--port", str(port)) as process:
+        create_dataset(process)
+        table = new_table(process, "restart")
+        running = NodeRun("restart", process.grpc_address, table)
+        assert running.line() == "begun"
+        process.kill()
+        process.start()
+        told = running.told("stop\n")
+        assert told.get("interrupted"), told
+        assert ids_in(process, table) == list(range(told["rows"]))

@@ -214,6 +214,14 @@ def test_a_large_file_is_split_at_its_row_groups_and_every_row_read_once(
     assert numbers(df) == list(range(10_000))
 
 
+def test_a_name_with_a_dot_is_not_taken_for_a_member_of_another_column(
+    spark: SparkSession, lake: str
+) -> None:
+    opened(lake).write(pa.table({"s": [{"x": 1, "y": 2}], "s.x": [3]}))
+    assert rows(load(spark, lake, columns="s.x")) == [(3,)]
+    assert load(spark, lake, columns="s").collect()[0]["s"].asDict() == {"x": 1, "y": 2}
+
+
 def test_small_files_share_a_task(spark: SparkSession, lake: str) -> None:
     ds = opened(lake)
     for n in range(10):

@@ -255,6 +255,22 @@ def test_ds_write_tells_of_a_conflict_and_can_commit_again_without_a_job(
     assert ids(opened(lake)) == [-1, *range(100)]
 
 
+@pytest.mark.parametrize("bound", ["67108864b", "2147483647", "8m"])
+def test_the_session_is_bounded_after_a_write_as_it_was_before(
+    spark: SparkSession, lake: str, bound: str
+) -> None:
+    name = "spark.sql.execution.arrow.maxBytesPerBatch"
+    before = spark.conf.get(name)
+    spark.conf.set(name, bound)
+    try:
+        for columns in (["id"], ["id", "cast(day as binary) as day"]):
+            opened(lake).write(frame(spark).selectExpr(*columns))
+            assert spark.conf.get(name) == bound
+    finally:
+        spark.conf.set(name, before)
+    assert ids(opened(lake)) == sorted([*range(100), *range(100)])
+
+
 def test_an_empty_dataframe_is_a_snapshot_that_knows_its_columns(spark: SparkSession, lake: str) -> None:
     ds = opened(lake)
     snapshot = ds.write(frame(spark).where("id < 0"))

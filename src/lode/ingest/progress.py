@@ -78,16 +78,14 @@ class Progress:
         """Read the snapshots that came since; returns the streams that moved."""
         return self._catch_up(dataset, not_before=None)
 
-    def record(self, dataset: lode.Dataset, snapshot: lode.Snapshot) -> set[str]:
-        """Take in a commit of our own, and what slipped in before it."""
-        if snapshot.parent_id != self._head:
-            return self.catch_up(dataset)
-        moved = self._note(snapshot)
-        self._head = snapshot.id
+    def record(self, snapshot: lode.Snapshot) -> None:
+        """Take in a commit of our own; what slipped in before it is for the next ``catch_up``."""
+        self._note(snapshot)
+        if snapshot.parent_id == self._head:
+            self._head = snapshot.id
         self._since_checkpoint += 1
         if self._since_checkpoint >= _COMMITS_PER_CHECKPOINT:
             self.save()
-        return moved
 
     def forget(self, stream: str) -> None:
         self._shown.pop(stream, None)

@@ -149,7 +149,8 @@ class TableWriter:
                     self._tell(self.progress.catch_up(dataset))
                 self._check(spans)
                 try:
-                    snapshot = transaction.commit()
+                    # Nor may it follow what it has not looked at, whatever partitions that touched.
+                    snapshot = transaction.commit(rebase=not spans)
                     break
                 except CommitUnpublishedError:
                     dataset.settle()
@@ -160,13 +161,13 @@ class TableWriter:
                         transaction.abort()
                         raise
                     self._metrics.conflicts.inc()
-            moved = self.progress.record(dataset, snapshot)
-            self._tell(moved - set(spans))
+            self.progress.record(snapshot)
             return snapshot
 
     def _check(self, spans: Mapping[str, Span]) -> None:
         moved = {stream for stream, span in spans.items() if self.progress.rows(stream) != span.start}
         if moved:
+            self._tell(moved)  # again: a look at history that failed halfway has told nobody
             raise Moved(moved)
 
     def _tell(self, moved: set[str]) -> None:

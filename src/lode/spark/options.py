@@ -17,13 +17,14 @@ from lode.codec.arrow import ArrowIPC
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
+from lode.discover import ANY_KEYS, find
 from lode.errors import InvalidOptionError
-from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, partition_values
+from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from lode.codec.protocol import Codec
     from lode.format.manifest import Manifest
@@ -57,7 +58,11 @@ WRITE_OPTIONS: Final = (
 READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
 STORE_PREFIX: Final = "store."
 
-_LAYOUTS: Final = ("default", "hive", "flat")
+_LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
+    "default": DefaultLayout,
+    "hive": HiveLayout,
+    "flat": FlatLayout,
+}
 _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
@@ -228,42 +233,25 @@ def _found(store: Store, dataset_id: str, options: Options) -> tuple[Layout, Man
         raise InvalidOptionError(
             f"option 'partitionBy' partitions, layout {said!r} does not: say layout hive"
         )
-    # The place of a Hive layout's manifests does not depend on its keys.
-    places: dict[str, Layout] = {
-        "default": DefaultLayout(),
-        "hive": HiveLayout(*keys) if keys else HiveLayout("?"),
-        "flat": FlatLayout(),
-    }
-    for name, layout in places.items():
-        newest = Dataset(dataset_id, store, layout=layout, codec="jsonl").chain.resolve().manifest
-        if newest is None:
-            continue
+    found = find(store, dataset_id)
+    if found is not None:
+        name = next(name for name, kind in _LAYOUTS.items() if type(found.layout) is kind)
         if said not in (None, name):
             raise InvalidOptionError(
                 f"options 'layout' and 'partitionBy' mean the layout {said}, but dataset {dataset_id!r} in "
                 f"{store.url} has the layout {name}: leave them out"
             )
-        return (layout if name != "hive" else _hive(store, dataset_id, keys, newest)), newest
+        if keys and found.layout is not ANY_KEYS and keys != list(found.layout.keys):
+            raise InvalidOptionError(
+                f"option 'partitionBy' is {','.join(keys)}, but dataset {dataset_id!r} is partitioned by "
+                f"{','.join(found.layout.keys)}: say the same, or leave it out"
+            )
+        return (HiveLayout(*keys) if keys else found.layout), found.newest
     if said == "hive" and not keys:
         raise InvalidOptionError(
             "option 'layout' is hive: say by which columns, .option('partitionBy', 'day')"
         )
-    return places[said or "default"], None
-
-
-def _hive(store: Store, dataset_id: str, keys: list[str], newest: Manifest) -> HiveLayout:
-    any_keys = HiveLayout("?")
-    chain = Dataset(dataset_id, store, layout=any_keys, codec="jsonl").chain
-    for manifest in chain.back(newest):
-        if manifest.files:
-            found = list(partition_values(any_keys.partition_of(dataset_id, manifest.files[0].path)))
-            if keys and keys != found:
-                raise InvalidOptionError(
-                    f"option 'partitionBy' is {','.join(keys)}, but dataset {dataset_id!r} is partitioned by "
-                    f"{','.join(found)}: say the same, or leave it out"
-                )
-            return HiveLayout(*found)
-    return HiveLayout(*(keys or ["?"]))
+    return (HiveLayout(*keys) if keys else _LAYOUTS[said or "default"]()), None
 
 
 def _agreed(options: Options, name: str, written: str | None, default: str) -> str:

@@ -37,7 +37,7 @@ def _buckets(lines: Sequence[Line], most: int) -> Iterator[dict[str, Any]]:
             "to": format_time_ns(run[-1].created_ns),
             "rows": rows,
             "bytes": size,
-            "rebased": sum(line.rebased for line in run),
+            "rebased": sum(line.rebased > 0 for line in run),
             "total_rows": total_rows,
             "total_bytes": total_bytes,
         }

@@ -53,7 +53,7 @@ class Datasets:
             "layout": type(view.dataset.layout).__name__,
             "first": view.first,
             "first_write": format_time_ns(view.lines[0].created_ns),
-            "rebased": sum(line.rebased for line in view.lines),
+            "rebased": sum(line.rebased > 0 for line in view.lines),
             "buckets": buckets(view.lines, max(1, min(points, MOST_BUCKETS))),
         }
 

@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.cli.partitions import partitions_of
-from lode.errors import LodeError
-from lode.format.manifest import parse_time_ns
 from lode.ui.cells import text_of
-from lode.ui.timeline import began_before
 
 if TYPE_CHECKING:
     from lode.format.manifest import ColumnStats
@@ -28,7 +25,7 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
     """Everything but the rows; long lists are cut, and their whole length told."""
     dataset, manifest = view.dataset, snapshot.manifest
     sequence = dataset.chain.sequence_of(manifest)
-    after = view.line(sequence + 1)
+    here, after = view.line(sequence), view.line(sequence + 1)
     root = f"{dataset.chain.paths.root}/"
     partitions = partitions_of(dataset, [snapshot]) if dataset.layout.keys else {}
     columns = _columns(snapshot)
@@ -40,7 +37,7 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
         "child": after.id if after else None,
         "of": view.last,
         "created_at": manifest.created_at,
-        "rebased": _is_rebased(view, snapshot),
+        "rebased": here.rebased if here else 0,
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
         "codec": manifest.codec,
@@ -69,16 +66,6 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
         "columns_total": len(columns),
         "columns": columns[:MOST_COLUMNS],
     }
-
-
-def _is_rebased(view: View, snapshot: Snapshot) -> bool:
-    if snapshot.parent_id is None:
-        return False
-    try:
-        parent = view.dataset.snapshot(snapshot.parent_id)
-    except LodeError:  # a history with a hole in it is still to be looked at
-        return False
-    return began_before(snapshot.id, parse_time_ns(parent.manifest.created_at))
 
 
 def _columns(snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -7,7 +7,6 @@ newer than the newest line.
 from __future__ import annotations
 
 import threading
-from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.cli.opened import open_dataset
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
 
 # A line takes about 400 bytes: this many, of the newest snapshots, is where a page stops to be a picture.
 MOST_LINES: Final = 200_000
+MOST_OVERTAKEN: Final = 100
 _DIGITS: Final = 19
 
 
@@ -38,7 +38,8 @@ class Line(NamedTuple):
     bytes: int
     files: int
     partitions: int
-    rebased: bool
+    # How many snapshots came in between since its write began, behind which it was moved.
+    rebased: int
     keyed: bool
 
     def as_dict(self) -> dict[str, Any]:
@@ -121,7 +122,7 @@ class Timeline:
         try:
             for snapshot in dataset.history(as_of=Snapshot(newest)):
                 if snapshot.id == known:
-                    self._lines += _marked([self._lines[-1], *reversed(fresh)])[1:]
+                    self._lines += _marked(fresh[::-1], self._lines[-MOST_OVERTAKEN:])
                     del self._lines[:-MOST_LINES]
                     return
                 if len(fresh) == MOST_LINES:
@@ -147,20 +148,31 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> Line:
         snapshot.size_bytes,
         len(manifest.files),
         partitions,
-        rebased=False,
+        rebased=0,
         keyed=manifest.idempotency is not None,
     )
 
 
-def _marked(lines: list[Line]) -> list[Line]:
-    return lines[:1] + [
-        line._replace(rebased=True) if began_before(line.id, parent.created_ns) else line
-        for parent, line in pairwise(lines)
+def _marked(lines: list[Line], known: Sequence[Line] = ()) -> list[Line]:
+    """The lines behind ``known`` ones, each with what came between its beginning and its place."""
+    placed = [*known, *lines]
+    return [
+        line._replace(rebased=_overtaken(placed, place, line.id))
+        for place, line in enumerate(lines, len(known))
     ]
 
 
+def _overtaken(lines: Sequence[Line], place: int, snapshot_id: str) -> int:
+    before = place
+    while (
+        before and place - before < MOST_OVERTAKEN and began_before(snapshot_id, lines[before - 1].created_ns)
+    ):
+        before -= 1
+    return place - before
+
+
 def began_before(snapshot_id: str, created_ns: int) -> bool:
-    """Whether a write began before its parent was placed, and was therefore moved behind it.
+    """Whether a write began before another was placed; behind its own parent it was moved, then.
 
     Manifests do not tell how a commit went, but an id holds the moment its write began.
     """

@@ -66,6 +66,8 @@ class Draft(ABC, Generic[M]):
     base: Head[M]
     idempotency: tuple[str, str] | None = None
     declared: Pending[M] | None = None
+    # Whether it may follow what came first and touches nothing of it.
+    rebase: bool = True
 
     @abstractmethod
     def place_on(self, parent: M | None, sequence: int) -> M:
@@ -184,7 +186,7 @@ class Committer(Generic[M]):
             rivals = self._since(draft.base, head)
             self._crowd = len(rivals)
             overlap = self._overlap(draft, rivals)
-            if overlap is not None and retries < self._retry.count:
+            if overlap is not None and draft.rebase and retries < self._retry.count:
                 self._runtime.sleep(self._retry.delay(retries, self._runtime.random()))
                 retries += 1
                 head = self._look_again(draft)
@@ -327,6 +329,8 @@ class Committer(Generic[M]):
         """What a rival touched of ours. The whole chain counts, not only its head."""
         if _same_commit(draft, rivals) is not None:
             return None
+        if rivals and not draft.rebase:
+            return f"snapshot {rivals[0].snapshot_id} was committed"
         for rival in rivals:
             common = draft.overlap_with(rival)
             if common is not None:

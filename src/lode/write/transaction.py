@@ -88,14 +88,19 @@ class Transaction:
                 if kept.files != part.files:
                     self._surplus.append(part)
 
-    def commit(self) -> Snapshot:
+    def commit(self, *, rebase: bool = True) -> Snapshot:
         """Make everything staged one snapshot.
 
         After ``SnapshotConflictError`` it can be called again: nothing is uploaded twice.
+
+        Args:
+            rebase: Whether it may follow snapshots that came first and touch none of its partitions. If
+                not, any of them is a conflict, for a caller whose data depends on all of history.
         """
         with self._lock:
             self._require("open", "conflicted")
             self._state = "committing"
+            self._draft.rebase = rebase
             self._draft.staged = tuple(self._staged.values())
         if self._found is not None:
             return self._finish(Snapshot(self._found, CommitReport(replayed=True)))

@@ -180,6 +180,35 @@ const scenarios = {
     return {patched: patched.status, heard: heard.fields.map(field => field.name)};
   },
 
+  // Writes until it is told to stop, whatever becomes of the server meanwhile.
+  async restart(client) {
+    const {writer} = await writerOf(client, {
+      streamType: managedwriter.CommittedStream,
+      destinationTable: table,
+    });
+    let stopping = false;
+    process.stdin.once('data', () => (stopping = true));
+    let rows = 0;
+    let failures = 0;
+    for (let stored = false; !(stopping && stored); ) {
+      const {response, refused} = await settled(writer.appendRows([{id: rows}, {id: rows + 1}], rows));
+      stored = response && (!response.error || response.error.code === grpc.status.ALREADY_EXISTS);
+      if (stored) {
+        rows += 2;
+      } else {
+        failures += 1;
+        if (![grpc.status.UNAVAILABLE, grpc.status.CANCELLED].includes(refused?.code)) {
+          return {unexpected: refused ?? response};
+        }
+      }
+      if (rows === 10 && stored) {
+        console.log('begun');
+      }
+      await new Promise(resolve => setTimeout(resolve, 20));
+    }
+    return {rows, interrupted: failures > 0};
+  },
+
   async raw() {
     const client = new BigQueryWriteClient(options);
     const [stream] = await client.createWriteStream({
