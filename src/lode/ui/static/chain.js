@@ -11,6 +11,7 @@ const AXIS = 78;
 const PAGE = 200;
 const LEAP = 10;
 const MAP_HEIGHT = 34;
+const DAY_WIDTH = 80;
 
 export class Chain {
   #visit;
@@ -96,6 +97,11 @@ export class Chain {
 
   get #last() {
     return this.#facts.snapshots;
+  }
+
+  /** The rows of a large commit: the greatest mean of a run, so that one giant does not dwarf the rest. */
+  get #usual() {
+    return Math.max(1, ...this.#facts.buckets.map(({ rows, first, last }) => rows / (last - first + 1)));
   }
 
   #label() {
@@ -191,6 +197,7 @@ export class Chain {
 
   #days(from, to, place) {
     const parts = [];
+    let free = -Infinity;
     for (let sequence = from; sequence <= to; sequence += 1) {
       const line = this.#line(sequence);
       const before = sequence > this.#first ? this.#line(sequence - 1) : null;
@@ -199,7 +206,10 @@ export class Chain {
       if (isNew) {
         const x = place(sequence) - (sequence === this.#first ? 0 : STEP / 2);
         parts.push(s("line", { class: "day", x1: x, x2: x, y1: 20, y2: AXIS - (sequence === this.#first ? 12 : -12) }));
-        parts.push(s("text", { class: "label", x: x + 5, y: 24 }, day));
+        if (x >= free) {
+          parts.push(s("text", { class: "label", x: x + 5, y: 24 }, day));
+          free = x + DAY_WIDTH;
+        }
       }
       if (sequence === this.#first || sequence % 10 === 0) {
         parts.push(s("text", { class: "label", x: place(sequence), y: AXIS + 34, "text-anchor": "middle" }, number(sequence)));
@@ -212,7 +222,7 @@ export class Chain {
     const line = this.#line(sequence);
     const isActive = sequence === this.#active && document.activeElement === this.box;
     const kind = ["commit", !line && "coming", line?.rebased && "rebased", isActive && "active", sequence === this.#hovered && "hovered"];
-    const size = line ? Math.min(10, 3.5 + 1.15 * Math.log10(1 + line.rows)) : 3;
+    const size = line ? 3.5 + 6 * Math.sqrt(Math.min(1, line.rows / this.#usual)) : 3;
     return s(
       "g",
       {

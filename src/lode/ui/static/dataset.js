@@ -4,7 +4,7 @@ import { Chain, moved } from "./chain.js";
 import { chart } from "./chart.js";
 import { h, replace } from "./dom.js";
 import { bytes, compact, count, number } from "./format.js";
-import { facts, heading, idText, notice, section, snapshotLink, table, time, timeAgo } from "./parts.js";
+import { facts, heading, idText, notice, section, snapshotLink, table, timeAgo, timeOrAgo } from "./parts.js";
 
 const AGAIN = 5_000;
 const PAGE = 25;
@@ -109,11 +109,12 @@ class HistoryTable {
       this.node,
       table({
         caption: `Snapshots of ${this.#name}, newest first`,
+        tall: true,
         rows: [...snapshots].reverse(),
         columns: [
           { label: "#", numeric: true, cell: (line) => number(line.sequence) },
           { label: "Snapshot", header: true, cell: (line) => h("a", { href: snapshotLink(this.#name, line.id) }, idText(line.id)) },
-          { label: "Time", cell: (line) => time(line.created_at) },
+          { label: "Time", cell: (line) => timeOrAgo(line.created_at) },
           { label: "Rows", numeric: true, cell: (line) => number(line.rows) },
           { label: "Size", numeric: true, cell: (line) => bytes(line.bytes) },
           { label: "Files", numeric: true, wide: true, cell: (line) => number(line.files) },

@@ -34,7 +34,7 @@ export function share(value) {
   return percent.format(value);
 }
 
-export const perSecond = (value, what) => (value === null ? "–" : `${tenth.format(value)} ${what}/s`);
+export const perSecond = (value, what) => (value === null ? "–" : `${tenth.format(value)}${what && ` ${what}`}/s`);
 
 /** A moment in UTC, to the second. */
 export function moment(text) {

@@ -59,12 +59,13 @@ function contents(seen, rates) {
       metrics.live
         ? table({
             caption: "What the server counts",
+            tall: true,
             rows: metrics.metrics,
             columns: [
               { label: "Metric", header: true, cell: (row) => [h("span", { class: "mono" }, row.name), h("small", {}, row.help)] },
               { label: "Of", cell: (row) => Object.values(row.labels).join(", ") },
               { label: "Value", numeric: true, cell: (row) => (Number.isInteger(row.value) ? number(row.value) : row.value.toPrecision(3)) },
-              { label: "Rate", numeric: true, wide: true, cell: (row) => (rates.has(key(row)) ? perSecond(rates.get(key(row)), "") .replace(" /s", "/s") : "") },
+              { label: "Rate", numeric: true, wide: true, cell: (row) => (rates.has(key(row)) ? perSecond(rates.get(key(row)), "") : "") },
             ],
           })
         : notice("This console looks at a store. Metrics are those of lode serve."),

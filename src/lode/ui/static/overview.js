@@ -89,6 +89,7 @@ function contents(found, filter, turn, hasBefore) {
 function datasetTable(rows, filter) {
   return table({
     caption: "Datasets",
+    tall: true,
     rows,
     empty: filter ? "No dataset has this in its name." : "There are no datasets here yet.",
     columns: [
@@ -120,6 +121,7 @@ function under(row) {
 function volumeTable(rows) {
   return table({
     caption: "Volumes",
+    tall: true,
     rows,
     columns: [
       { label: "Name", header: true, cell: (row) => [h("a", { href: volumeLink(row.name) }, row.name), row.error && notice(row.error, "bad")] },

@@ -36,14 +36,16 @@ export function notice(text, kind = "plain") {
 }
 
 export const time = (text) => h("time", { datetime: text }, moment(text));
+/** A moment, or how long ago it was where there is no room. */
+export const timeOrAgo = (text) => [h("span", { class: "wide" }, time(text)), h("span", { class: "narrow" }, timeAgo(text))];
 export const timeAgo = (text) => h("time", { datetime: text, title: moment(text) }, ago(text));
 export const idText = (id) => h("span", { class: "mono", title: id }, shortId(id));
 
 /**
  * A table with headers. A column is {label, cell(row), numeric, wide, header}: a wide one is left out where
- * there is no room, and the header of a row names it.
+ * there is no room, and the header of a row names it. A table that is not tall scrolls by itself.
  */
-export function table({ caption, columns, rows, empty = "There is nothing here.", hideCaption = true }) {
+export function table({ caption, columns, rows, empty = "There is nothing here.", tall = false }) {
   const classes = (column) =>
     [column.numeric && "number", column.wide && "wide", column.class].filter(Boolean).join(" ") || null;
   const cell = (column, row) =>
@@ -52,11 +54,11 @@ export function table({ caption, columns, rows, empty = "There is nothing here."
       : h("td", { class: classes(column) }, column.cell(row));
   return h(
     "div",
-    { class: "scroll", role: "region", "aria-label": caption, tabindex: "0" },
+    { class: tall ? "scroll" : "scroll low", role: "region", "aria-label": caption, tabindex: "0" },
     h(
       "table",
       {},
-      h("caption", { class: hideCaption ? "visually-hidden" : null }, caption),
+      h("caption", { class: "visually-hidden" }, caption),
       h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: classes(column) }, column.label)))),
       h(
         "tbody",

@@ -42,8 +42,8 @@ function neighbours(name, found) {
   return h(
     "nav",
     { class: "pager", "aria-label": "Snapshots beside this one" },
-    step("Parent", found.parent),
-    step("Child", found.child),
+    step("← Parent", found.parent),
+    step("Child →", found.child),
     h("span", {}, `${number(found.sequence)} of ${number(found.of)}`),
   );
 }

@@ -71,6 +71,7 @@ function contents(found, rates) {
       "Write streams",
       table({
         caption: "Write streams, newest first",
+        tall: true,
         rows: found.streams,
         empty: "No write stream is open. The default streams of tables are counted under Health.",
         columns: [

@@ -2,7 +2,7 @@
 
 import { freshId, h, onWidth, s } from "./dom.js";
 import { bytes, count, number, share } from "./format.js";
-import { facts, heading, idText, notice, section, table, time, timeAgo, volumeLink } from "./parts.js";
+import { facts, heading, idText, notice, section, table, timeAgo, timeOrAgo, volumeLink } from "./parts.js";
 
 const AGAIN = 5_000;
 const BAR = 56;
@@ -151,7 +151,7 @@ function history(name, found) {
         header: true,
         cell: (row) => h("a", { href: volumeLink(name, row.id), "aria-current": row.id === found.latest ? "true" : null }, idText(row.id)),
       },
-      { label: "Time", cell: (row) => time(row.created_at) },
+      { label: "Time", cell: (row) => timeOrAgo(row.created_at) },
       { label: "There", numeric: true, cell: (row) => bytes(row.bytes) },
       { label: "Blocks", numeric: true, wide: true, cell: (row) => number(row.blocks) },
     ],
