@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import pickle
 from typing import Any
 
 import polars as pl
@@ -126,6 +127,28 @@ def test_the_paths_of_nested_columns_are_parquets_own(table: tuple[pa.Schema, An
     metadata = footer(encoded(Parquet(schema), rows))
     paths = [metadata.schema.column(index).path for index in range(metadata.num_columns)]
     assert [path for field in schema for path, _ in _leaves(field.name, field.type, None)] == paths
+
+
+def test_a_run_of_small_files_shares_one_look_and_a_larger_one_gets_its_own() -> None:
+    codec = Parquet({"often": "string"})
+
+    def has_dictionary(rows: list[dict[str, str]]) -> bool:
+        return bool(footer(encoded(codec, rows)).row_group(0).column(0).has_dictionary_page)
+
+    unique = [{"often": str(number)} for number in range(100)]
+    assert not has_dictionary(unique)
+    assert not has_dictionary([{"often": "again"}] * 100)
+    assert has_dictionary([{"often": "again"}] * 500)
+    assert has_dictionary(unique)
+    assert not any([has_dictionary(unique) for _ in range(100)][-30:])
+
+
+def test_what_was_seen_of_small_files_is_not_pickled() -> None:
+    codec = Parquet({"often": "string"})
+    fresh = len(pickle.dumps(codec))
+    encoded(codec, [{"often": "again"}] * 100)
+    assert len(pickle.dumps(codec)) == fresh
+    assert pickle.loads(pickle.dumps(codec)) == codec
 
 
 def test_a_dictionary_for_an_unknown_column_is_refused() -> None:

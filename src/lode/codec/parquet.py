@@ -26,6 +26,8 @@ Dictionary: TypeAlias = "Literal['auto'] | bool | tuple[str, ...]"
 
 _COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
 _SAMPLE_ROWS: Final = 10_000
+# So many small files share what was found about the first of them.
+_FILES_PER_LOOK: Final = 64
 _SPOOL_BYTES: Final = 16 << 20
 _ROWS_PER_READ: Final = 65_536
 
@@ -42,7 +44,8 @@ class Parquet:
         row_group_rows: The most rows in a row group.
         row_group_bytes: The most bytes of Arrow data held in memory before a row group is written.
         distinct_count: Whether statistics count distinct values; costs a hash of every value.
-        dictionary: Which columns get a dictionary: ``"auto"`` samples the first rows, True, False, or names.
+        dictionary: Which columns get a dictionary: ``"auto"`` samples the first rows, and of a run of small
+            files those of some; True, False, or names.
     """
 
     name: ClassVar[str] = "parquet"
@@ -54,6 +57,8 @@ class Parquet:
     row_group_bytes: int
     distinct_count: bool
     dictionary: Dictionary
+    if TYPE_CHECKING:
+        _samples: _Samples
 
     def __init__(
         self,
@@ -79,6 +84,7 @@ class Parquet:
         }
         for key, value in options.items():
             object.__setattr__(self, key, value)
+        object.__setattr__(self, "_samples", _Samples())
 
     def conform(self, chunk: Chunk, first_row: int) -> Chunk:
         """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
@@ -187,7 +193,11 @@ class ParquetEncoder:
 
         codec = self._codec
         writer: Any = pq.ParquetWriter
-        dictionary = _dictionary_columns(sample, codec.dictionary)
+        dictionary = (
+            codec._samples.repeating(sample)
+            if codec.dictionary == "auto"
+            else _named_columns(sample, codec.dictionary)
+        )
         try:
             return writer(
                 pa.PythonFile(self._outlet, mode="w"),
@@ -233,14 +243,44 @@ def _to_dictionary(choice: Literal["auto"] | bool | Iterable[str]) -> Dictionary
     return tuple(choice)
 
 
-def _dictionary_columns(sample: pa.Table, choice: Dictionary) -> bool | list[str]:
+class _Samples:
+    """What samples say about columns worth a dictionary.
+
+    Small files come in long runs of the same kind, and looking closely at each costs as much as a good part
+    of writing it: so a look at one of them serves those that follow. What was seen does not travel with a
+    pickled codec.
+    """
+
+    def __init__(self) -> None:
+        self._seen: tuple[pa.Schema, int, list[str]] | None = None
+        self._uses = 0
+
+    def repeating(self, sample: pa.Table) -> list[str]:
+        """The columns whose values repeat."""
+        if self._seen is not None and self._uses < _FILES_PER_LOOK:
+            schema, rows, found = self._seen
+            # What few rows show says little about many.
+            if sample.num_rows <= min(_SAMPLE_ROWS, 4 * rows) and schema.equals(sample.schema):
+                self._uses += 1
+                return found
+        found = _repeating_columns(sample)
+        self._seen, self._uses = (sample.schema, sample.num_rows, found), 0
+        return found
+
+    def __reduce__(self) -> tuple[type[_Samples], tuple[()]]:
+        return _Samples, ()
+
+
+def _named_columns(sample: pa.Table, choice: bool | Iterable[str]) -> bool | list[str]:
     if isinstance(choice, bool):
         return choice
-    if choice != "auto":
-        unknown = [name for name in choice if name not in sample.schema.names]
-        if unknown:
-            raise InvalidOptionError(f"no column {unknown[0]!r} to make a dictionary of")
-        return [path for name in choice for path, _ in _leaves(name, sample.column(name).type, None)]
+    unknown = [name for name in choice if name not in sample.schema.names]
+    if unknown:
+        raise InvalidOptionError(f"no column {unknown[0]!r} to make a dictionary of")
+    return [path for name in choice for path, _ in _leaves(name, sample.column(name).type, None)]
+
+
+def _repeating_columns(sample: pa.Table) -> list[str]:
     head = sample.slice(0, _SAMPLE_ROWS).combine_chunks()
     return [
         path
