@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-from lode.testing.servers import _default_tools, _npm, find_node
+from lode.testing.servers import find_node, find_npm, tools_directory
 
 HERE: Final = Path(__file__).parent / "node"
 # What npm needs to install the same packages everywhere.
@@ -48,7 +48,7 @@ def run_node(scenario: str, *arguments: str) -> Any:
 
 def _installed() -> Path:
     """The directory of the packages, installed if they are not there; one process at a time."""
-    folder = _default_tools() / "bigquery-storage-node"
+    folder = tools_directory() / "bigquery-storage-node"
     folder.mkdir(parents=True, exist_ok=True)
     wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in _PACKAGES)).hexdigest()
     done = folder / "installed"
@@ -58,7 +58,7 @@ def _installed() -> Path:
             return folder
         for name in _PACKAGES:
             shutil.copyfile(HERE / name, folder / name)
-        command = [*_npm(), "ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit"]
+        command = [*find_npm(), "ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit"]
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         assert ended.returncode == 0, f"the Node client could not be installed:\n{ended.stderr[-4000:]}"
         done.write_text(wanted)

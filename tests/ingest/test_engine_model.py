@@ -14,7 +14,16 @@ import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import (
+    Bundle,
+    MultipleResults,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    precondition,
+    rule,
+)
 
 from ingest.engines import (
     PLAIN,
@@ -90,13 +99,16 @@ class EngineMachine(RuleBasedStateMachine):
         super().__init__()
         self.state = Path(tempfile.mkdtemp())
 
-    @initialize()
-    def begin(self) -> None:
+    @initialize(target=streams)
+    def begin(self) -> MultipleResults[ModelStream]:
+        """Begin with a stream of each type."""
         self.inner = lake()
         self.tables: dict[TableName, ModelTable | None] = {name: ModelTable() for name in TABLES}
         self.known: list[ModelStream] = []
         self.next_id = 0
         self.start()
+        kinds = (COMMITTED, PENDING, BUFFERED, PENDING)
+        return multiple(*(self.new_stream(name, kind) for name in TABLES for kind in kinds))
 
     def start(self) -> None:
         self.store = FaultStore(self.inner)
@@ -141,6 +153,14 @@ class EngineMachine(RuleBasedStateMachine):
     def offset_of(self, append: Sent) -> int | None:
         return len(append.stream.rows) if isinstance(append.stream, ModelStream) else None
 
+    def staged(self, kind: StreamType) -> list[ModelStream]:
+        """The streams of this type with rows that are not visible."""
+        return [
+            stream
+            for stream in self.known
+            if stream.kind is kind and self.lives(stream) and stream.visible < len(stream.rows)
+        ]
+
     def is_gone(self, stream: ModelStream) -> bool:
         """Whether its table is gone, and with it the stream: then nobody can find it."""
         if self.lives(stream):
@@ -160,8 +180,11 @@ class EngineMachine(RuleBasedStateMachine):
                 self.engine.create_stream(name, kind)
             assert refused.value.storage is StorageCode.TABLE_NOT_FOUND
             self.create_table(name)
-            table = self.tables[name]
-            assert table is not None
+        return self.new_stream(name, kind)
+
+    def new_stream(self, name: TableName, kind: StreamType) -> ModelStream:
+        table = self.tables[name]
+        assert table is not None
         held = self.engine.create_stream(name, kind)
         stream = ModelStream(held.name, kind, table, held)
         self.known.append(stream)
@@ -242,6 +265,12 @@ class EngineMachine(RuleBasedStateMachine):
         self.store_all([sent])
         stream.state = State.FINALIZED
 
+    @precondition(lambda self: self.staged(BUFFERED))
+    @rule(at=st.integers(0, 9), share=st.floats(0, 1))
+    def flush_some(self, at: int, share: float) -> None:
+        found = self.staged(BUFFERED)
+        self.flush(found[at % len(found)], share * 0.99)
+
     @rule(stream=streams, share=st.floats(0, 1.2))
     def flush(self, stream: ModelStream, share: float) -> None:
         if self.is_gone(stream):
@@ -257,17 +286,9 @@ class EngineMachine(RuleBasedStateMachine):
         assert self.engine.flush(stream.name, offset) == offset
         stream.visible = max(stream.visible, offset + 1)
 
-    @rule(name=NAMES, chosen=st.lists(streams, min_size=1, max_size=3, unique_by=id), finalize=st.booleans())
-    def batch_commit(self, name: TableName, chosen: list[ModelStream], finalize: bool) -> None:
+    @rule(name=NAMES, chosen=st.lists(streams, min_size=1, max_size=3, unique_by=id))
+    def batch_commit(self, name: TableName, chosen: list[ModelStream]) -> None:
         if self.tables[name] is None:
-            return
-        if finalize:  # by chance alone, few would ever be ready
-            name = chosen[0].name.table
-            chosen = [stream for stream in chosen if self.lives(stream) and stream.name.table == name]
-            chosen = [stream for stream in chosen if stream.kind is PENDING]
-            for stream in chosen:
-                self.finalize(stream)
-        if not chosen:
             return
         expected = [problem for stream in chosen if (problem := self.problem_of(stream, name)) is not None]
         outcome = self.engine.batch_commit(name, [stream.name for stream in chosen])
@@ -277,6 +298,21 @@ class EngineMachine(RuleBasedStateMachine):
             for stream in chosen:
                 stream.state = State.COMMITTED
                 stream.visible = len(stream.rows)
+
+    @precondition(lambda self: self.staged(PENDING))
+    @rule(counts=st.lists(SIZES, max_size=3), all_of_them=st.booleans())
+    def batch_commit_what_is_ready(self, counts: list[int], all_of_them: bool) -> None:
+        """Finalized streams of one table, some of them made for this; one of them may be empty."""
+        first = self.staged(PENDING)[0]
+        chosen = [stream for stream in self.staged(PENDING) if stream.table is first.table]
+        for count in counts:
+            stream = self.new_stream(first.name.table, PENDING)
+            if count % 4:
+                self.append(stream, count, True)
+            chosen.append(stream)
+        for stream in chosen if all_of_them else chosen[1:]:
+            self.finalize(stream)
+        self.batch_commit(first.name.table, chosen)
 
     def problem_of(self, stream: ModelStream, name: TableName) -> StorageCode | None:
         if stream.name.table != name or not self.lives(stream):
@@ -356,11 +392,12 @@ class EngineMachine(RuleBasedStateMachine):
         name = next(name for name, model in self.tables.items() if model is table)
         return append.ids[0] in ids_in(self.inner, name)
 
-    @rule(stream=streams, calls=st.integers(1, 15), after=st.booleans())
-    def die_while_showing(self, stream: ModelStream, calls: int, after: bool) -> None:
+    @precondition(lambda self: self.staged(PENDING) or self.staged(BUFFERED))
+    @rule(at=st.integers(0, 9), calls=st.integers(1, 15), after=st.booleans())
+    def die_while_showing(self, at: int, calls: int, after: bool) -> None:
         """The server dies during a flush or a batch commit: all of it is visible, or nothing."""
-        if not self.lives(stream) or stream.kind is COMMITTED or not stream.rows:
-            return
+        found = self.staged(PENDING) + self.staged(BUFFERED)
+        stream = found[at % len(found)]
         if stream.kind is PENDING:
             self.finalize(stream)
         self.store.add(Fault(nth=calls, when="after" if after else "before"))

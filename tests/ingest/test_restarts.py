@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -212,3 +213,25 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
         assert mine[: writer.acknowledged] == list(range(writer.acknowledged)), (
             "an acknowledged row is missing"
         )
+
+
+def test_a_lake_brought_back_from_an_older_copy_is_believed(tmp_path: Path) -> None:
+    """Its streams go on from what it shows, not from what the state remembers of later rows."""
+    lake, copy = tmp_path / "lake", tmp_path / "copy"
+    with ServerProcess(lake, "--state", str(tmp_path / "state")) as server:
+        create_table(server, FIELDS)
+        stream = new_stream(server, COMMITTED)
+        with Call(server.write_client()) as call:
+            call.ask(arrow_request(stream, batch_of([0, 1]), offset=0))
+        server.terminate()
+        shutil.copytree(lake, copy)
+        server.start()
+        with Call(server.write_client()) as call:
+            call.ask(arrow_request(stream, batch_of([2, 3]), offset=2))
+        server.terminate()
+        shutil.rmtree(lake)
+        copy.rename(lake)
+        server.start()
+        with Call(server.write_client()) as call:
+            assert call.ask(arrow_request(stream, batch_of([2, 3]), offset=2)).append_result.offset == 2
+        assert ids_in(server) == [0, 1, 2, 3]

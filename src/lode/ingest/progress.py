@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from lode.errors import NotFoundError
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
@@ -67,7 +69,7 @@ class Progress:
         """Find the progress of these streams, given when each was created."""
         dataset.settle()  # what a killed server swapped in and did not publish counts too
         saved = self._load()
-        if saved is not None:
+        if saved is not None and _has(dataset, saved.snapshot):
             self._head, self._shown = saved.snapshot, dict(saved.streams)
         earliest = min(streams.values(), default=datetime.max.replace(tzinfo=UTC) - _CLOCK_SLACK)
         self._catch_up(dataset, not_before=earliest - _CLOCK_SLACK)
@@ -131,3 +133,11 @@ class Progress:
                 self._shown[stream] = Shown(rows, snapshot.created_at)
                 moved.add(stream)
         return moved
+
+
+def _has(dataset: lode.Dataset, snapshot: str | None) -> bool:
+    """Whether a checkpoint is of this history: a lake brought back from a copy may be older than it."""
+    try:
+        return snapshot is None or bool(dataset.snapshot(snapshot))
+    except NotFoundError:
+        return False

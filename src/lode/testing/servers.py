@@ -155,7 +155,7 @@ class AzuriteServer(Server):
 
     def __init__(self, tools: str | os.PathLike[str] | None = None) -> None:
         super().__init__()
-        self._tools = Path(tools) if tools is not None else _default_tools()
+        self._tools = Path(tools) if tools is not None else tools_directory()
 
     @property
     def options(self) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def install_azurite(tools: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if done.exists() and done.read_text() == AZURITE:
             return script
-        command = [*_npm(), "install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE]
+        command = [*find_npm(), "install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE]
         result = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
         )
@@ -216,7 +216,7 @@ def find_node() -> str:
     return str(_node_wheel() / "bin" / "node")
 
 
-def _npm() -> list[str]:
+def find_npm() -> list[str]:
     found = shutil.which("npm")
     if found is not None:
         return [found]
@@ -230,7 +230,7 @@ def _node_wheel() -> Path:
     return Path(found.origin).parent
 
 
-def _default_tools() -> Path:
+def tools_directory() -> Path:
     chosen = os.environ.get("LODE_TOOLS")
     if chosen:
         return Path(chosen)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.cli.opened import names_in, volumes_in
+from lode.discover import dataset_names, volume_names
 from lode.errors import LodeError
 from lode.runtime import REAL
 from lode.ui import volumes
@@ -21,8 +21,8 @@ MOST: Final = 100
 def overview(store: Store, datasets: Datasets, *, after: str, limit: int) -> dict[str, Any]:
     """Datasets and volumes behind a name; one that is damaged does not hide the others."""
     limit = max(1, min(limit, MOST))
-    names = names_in(store)
-    others = volumes_in(store)
+    names = dataset_names(store)
+    others = volume_names(store)
     page = [name for name in names if name > after][: limit + 1]
     shown = [name for name in others if name > after][: limit + 1]
     ends = [found[limit - 1] for found in (page, shown) if len(found) > limit]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.cli.emit import first, records_of
-from lode.cli.opened import scan_of
+from lode.codec.recordize import batch_records
+from lode.discover import scan_of
 from lode.read.scan import decode_file
 from lode.read.source import open_file
 from lode.ui.cells import is_number, text_of
@@ -13,7 +14,6 @@ from lode.ui.cells import is_number, text_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lode.codec.protocol import Chunk
     from lode.dataset import Dataset
     from lode.read.scan import Scan
     from lode.snapshot import Snapshot
@@ -29,7 +29,7 @@ def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any
     if scan.components.codec is None:
         return {"blob": _blob(scan)}
     limit = max(1, min(limit, MOST_ROWS))
-    rows = [record for chunk in first(_chunks(scan), limit + 1) for record in records_of(chunk)]
+    rows = list(islice(_records(scan, limit + 1), limit + 1))
     records = [row if isinstance(row, dict) else {"value": row} for row in rows[:limit]]
     names = list(dict.fromkeys(name for record in records for name in record))
     shown = names[:MOST_COLUMNS]
@@ -43,9 +43,11 @@ def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any
     }
 
 
-def _chunks(scan: Scan) -> Iterator[Chunk]:
+def _records(scan: Scan, most: int) -> Iterator[Any]:
     for file in scan.files:
-        yield from decode_file(scan.store, file, scan.components)
+        for chunk in decode_file(scan.store, file, scan.components):
+            # Not more of a batch than is shown becomes Python objects.
+            yield from chunk if isinstance(chunk, list) else batch_records(chunk.slice(0, most), first_row=0)
 
 
 def _is_numeric(values: list[Any]) -> bool:

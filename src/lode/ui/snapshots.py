@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.cli.partitions import partitions_of
 from lode.ui.cells import text_of
 
 if TYPE_CHECKING:
-    from lode.format.manifest import ColumnStats
+    from lode.format.manifest import ColumnStats, FileRef
     from lode.snapshot import Snapshot
     from lode.ui.timeline import View
 
@@ -27,7 +26,7 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
     sequence = dataset.chain.sequence_of(manifest)
     here, after = view.line(sequence), view.line(sequence + 1)
     root = f"{dataset.chain.paths.root}/"
-    partitions = partitions_of(dataset, [snapshot]) if dataset.layout.keys else {}
+    partitions = _partitions(view, snapshot)
     columns = _columns(snapshot)
     return {
         "dataset": dataset.id,
@@ -59,13 +58,29 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
             for file in snapshot.files[:MOST_FILES]
         ],
         "partitions_total": len(partitions),
-        "partitions": [
-            {"partition": name, "files": part.files, "rows": part.rows, "bytes": part.bytes}
-            for name, part in list(partitions.items())[:MOST_PARTITIONS]
-        ],
+        "partitions": partitions[:MOST_PARTITIONS],
         "columns_total": len(columns),
         "columns": columns[:MOST_COLUMNS],
     }
+
+
+def _partitions(view: View, snapshot: Snapshot) -> list[dict[str, Any]]:
+    """What lies in each partition; ``rows`` is None where a codec did not count them."""
+    dataset = view.dataset
+    found: dict[str, list[FileRef]] = {}
+    for file in snapshot.files if dataset.layout.keys else ():
+        found.setdefault(dataset.layout.partition_of(dataset.id, file.path), []).append(file)
+    return [
+        {
+            "partition": name,
+            "files": len(files),
+            "rows": sum(file.stats.row_count for file in files if file.stats)
+            if all(file.stats for file in files)
+            else None,
+            "bytes": sum(file.size_bytes for file in files),
+        }
+        for name, files in sorted(found.items())
+    ]
 
 
 def _columns(snapshot: Snapshot) -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lode.cli.opened import open_dataset
+from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
 from lode.format.manifest import format_time_ns, parse_time_ns
 from lode.snapshot import Snapshot
@@ -100,7 +100,7 @@ class Timeline:
     def look(self) -> View:
         """The history as it is now."""
         with self._lock:
-            dataset = self._dataset or open_dataset(self._store, self._name)
+            dataset = self._dataset or open_dataset(self._name, self._store)
             head = dataset.chain.resolve()
             if head.manifest is None:
                 # Gone, or written anew with another layout: whoever looks next finds out.

@@ -21,13 +21,14 @@ from lode.ingest.catalog.paths import (
     check_table_name,
     dataset_of,
     dataset_path,
+    id_size,
     no_dataset,
     no_table,
     said,
     table_path,
     tables_prefix,
 )
-from lode.ingest.catalog.table import DeletedTable, TableDefinition, escaped
+from lode.ingest.catalog.table import LONGEST_ID, DeletedTable, TableDefinition, escaped
 from lode.ingest.names import TableName
 from lode.ingest.schema.check import check_schema
 from lode.ingest.schema.evolution import check_evolution
@@ -88,7 +89,8 @@ class Catalog:
 
     def table(self, name: TableName, *, fresh: bool = False) -> TableDefinition:
         """The table's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
-        record = self._tables.read(table_path(name), fresh=fresh)
+        # A path of such a name would be refused by the file system rather than not be found.
+        record = None if id_size(name) > LONGEST_ID else self._tables.read(table_path(name), fresh=fresh)
         if isinstance(record, TableDefinition):
             dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
             if _holds(dataset, record):

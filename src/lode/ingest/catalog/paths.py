@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import Final
 
 from lode.ingest.catalog.dataset import DatasetName
@@ -25,12 +26,18 @@ def check_table_name(name: TableName) -> None:
                 f"Invalid table name {name.table!r}: it has {char!r}, and may have letters, numbers, spaces, "
                 "dashes and underscores."
             )
-    size = len(dataset_id_of(name, 1).encode())
+    size = id_size(name)
     if size > LONGEST_ID:
         raise invalid(
             f"Invalid table name {said(name)!r}: project, dataset and table together have {size} bytes, and "
             f"may have {LONGEST_ID}."
         )
+
+
+@lru_cache(8192)
+def id_size(name: TableName) -> int:
+    """How many bytes the id of the table's dataset has; no table has more than ``LONGEST_ID``."""
+    return len(dataset_id_of(name, 1).encode())
 
 
 def said(name: TableName) -> str:

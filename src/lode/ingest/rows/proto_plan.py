@@ -169,7 +169,7 @@ class _Planner:
     def _field(
         self, declared: Any, column: Column, path: str, scope: Path, above: tuple[Path, ...], in_map: bool
     ) -> Field:
-        if declared.HasField("extendee"):
+        if declared.extendee:
             raise invalid(f"Field {path!r} is an extension: declare it as a plain field.", ends_call=True)
         repeated = declared.label == F.LABEL_REPEATED
         if repeated != (column.mode == "REPEATED"):

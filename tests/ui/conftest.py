@@ -1,0 +1,64 @@
+"""One browser, and the lakes to look at, for all tests of the console."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lode
+from lode.store import MemoryStore
+from tests.ui.browsing import Visitor, launched, visiting
+from tests.ui.lake import fill_lake
+from tests.ui.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from playwright.sync_api import Browser
+
+MANY = 10_000
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Browser]:
+    with launched() as browser:
+        yield browser
+
+
+@pytest.fixture
+def visitor(browser: Browser) -> Iterator[Visitor]:
+    with visiting(browser) as visitor:
+        yield visitor
+
+
+@pytest.fixture(scope="session")
+def lake() -> Iterator[Served]:
+    """The lake that nobody writes to any more."""
+    store = MemoryStore()
+    fill_lake(store)
+    with Served(store) as served:
+        yield served
+
+
+@pytest.fixture
+def fresh() -> Iterator[Served]:
+    """An empty lake, for a test that writes to it."""
+    with Served(MemoryStore()) as served:
+        yield served
+
+
+@pytest.fixture(scope="session")
+def long_store() -> MemoryStore:
+    """A dataset with a history of ten thousand real commits."""
+    store = MemoryStore()
+    dataset = lode.Dataset("many", store, codec="jsonl")
+    for number in range(MANY):
+        dataset.write([{"n": number}])
+    segment = dataset.chain.paths.segment(16, MANY)
+    deadline = time.monotonic() + 60
+    while not store.exists(segment):  # the last one, written off the commit's way
+        assert time.monotonic() < deadline, "the history was not compacted"
+        time.sleep(0.05)
+    return store

@@ -1,0 +1,118 @@
+"""What the console keeps of a history: right after every kind of change, and cheap to keep so."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+import lode
+from lode.errors import NotFoundError
+from lode.store import MemoryStore
+from lode.store.wrappers import CountingStore
+from lode.ui.timeline import Timeline, began_before
+
+
+def test_it_reads_only_what_is_new() -> None:
+    counting = CountingStore(MemoryStore())
+    dataset = lode.Dataset("d", counting, codec="jsonl")
+    for number in range(40):
+        dataset.write([{"n": number}])
+    timeline = Timeline(counting, "d")
+    assert len(timeline.look().lines) == 40
+    dataset.write([{"n": 40}])
+    before = sum(counting.calls.values())
+    view = timeline.look()
+    assert [line.sequence for line in view.lines] == list(range(1, 42))
+    assert sum(counting.calls.values()) - before <= 4
+
+
+def test_a_write_that_was_overtaken_is_marked_with_how_many_came_first() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k"))
+    timeline = Timeline(store, "d")
+    dataset.write([{"k": "a"}])
+    other = lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k"))
+    with other.transaction() as late:
+        late.stage([{"k": "late"}])
+        dataset.write([{"k": "b"}])
+        assert [line.rebased for line in timeline.look().lines] == [0, 0]
+        dataset.write([{"k": "c"}])
+        rebased = late.commit()
+    assert rebased.commit is not None
+    assert rebased.commit.rebases == 1
+    dataset.write([{"k": "d"}])
+    assert [line.rebased for line in timeline.look().lines] == [0, 0, 0, 2, 0]
+    assert [line.rebased for line in Timeline(store, "d").look().lines] == [0, 0, 0, 2, 0]
+
+
+def test_an_id_without_a_time_is_never_called_overtaken() -> None:
+    assert not began_before("my-own-id", 10**30)
+    assert not began_before("0001", 10**30)
+    assert began_before("1700000000000000000-00ff", 1_700_000_000_000_000_001)
+
+
+def test_a_hole_in_the_history_ends_it_and_is_told_until_it_is_mended() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl")
+    snapshots = [dataset.write([{"n": number}]) for number in range(6)]
+    hole = dataset.chain.paths.manifest(snapshots[2].id)
+    content = store.get(hole)
+    store.delete(hole)
+    timeline = Timeline(store, "d")
+    view = timeline.look()
+    assert [line.sequence for line in view.lines] == [4, 5, 6]
+    assert not view.is_whole
+    assert view.broken is not None
+    assert snapshots[2].id in view.broken
+    store.put(hole, content)
+    assert timeline.look().is_whole
+    assert timeline.look().broken is None
+
+
+def test_a_snapshot_that_is_not_yet_published_is_told() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl")
+    first, second = (dataset.write([{"n": number}]) for number in range(2))
+    store.delete(dataset.chain.paths.manifest(second.id))
+    view = Timeline(store, "d").look()
+    assert [line.id for line in view.lines] == [first.id]
+    assert view.pending == second.id
+
+
+def test_a_dataset_that_was_replaced_is_read_anew() -> None:
+    store = MemoryStore()
+    lode.Dataset("d", store, codec="jsonl").write([{"n": 1}])
+    timeline = Timeline(store, "d")
+    timeline.look()
+    for entry in list(store.list("datasets/d/")):
+        store.delete(entry.path)
+    with pytest.raises(NotFoundError):
+        timeline.look()
+    lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k")).write([{"k": "x"}, {"k": "y"}])
+    view = timeline.look()
+    assert [(line.sequence, line.rows, line.partitions) for line in view.lines] == [(1, 2, 2)]
+
+
+def test_many_may_look_while_somebody_writes() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl")
+    dataset.write([{"n": 0}])
+    timeline = Timeline(store, "d")
+    wrong: list[object] = []
+
+    def look() -> None:
+        for _ in range(40):
+            sequences = [line.sequence for line in timeline.look().lines]
+            if sequences != list(range(1, len(sequences) + 1)):
+                wrong.append(sequences)
+
+    threads = [threading.Thread(target=look) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(60):
+        dataset.write([{"n": number}])
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert timeline.look().last == 61
