@@ -27,11 +27,11 @@ from lode.ingest.server import RunningServer
 from lode.ingest.settings import Settings
 
 TABLE = "projects/shop/datasets/web/tables/events"
-SCHEMA = pa.schema([("id", pa.int64()), ("page", pa.string()), ("at", pa.timestamp("us", "UTC"))])
+KINDS: dict[str, pa.DataType] = {"id": pa.int64(), "page": pa.string(), "at": pa.timestamp("us", "UTC")}
+SCHEMA = pa.schema(KINDS)
 MORNING = datetime(2026, 11, 15, 8, tzinfo=UTC)
 BATCHES, ROWS = 10, 100
-# Google's constructors have no types.
-WRITER: Any = BigQueryWriteClient
+WRITER: Any = BigQueryWriteClient  # Google's constructors have no types
 READER: Any = BigQueryReadClient
 ANONYMOUS: Any = AnonymousCredentials
 STREAM: Any = AppendRowsStream
@@ -39,11 +39,9 @@ TABLES: Any = bigquery.Client
 
 
 def create_table(rest: str) -> None:
-    """Create the table, unless it is there."""
     tables = TABLES("shop", ANONYMOUS(), client_options={"api_endpoint": rest})
     tables.create_dataset("web", exists_ok=True)
-    columns = [("id", "INT64"), ("page", "STRING"), ("at", "TIMESTAMP")]
-    fields = [bigquery.SchemaField(*column) for column in columns]
+    fields = [bigquery.SchemaField(*of) for of in (("id", "INT64"), ("page", "STRING"), ("at", "TIMESTAMP"))]
     tables.create_table(bigquery.Table("shop.web.events", fields), exists_ok=True)
     tables.close()
 
@@ -53,9 +51,9 @@ def request(number: int) -> types.AppendRowsRequest:
     first = number * ROWS
     ids = range(first, first + ROWS)
     rows = [{"id": id, "page": f"/{id % 7}", "at": MORNING + timedelta(seconds=id)} for id in ids]
-    batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
     append = types.AppendRowsRequest(offset=first)
-    append.arrow_rows.rows.serialized_record_batch = batch.serialize().to_pybytes()
+    batch = pa.RecordBatch.from_pylist(rows, SCHEMA).serialize()
+    append.arrow_rows.rows.serialized_record_batch = batch.to_pybytes()
     return append
 
 
@@ -96,6 +94,6 @@ if __name__ == "__main__":
     if len(sys.argv) == 3:
         main(*sys.argv[1:])
     else:
-        with tempfile.TemporaryDirectory() as lake:
-            with RunningServer(Settings(root=lake, port=0, http_port=0)) as own:
-                main(own.grpc_address, own.http_url)
+        lake = tempfile.TemporaryDirectory()
+        with lake, RunningServer(Settings(root=lake.name, port=0, http_port=0)) as own:
+            main(own.grpc_address, own.http_url)

@@ -1,4 +1,4 @@
-"""Every line of docs/cli.md that begins with ``lode`` runs, in order, and ends as the page says."""
+"""Every line of docs/reference/cli.md that begins with ``lode`` runs, in order, and ends as the page says."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "cli.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 DRIVER = Path(__file__).with_name("page_driver.py")
 
 

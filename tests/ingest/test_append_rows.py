@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any
 
 import grpc
 import pyarrow as pa
 import pytest
-from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf import wrappers_pb2
-from google.rpc import status_pb2
 
 from ingest.appending import (
     FIELDS,
@@ -24,6 +21,7 @@ from ingest.appending import (
     proto_request,
     row_descriptor,
 )
+from ingest.refusals import Codes, ends_with, storage_error, trailer_errors
 from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
@@ -34,8 +32,6 @@ TABLE = "p.d.t"
 NAME = "projects/p/datasets/d/tables/t"
 DEFAULT = f"{NAME}/streams/_default"
 KINDS = {"committed": 1, "pending": 2, "buffered": 3}
-StorageError = types.StorageError
-Codes = StorageError.StorageErrorCode
 
 
 @pytest.fixture
@@ -58,35 +54,6 @@ def new_stream(server: LodeServer, kind: str) -> str:
 def ids_in(server: LodeServer) -> list[int]:
     found: list[Any] = server.rows(TABLE).column("id").to_pylist()
     return sorted(found)
-
-
-def storage_error(response: Any) -> types.StorageError:
-    """The detail of an error inside a response."""
-    raw = types.AppendRowsResponse.pb(response)
-    assert len(raw.error.details) == 1
-    detail = StorageError.pb()()
-    assert raw.error.details[0].Unpack(detail)
-    return StorageError.wrap(detail)  # type: ignore[no-any-return]
-
-
-@contextlib.contextmanager
-def ends_with(code: grpc.StatusCode) -> Iterator[list[Any]]:
-    """The call ends with this status; what is yielded holds the error."""
-    found: list[Any] = []
-    with pytest.raises(GoogleAPICallError) as caught:
-        yield found
-    assert caught.value.grpc_status_code is code, caught.value
-    found.append(caught.value)
-
-
-def trailer_errors(error: Any) -> list[types.StorageError]:
-    """The ``StorageError`` in both trailers of an ended call."""
-    trailers = dict(error.errors[0].trailing_metadata())
-    status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
-    first = StorageError.pb()()
-    assert status.details[0].Unpack(first)
-    second = StorageError.pb().FromString(trailers["google.cloud.bigquery.storage.v1.storageerror-bin"])
-    return [StorageError.wrap(first), StorageError.wrap(second)]
 
 
 # -- what is stored ----------------------------------------------------------------------------

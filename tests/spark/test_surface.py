@@ -12,7 +12,7 @@ import lode.spark
 from lode.spark import options
 from lode.spark.session import OLDEST_JAVA, java_version, use_java
 
-PAGE = Path(__file__).parents[2] / "docs" / "spark.md"
+PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
 
 def test_every_option_is_on_the_page() -> None:

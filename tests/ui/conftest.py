@@ -9,9 +9,9 @@ import pytest
 
 import lode
 from lode.store import MemoryStore
-from tests.ui.browsing import Visitor, launched, visiting
-from tests.ui.lake import fill_lake
-from tests.ui.served import Served
+from ui.browsing import Visitor, launched, visiting
+from ui.lake import fill_lake
+from ui.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -55,7 +55,9 @@ def _visits(store: Store, clock: Clock) -> None:
             number += 2
         else:
             writer = theirs if number % 9 == 8 else ours
-            writer.write(rows, {"source": "crawler", "batch": number}, idempotency_key=("crawler", f"{number}"))
+            writer.write(
+                rows, {"source": "crawler", "batch": number}, idempotency_key=("crawler", f"{number}")
+            )
             number += 1
         clock.pass_by(hours=7.5)
 
@@ -101,7 +103,9 @@ def _volumes(store: Store, clock: Clock) -> None:
     disk = lode.Volume("disk-image", store, 40_000_000, checksum="xxh3-128", runtime=runtime)
     disk.commit([disk.stage_write_at(0, bytes(11_000_000))], {"pass": 1})
     clock.pass_by(minutes=40)
-    disk.commit([disk.stage_write_at(14_000_000 + 300_000 * n, bytes(130_000)) for n in range(24)], {"pass": 2})
+    disk.commit(
+        [disk.stage_write_at(14_000_000 + 300_000 * n, bytes(130_000)) for n in range(24)], {"pass": 2}
+    )
     clock.pass_by(minutes=40)
     disk.commit([disk.stage_write_at(26_000_000, bytes(9_000_000))], {"pass": 3})
     whole = lode.Volume("firmware", store, 65_536, runtime=runtime)

@@ -9,10 +9,10 @@ import pytest
 import lode
 from lode.ui import is_public
 from lode.ui.headers import POLICY
-from tests.ui.lake import COMMITS
+from ui.lake import COMMITS
 
 if TYPE_CHECKING:
-    from tests.ui.served import Served
+    from ui.served import Served
 
 
 def test_the_overview_lists_datasets_and_volumes(lake: Served) -> None:
@@ -185,7 +185,14 @@ def test_nothing_can_be_written(lake: Served) -> None:
 
 
 def test_every_answer_carries_the_headers_that_keep_the_page_to_itself(lake: Served) -> None:
-    for path in ("", "static/app.js", "static/style.css", "api/status", "api/datasets/nothing", "static/none"):
+    for path in (
+        "",
+        "static/app.js",
+        "static/style.css",
+        "api/status",
+        "api/datasets/nothing",
+        "static/none",
+    ):
         _, headers, _ = lake.fetch(lake.url + path)
         assert headers["content-security-policy"] == POLICY, path
         assert headers["x-content-type-options"] == "nosniff"

@@ -75,7 +75,7 @@ def _validated(
                     entity=str(name),
                 )
             stream = find(name)
-            stream.strategy.check_commit(stream.position)
+            stream.check_commit()
             streams.append(stream)
         except Refused as refusal:
             problems.append(refusal)

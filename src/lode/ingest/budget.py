@@ -56,8 +56,8 @@ class Window:
         try:
             await turn
         except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():
-                self.leave(size)
+            # What it was given goes back, and those behind it need not wait for it any more.
+            self.leave(size if turn.done() and not turn.cancelled() else 0)
             raise
 
     def leave(self, size: int) -> None:

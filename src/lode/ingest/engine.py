@@ -140,7 +140,7 @@ class Engine:
     # -- life ----------------------------------------------------------------------------------
 
     def expire(self) -> int:
-        """Remove the streams nobody has used for longer than they live; returns how many.
+        """Remove the streams nobody has used for longer than they live, and dead rows; returns how many.
 
         Streams that are done are kept for clients that ask again, but not more of them than may be open.
         """
@@ -154,6 +154,8 @@ class Engine:
                 self._streams.pop(stream.id, None)
             logger.info("write stream %s was not used for long and is removed", stream.name)
             self._remove(stream)
+        for stream in self.streams():
+            stream.compact()
         return len(expired)
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from lode.ingest.log.stream_log import StreamLog
     from lode.ingest.names import StreamName
     from lode.ingest.table import TableWriter
+
+logger = logging.getLogger("lode.ingest")
 
 # How much staged data one sync to disk covers at most.
 _BYTES_PER_SYNC: Final = 32 << 20
@@ -72,6 +75,8 @@ class Stream:
         self._counted = 0
         self._counting = threading.Lock()
         self._lock = threading.Lock()
+        # Held while the state says FINALIZED and rows are still under way.
+        self._finalizing = threading.Lock()
         self._last: Future[int | None] | None = None
         self._sink: Group[Append] = (
             Group(pool, self._write_log, weigh=lambda append: append.weight, most=_BYTES_PER_SYNC)
@@ -144,25 +149,25 @@ class Stream:
 
     def finalize(self) -> bool:
         """Take no more rows; tells whether it did until now. Blocks until those under way are done."""
-        with self._lock:
-            self.strategy.check_finalize(self.position)
-            last = self._last
-            was_open = self.position.state is State.OPEN
+        with self._finalizing:
+            with self._lock:
+                self.strategy.check_finalize(self.position)
+                last = self._last
+                was_open = self.position.state is State.OPEN
+                if was_open:
+                    self.position.state = State.FINALIZED
+            if last is not None:
+                last.exception()  # waits; its caller hears of it
             if was_open:
-                self.position.state = State.FINALIZED
-        if last is not None:
-            last.exception()  # waits; its caller hears of it
-        if was_open:
-            assert self.log is not None
-            try:
-                self.log.mark("finalized", True)
-            except (OSError, StoreError) as error:
-                self.position.state = State.OPEN
-                raise Refused(
-                    Code.UNAVAILABLE, f"Stream {self.name} could not be finalized ({error}): try again."
-                ) from error
+                self._mark_finalized()
+        self.count_staged()
         self.last_used = time.monotonic()
         return was_open
+
+    def check_commit(self) -> None:
+        """Refuse a batch commit that cannot be; waits for a finalize under way, with the last of its rows."""
+        with self._finalizing:
+            self.strategy.check_commit(self.position)
 
     def show(self, rows: int, at: datetime) -> None:
         """Rows up to here are in a snapshot: the log need not keep them."""
@@ -173,16 +178,24 @@ class Stream:
                 self.committed_at = at
         self.last_used = time.monotonic()
         if self.log is not None and self.strategy.stages:
-            self.log.trim(rows)
+            try:
+                self.log.trim(rows)
+            except OSError as error:  # the commit stands; the room comes back with the next one, or a restart
+                logger.warning("the log of %s could not be trimmed: %s", self.name, error)
             self.count_staged()
 
     def count_staged(self) -> None:
         """Tell what its log holds by now; appends and flushes change that at the same time."""
         if self.log is not None and self.strategy.stages:
             with self._counting:
-                held = self.log.bytes
+                held = 0 if self.is_done else self.log.bytes
                 self._staged.add(held - self._counted)
                 self._counted = held
+
+    def compact(self) -> None:
+        """Give back the room of rows nobody needs any more; not worth its syncs while somebody waits."""
+        if self.log is not None and self.strategy.stages and self.is_done:
+            self.log.trim(self.log.end, to_nothing=True)
 
     def remove(self) -> None:
         """Delete its log, and all it staged."""
@@ -222,6 +235,16 @@ class Stream:
         self.count_staged()
         for append in live:
             append.succeed(visible=False)
+
+    def _mark_finalized(self) -> None:
+        assert self.log is not None
+        try:
+            self.log.mark("finalized", True)
+        except (OSError, StoreError) as error:
+            self.position.state = State.OPEN
+            raise Refused(
+                Code.UNAVAILABLE, f"Stream {self.name} could not be finalized ({error}): try again."
+            ) from error
 
     def _check_underway(self, offset: int | None) -> None:
         """An offset is there when its rows are on disk, not when they were accepted: they may yet fail."""

@@ -12,6 +12,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -95,7 +96,8 @@ def routes(store: Store, *, engine: Engine | None = None) -> list[BaseRoute]:
                 Mount("/api", routes=api),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
-            middleware=[Middleware(SafeHeaders)],
+            # What is not found, too, is answered inside, and so with the headers.
+            middleware=[Middleware(SafeHeaders), Middleware(ExceptionMiddleware)],
         ),
     ]
 

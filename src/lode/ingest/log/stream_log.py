@@ -160,8 +160,10 @@ class StreamLog:
             self._write([(Kind.MARK, [payload], self.end, 0)])
             self.marks = {**self.marks, **msgspec.json.decode(payload, type=dict[str, Any])}
 
-    def trim(self, upto: int) -> None:
+    def trim(self, upto: int, *, to_nothing: bool = False) -> None:
         """Give up the rows below ``upto``: segments without any other row are deleted.
+
+        If that is all of them, the newest segment goes too when it is large, or ``to_nothing`` asks for it.
 
         Not synced. A segment that a power cut brings back is as little needed as before, and file systems
         keep deletions in order, so that it cannot come back without those behind it.
@@ -172,7 +174,8 @@ class StreamLog:
                 raise UsageError(f"cannot trim {self.directory} up to {upto}: it ends at {self.end}")
             self._drop_below(upto)
             newest = self._segments[-1]
-            if upto == self.end > newest.first and newest.size >= self._segment_bytes // 16:
+            worth_it = to_nothing or newest.size >= self._segment_bytes // 16
+            if upto == self.end > newest.first and worth_it:
                 # No row is needed any more: a fresh segment is worth its syncs. But should the disk be
                 # full, giving back what the others took was all there was to do.
                 with suppress(OSError):

@@ -169,9 +169,8 @@ export class Chain {
       ...commits.map((sequence) => this.#commit(sequence, place(sequence))),
       ...this.#unpublished(to, place),
     );
-    const isFocused = document.activeElement === this.box;
     this.box.setAttribute("aria-activedescendant", `${this.#id}-${this.#active}`);
-    this.#tell(this.#hovered ?? (isFocused ? this.#active : this.#last));
+    this.#tell(this.#hovered ?? this.#active);
     this.#drawMap();
   }
 
@@ -245,7 +244,7 @@ export class Chain {
     const x = place(to) + STEP;
     return [
       s("line", { class: "backbone gap", x1: place(to), x2: x, y1: AXIS, y2: AXIS }),
-      s("g", { class: "commit pending" }, s("title", {}, `${this.#facts.pending} is committed, and not yet published`), shape("ring", x, AXIS, 7)),
+      s("g", { class: "commit pending" }, shape("ring", x, AXIS, 7)),
     ];
   }
 

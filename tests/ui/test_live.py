@@ -1,0 +1,145 @@
+"""The console of a running server: write streams as they move, metrics, and a token where one is due."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import expect
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+
+from ingest.engines import PLAIN, append, engine_on
+from ingest.engines import lake as tables
+from lode.ingest.auth import Tokens
+from lode.ingest.position import StreamType
+from lode.store import MemoryStore
+from lode.ui import is_public
+from ui.browsing import visiting
+from ui.lake import fill_lake
+from ui.served import Served
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from playwright.sync_api import Browser
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from lode.ingest.engine import Engine
+    from ui.browsing import Visitor
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Iterator[Engine]:
+    engine = engine_on(tables(), tmp_path)
+    yield engine
+    engine.close()
+
+
+@pytest.fixture
+def live(engine: Engine) -> Iterator[Served]:
+    with Served(engine.store, engine=engine) as served:
+        yield served
+
+
+def test_the_api_tells_the_streams_of_the_engine(engine: Engine, live: Served) -> None:
+    stream = engine.create_stream(PLAIN, StreamType.PENDING)
+    append(stream, range(5))
+    found = live.ask("streams")
+    assert found["total"] == 1
+    (told,) = found["streams"]
+    assert (told["id"], told["type"], told["state"], told["rows"], told["visible"]) == (
+        stream.id,
+        "PENDING",
+        "open",
+        5,
+        0,
+    )
+    assert (told["table"], told["dataset"]) == ("p.d.plain", "p.d.plain")
+
+
+def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) -> None:
+    found = fresh.ask("streams")
+    assert (found["live"], found["streams"]) == (False, [])
+    assert fresh.ask("metrics")["metrics"] == []
+    page = visitor.open(fresh.url)
+    expect(page.locator("#about")).to_contain_text("read only")
+    expect(page.get_by_role("link", name="Streams")).to_have_count(0)
+
+
+def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Visitor) -> None:
+    stream = engine.create_stream(PLAIN, StreamType.PENDING)
+    append(stream, range(5))
+    page = visitor.open(live.url)
+    page.get_by_role("link", name="Streams").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Streams")
+    row = page.get_by_role("table", name="Write streams").locator("tbody tr")
+    expect(row).to_have_count(1)
+    expect(row).to_contain_text("open")
+    append(stream, range(5, 305))
+    expect(row).to_contain_text("305", timeout=10_000)
+    expect(row).to_contain_text("rows/s")
+    engine.finalize(stream.name)
+    expect(row).to_contain_text("finalized", timeout=10_000)
+    expect(page.locator("#announcer")).to_have_text("1 stream: 0 open, 1 finalized, 0 committed")
+    engine.batch_commit(PLAIN, [stream.name])
+    expect(row).to_contain_text("committed", timeout=10_000)
+    page.get_by_role("link", name="p.d.plain").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("p.d.plain")
+    expect(page.get_by_role("option")).to_have_count(1)
+
+
+def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -> None:
+    page = visitor.open(f"{live.url}#/streams")
+    page.get_by_role("button", name="Pause updates").click()
+    engine.create_stream(PLAIN, StreamType.BUFFERED)
+    page.wait_for_timeout(2_500)
+    expect(page.get_by_text("No write stream is open.")).to_be_visible()
+    page.get_by_role("button", name="Pause updates").click()
+    expect(page.get_by_text("buffered")).to_be_visible(timeout=10_000)
+
+
+def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visitor: Visitor) -> None:
+    engine.create_stream(PLAIN, StreamType.PENDING)
+    page = visitor.open(f"{live.url}#/health")
+    metrics = page.get_by_role("table", name="What the server counts")
+    expect(metrics.get_by_role("row", name="lode_staged_bytes")).to_have_count(1)
+    names = {sample["name"] for sample in live.ask("metrics")["metrics"]}
+    assert {"lode_write_streams_active", "lode_commit_seconds_count"} <= names
+
+
+class _Asking:
+    """Asks for a token for everything but the page itself, as the server is meant to."""
+
+    def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
+        self._app = app
+        self._tokens = tokens
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = dict(scope["headers"]).get(b"authorization")
+        if is_public(scope["path"]) or self._tokens.allow(given):
+            await self._app(scope, receive, send)
+            return
+        refusal = JSONResponse({"error": {"message": "The request presents no valid token."}}, 401)
+        await refusal(scope, receive, send)
+
+
+def test_who_is_asked_for_a_token_can_give_it(browser: Browser) -> None:
+    store = MemoryStore()
+    fill_lake(store)
+    asking = Middleware(_Asking, tokens=Tokens(frozenset({"sesame"})))
+    with Served(store, middleware=[asking]) as served, visiting(browser) as visitor:
+        page = visitor.open(f"{served.url}#/datasets/visits")
+        expect(page.get_by_role("heading", level=1)).to_have_text("A token, please")
+        page.get_by_label("Token").fill("wrong")
+        page.get_by_role("button", name="Go on").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("A token, please")
+        page.get_by_label("Token").fill("sesame")
+        page.keyboard.press("Enter")
+        expect(page.get_by_role("heading", level=1)).to_have_text("visits")
+        page.wait_for_selector("[role=option]:not(.coming)")
+        assert "sesame" not in page.url
+        # The browser itself notes the answers of 401, which were meant.
+        assert all("401" in complaint for complaint in visitor.complaints)
+        visitor.complaints.clear()
