@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
@@ -12,8 +12,10 @@ from playwright.sync_api import sync_playwright
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, ConsoleMessage, Page
+    from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
     from playwright.sync_api import Request as Asked
+
+Theme: TypeAlias = Literal["light", "dark"]
 
 FLAGS: Final = (
     "--no-sandbox",
@@ -24,9 +26,9 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
 )
-DESK: Final = {"width": 1440, "height": 900}
-PHONE: Final = {"width": 390, "height": 844}
-NARROWEST: Final = {"width": 360, "height": 740}
+DESK: Final[ViewportSize] = {"width": 1440, "height": 900}
+PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
+NARROWEST: Final[ViewportSize] = {"width": 360, "height": 740}
 
 
 @contextmanager
@@ -69,7 +71,7 @@ class Visitor:
 
 @contextmanager
 def visiting(
-    browser: Browser, *, size: dict[str, int] = DESK, theme: str = "light", **options: Any
+    browser: Browser, *, size: ViewportSize = DESK, theme: Theme = "light", **options: Any
 ) -> Iterator[Visitor]:
     """A visit in a context of its own, which ends without complaints and within one origin."""
     context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce", **options)

@@ -15,7 +15,7 @@ from ui.test_page import PAGES, address
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from ui.browsing import Visitor
+    from ui.browsing import Theme, Visitor
     from ui.served import Served
 
 # Text and the colour behind it, through whatever is transparent in between.
@@ -66,7 +66,7 @@ def test_contrast_is_computed_as_the_guidelines_say() -> None:
 
 @pytest.mark.parametrize("where", PAGES)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_all_text_can_be_read(lake: Served, browser: Browser, where: str, theme: str) -> None:
+def test_all_text_can_be_read(lake: Served, browser: Browser, where: str, theme: Theme) -> None:
     with visiting(browser, theme=theme) as visitor:
         page = visitor.open(address(lake, where))
         page.wait_for_timeout(100)
@@ -82,7 +82,7 @@ def test_a_page_has_landmarks_one_title_and_names_for_everything(
 ) -> None:
     page = visitor.open(address(lake, where))
     for landmark in ("banner", "main", "contentinfo"):
-        expect(page.get_by_role(landmark)).to_have_count(1)  # type: ignore[arg-type]
+        expect(page.get_by_role(landmark)).to_have_count(1)
     expect(page.get_by_role("navigation", name="Console")).to_have_count(1)
     levels: list[int] = page.evaluate(HEADINGS)
     assert levels.count(1) == 1
@@ -130,7 +130,7 @@ def test_everything_can_be_reached_by_keyboard_and_shows_its_focus(lake: Served,
 
 def test_the_chain_is_walked_with_arrow_keys_and_opened_with_enter(lake: Served, visitor: Visitor) -> None:
     page = visitor.open(f"{lake.url}#/datasets/visits")
-    page.wait_for_selector(".commit:not(.coming)")
+    page.wait_for_selector("[role=option]:not(.coming)")
     chain = page.get_by_role("listbox", name="64 commits of visits")
     chain.focus()
     assert _active(page) == "64"
@@ -174,5 +174,5 @@ def test_each_chart_is_a_table_too(lake: Served, visitor: Visitor) -> None:
 def test_the_chain_can_be_used_where_colours_are_forced(lake: Served, browser: Browser) -> None:
     with visiting(browser, forced_colors="active") as visitor:
         page = visitor.open(f"{lake.url}#/datasets/visits")
-        page.wait_for_selector(".commit:not(.coming)")
+        page.wait_for_selector("[role=option]:not(.coming)")
         assert page.get_by_role("option").count() > 10

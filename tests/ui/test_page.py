@@ -13,7 +13,7 @@ from ui.browsing import NARROWEST, PHONE, visiting
 from ui.lake import COMMITS
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, ViewportSize
 
     from ui.browsing import Visitor
     from ui.served import Served
@@ -45,7 +45,7 @@ def test_the_chain_has_as_many_commits_as_the_history(lake: Served, visitor: Vis
     page = visitor.open(f"{lake.url}#/datasets/visits")
     chain = page.get_by_role("listbox")
     expect(chain).to_have_attribute("data-commits", str(COMMITS))
-    page.wait_for_selector(".commit:not(.coming)")
+    page.wait_for_selector("[role=option]:not(.coming)")
     seen: set[str] = set()
     for left in range(0, 2400, 400):
         chain.evaluate("(box, left) => { box.scrollLeft = left }", left)
@@ -100,7 +100,7 @@ def test_opening_a_snapshot_shows_its_rows(lake: Served, visitor: Visitor) -> No
 
 def test_pointing_at_a_commit_tells_about_it_and_a_click_opens_it(lake: Served, visitor: Visitor) -> None:
     page = visitor.open(f"{lake.url}#/datasets/visits")
-    page.wait_for_selector(".commit:not(.coming)")
+    page.wait_for_selector("[role=option]:not(.coming)")
     box = page.locator("[role=option][data-sequence='60'] .dot").bounding_box()
     assert box is not None
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
@@ -113,7 +113,7 @@ def test_pointing_at_a_commit_tells_about_it_and_a_click_opens_it(lake: Served, 
 def test_a_finger_sees_the_details_first_and_opens_them_from_there(lake: Served, browser: Browser) -> None:
     with visiting(browser, size=PHONE, has_touch=True) as visitor:
         page = visitor.open(f"{lake.url}#/datasets/visits")
-        page.wait_for_selector(".commit:not(.coming)")
+        page.wait_for_selector("[role=option]:not(.coming)")
         box = page.locator("[role=option][data-sequence='60'] .dot").bounding_box()
         assert box is not None
         page.touchscreen.tap(box["x"] + 4, box["y"] + 4)
@@ -180,7 +180,7 @@ def test_names_and_values_are_text_and_never_markup(fresh: Served, visitor: Visi
 @pytest.mark.parametrize("where", PAGES)
 @pytest.mark.parametrize("size", [NARROWEST, PHONE], ids=["360", "390"])
 def test_a_narrow_screen_has_no_horizontal_scroll(
-    lake: Served, browser: Browser, where: str, size: dict[str, int]
+    lake: Served, browser: Browser, where: str, size: ViewportSize
 ) -> None:
     with visiting(browser, size=size) as visitor:
         page = visitor.open(address(lake, where))

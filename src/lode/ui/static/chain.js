@@ -21,6 +21,7 @@ export class Chain {
   #hovered = null;
   #width = 0;
   #asked = false;
+  #wanted = null;
   #id = freshId("chain");
 
   constructor(visit, facts) {
@@ -143,6 +144,7 @@ export class Chain {
       const found = await this.#visit.get(["datasets", this.#facts.name, "history"], { from, limit: PAGE });
       this.#pages.set(page, found.snapshots);
       this.#draw();
+      if (this.#wanted !== null) this.#open(this.#wanted);
     } catch (error) {
       this.#pages.delete(page); // asked for again when it is next in sight
       if (!this.#visit.signal.aborted) this.#visit.announce(`The chain could not be read: ${error.message}`);
@@ -296,6 +298,7 @@ export class Chain {
 
   #open(sequence) {
     const line = this.#line(sequence);
+    this.#wanted = line ? null : sequence; // opened as soon as it is known which one it is
     if (line) location.hash = snapshotLink(this.#facts.name, line.id);
   }
 
