@@ -15,9 +15,10 @@ from lode.ingest.auth import Tokens
 from lode.ingest.position import StreamType
 from lode.store import MemoryStore
 from lode.ui import is_public
-from ui.browsing import visiting
+from ui.browsing import NARROWEST, visiting
 from ui.lake import fill_lake
 from ui.served import Served
+from ui.test_accessible import UNNAMED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,6 +91,15 @@ def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Vis
     expect(page.get_by_role("option")).to_have_count(1)
 
 
+def test_streams_fit_on_a_narrow_screen(engine: Engine, live: Served, browser: Browser) -> None:
+    engine.create_stream(PLAIN, StreamType.PENDING)
+    with visiting(browser, size=NARROWEST) as visitor:
+        page = visitor.open(f"{live.url}#/streams")
+        expect(page.get_by_role("link", name="Streams")).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"]
+        assert page.evaluate(UNNAMED) == []
+
+
 def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -> None:
     page = visitor.open(f"{live.url}#/streams")
     page.get_by_role("button", name="Pause updates").click()
@@ -97,7 +107,7 @@ def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -
     page.wait_for_timeout(2_500)
     expect(page.get_by_text("No write stream is open.")).to_be_visible()
     page.get_by_role("button", name="Pause updates").click()
-    expect(page.get_by_text("buffered")).to_be_visible(timeout=10_000)
+    expect(page.get_by_role("cell", name="buffered")).to_be_visible(timeout=10_000)
 
 
 def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visitor: Visitor) -> None:

@@ -10,9 +10,8 @@ const AGAIN = 5_000;
 const PAGE = 25;
 
 export async function dataset(visit, name) {
-  let found = await visit.get(["datasets", name]);
   const history = new HistoryTable(visit, name);
-  await history.load(null);
+  let [found] = await Promise.all([visit.get(["datasets", name]), history.load(null)]);
   const chain = new Chain(visit, found);
   const summary = h("div", { class: "stack" });
   const growth = h("div", { class: "charts" });

@@ -1,7 +1,7 @@
 // Whether the store answers, how fast, and what the server counts.
 
 import { h, replace } from "./dom.js";
-import { count, number, perSecond } from "./format.js";
+import { number, perSecond } from "./format.js";
 import { facts, heading, notice, section, table } from "./parts.js";
 
 const AGAIN = 5_000;
@@ -51,7 +51,8 @@ function contents(seen, rates) {
       ["Server's answer", `${number(seen.server)} ms`],
       ["Store", "answers"],
       ["Store's listing", `${number(seen.store)} ms`],
-      ["Holds", `${count(listed.datasets_total, "dataset")}, ${count(listed.volumes_total, "volume")}`],
+      ["Datasets", number(listed.datasets_total)],
+      ["Volumes", number(listed.volumes_total)],
       ["Version", status.version],
     ]),
     section(
