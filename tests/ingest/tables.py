@@ -5,14 +5,13 @@ from __future__ import annotations
 import itertools
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import types
 
 from ingest.appending import FIELDS, Call, arrow_request, batch_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    import pyarrow as pa
 
     from lode.testing.plugin import LodeServer
 
@@ -54,7 +53,7 @@ class Table:
             return
         with Call(self.client) as call:
             for rows in appends:
-                batch = rows if hasattr(rows, "schema") else batch_of(rows)
+                batch = rows if isinstance(rows, pa.RecordBatch) else batch_of(rows)
                 answer = call.ask(arrow_request(stream, batch))
                 assert "append_result" in answer, answer
 
@@ -70,7 +69,7 @@ class Table:
         )
 
     def get(self, stream: str, view: str = "WRITE_STREAM_VIEW_UNSPECIFIED") -> types.WriteStream:
-        wanted = types.GetWriteStreamRequest(name=stream, view=types.WriteStreamView[view])
+        wanted = types.GetWriteStreamRequest(name=stream, view=getattr(types.WriteStreamView, view))
         return self.client.get_write_stream(wanted)
 
     def rows(self) -> list[dict[str, Any]]:

@@ -150,8 +150,8 @@ def descriptors(draw: st.DrawFn, depth: int = 0) -> descriptor_pb2.DescriptorPro
         made.field.add(
             name=draw(NAMES),
             number=draw(st.integers(-1, 6) | st.just(2**29)),
-            type=draw(FIELD_TYPES),  # type: ignore[arg-type]
-            label=draw(st.integers(1, 3)),  # type: ignore[arg-type]
+            type=draw(FIELD_TYPES),
+            label=draw(st.integers(1, 3)),
             type_name=draw(
                 st.sampled_from(["", "Inner", ".Row", "Row.Inner", ".google.protobuf.Int64Value"])
             ),

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import grpc
-import pyarrow as pa
 import pytest
 from google.cloud.bigquery_storage_v1 import types
 
-from ingest.appending import FIELDS, arrow_request, batch_of
+from ingest.appending import FIELDS, arrow_request, batch_of, columns
 from ingest.memory import MEGABYTE, resident
 from ingest.processes import ServerProcess
 
@@ -96,7 +95,7 @@ def test_writers_are_answered_beside_a_thousand_idle_calls(server: ServerProcess
 
 
 def test_an_idle_call_does_not_hold_on_to_its_last_request(server: ServerProcess) -> None:
-    batch = pa.record_batch({"id": [1], "name": ["x" * MEGABYTE]})
+    batch = columns(id=[1], name=["x" * MEGABYTE])
     large = types.AppendRowsRequest.serialize(arrow_request(DEFAULT, batch))
 
     async def run() -> int:

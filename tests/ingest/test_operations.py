@@ -9,7 +9,6 @@ from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import grpc
-import pyarrow as pa
 import pytest
 from google.cloud.bigquery import SchemaField
 from google.cloud.bigquery_storage_v1 import types
@@ -17,7 +16,7 @@ from google.protobuf import descriptor_pool
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha.proto_reflection_descriptor_database import ProtoReflectionDescriptorDatabase
 
-from ingest.appending import Call, arrow_request, batch_of
+from ingest.appending import Call, arrow_request, batch_of, columns
 from ingest.refusals import ends_with
 from ingest.tables import KINDS, Table
 from lode.errors import InvalidOptionError
@@ -276,7 +275,7 @@ def test_what_is_staged_is_counted_right_while_appends_and_flushes_cross(server:
 
 def test_a_request_over_grpcs_own_limit_ends_its_call_and_no_other(serve: Callable[..., LodeServer]) -> None:
     table = Table(serve(request_bytes=50_000))
-    huge = pa.record_batch({"id": [1], "name": ["x" * (17 << 20)]})
+    huge = columns(id=[1], name=["x" * (17 << 20)])
     with Call(table.client) as other:
         other.ask(arrow_request(table.default, batch_of([1])))
         with Call(table.client) as call, ends_with(EXHAUSTED):
@@ -432,7 +431,7 @@ def test_a_server_sees_the_schema_that_another_changed(
                 break
             threading.Event().wait(0.05)
         assert [field.name for field in answer.updated_schema.fields] == ["id", "name", "more"]
-        wide = pa.record_batch({"id": [3], "name": ["c"], "more": ["x"]})
+        wide = columns(id=[3], name=["c"], more=["x"])
         assert "append_result" in call.ask(arrow_request(table.default, wide))
     assert table.rows()[-1] == {"id": 3, "name": "c", "more": "x"}
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Iterator[Said]:
+def said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Said:
     return Said(tmp_path, capsys)
 
 

@@ -13,7 +13,23 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 from typer.core import TyperGroup
 
-from lode.cli import cat, demo, diff, doctor, log, ls, serve, show, spark, sql, sweep, verify, version, write
+from lode.cli import (
+    cat,
+    demo,
+    diff,
+    doctor,
+    log,
+    ls,
+    serve,
+    show,
+    spark,
+    sql,
+    sweep,
+    ui,
+    verify,
+    version,
+    write,
+)
 from lode.cli.failure import report
 
 if TYPE_CHECKING:
@@ -80,6 +96,7 @@ app.command("sweep")(sweep.sweep)
 app.command("doctor")(doctor.doctor)
 app.add_typer(spark.app, name="spark")
 app.command("serve", context_settings=serve.PASSED_ON, add_help_option=False)(serve.serve)
+app.command("ui", context_settings=serve.PASSED_ON, add_help_option=False)(ui.ui)
 app.command("demo", context_settings=serve.PASSED_ON, add_help_option=False)(demo.demo)
 app.command("version")(version.version)
 

@@ -65,7 +65,7 @@ def _announce(server: Server, *, as_json: bool) -> None:
         print(json.dumps({"grpc": server.grpc_address, "http": server.http_address}), flush=True)
     else:
         print(f"gRPC  {server.grpc_address}   the BigQuery Storage Write and Read APIs")
-        print(f"HTTP  {server.http_address}   REST v2, /metrics, /healthz", flush=True)
+        print(f"HTTP  {server.http_address}   the console, REST v2, /metrics, /healthz", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:

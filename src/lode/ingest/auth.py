@@ -10,6 +10,7 @@ from starlette.responses import JSONResponse
 
 from lode.ingest.details import end_call
 from lode.ingest.status import Code, Refused
+from lode.ui import is_public
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -86,7 +87,7 @@ class TokenMiddleware:
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in _OPEN_PATHS:
+        if scope["type"] == "http" and not _is_open(scope["path"]):
             headers: dict[bytes, bytes] = dict(scope["headers"])
             if not self._tokens.allow(headers.get(b"authorization")):
                 error = {"code": 401, "message": _REFUSAL.message, "status": "UNAUTHENTICATED"}
@@ -96,3 +97,8 @@ class TokenMiddleware:
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+
+def _is_open(path: str) -> bool:
+    """Health, and the console's page itself, which asks for a token and shows nothing without one."""
+    return path in _OPEN_PATHS or is_public(path)

@@ -13,6 +13,7 @@ from starlette.routing import Route
 from lode.ingest.auth import TokenMiddleware, Tokens
 from lode.ingest.metrics import CONTENT_TYPE
 from lode.ingest.rest.routes import routes as rest_routes
+from lode.ui import routes as console_routes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -47,6 +48,7 @@ def application(engine: Engine, tokens: Tokens, *, ready: Any) -> Starlette:
             Route("/metrics", metrics),
             Route("/streams", streams),
             *rest_routes(engine.catalog, append),
+            *console_routes(engine.store, engine=engine),
         ],
         middleware=[Middleware(TokenMiddleware, tokens=tokens)],
     )

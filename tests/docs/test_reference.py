@@ -1,0 +1,114 @@
+"""The reference is complete: every public name, error and metric has its line; every test named exists."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+import lode
+import lode.spark
+from lode import errors
+from lode.ingest.metrics import Metrics
+from lode.spark import jobs
+from lode.testing import explore, store_suite
+
+TESTS = Path(__file__).parents[1]
+DOCS = TESTS.parent / "docs"
+API = (DOCS / "reference" / "api.md").read_text()
+ERRORS = (DOCS / "reference" / "errors.md").read_text()
+METRICS = (DOCS / "reference" / "metrics.md").read_text()
+GUARANTEES = (DOCS / "understanding" / "guarantees.md").read_text()
+ERROR_CLASSES = [
+    kind for kind in vars(errors).values() if isinstance(kind, type) and kind.__module__ == errors.__name__
+]
+
+
+@pytest.mark.parametrize("name", lode.__all__)
+def test_every_public_name_has_its_line(name: str) -> None:
+    assert re.search(rf"`lode\.{name}\b", API)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"lode.spark.{name}" for name in lode.spark.__all__),
+        *(f"lode.spark.jobs.{name}" for name in jobs.__all__),
+    ],
+)
+def test_every_public_name_of_spark_has_its_line(name: str) -> None:
+    assert re.search(rf"`{re.escape(name)}\b", API)
+
+
+def test_every_name_on_the_page_exists() -> None:
+    for dotted in re.findall(r"`(lode(?:\.\w+)+)", API):
+        module, _, name = dotted.rpartition(".")
+        try:
+            found = hasattr(importlib.import_module(module), name)
+        except ModuleNotFoundError:
+            found = False
+        if not found:
+            importlib.import_module(dotted)
+
+
+def test_the_names_for_tests_have_their_line() -> None:
+    for name in ("explore", "Scenario", "Violation", "replay"):
+        assert name in explore.__all__
+        assert f"`lode.testing.explore.{name}`" in API
+    for name in store_suite.__all__:
+        assert f"`lode.testing.store_suite.{name}`" in API
+
+
+@pytest.mark.parametrize("kind", ERROR_CLASSES, ids=lambda kind: kind.__name__)
+def test_every_error_says_what_it_means(kind: type[lode.LodeError]) -> None:
+    if kind is lode.LodeError:
+        return
+    assert re.search(rf"^\| `{kind.__name__}`", ERRORS, re.MULTILINE)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in ERROR_CLASSES if issubclass(kind, lode.CommitError)])
+def test_every_error_of_a_commit_says_whether_it_landed(kind: type[lode.CommitError]) -> None:
+    if kind is lode.CommitError:
+        return
+    assert f"| `{kind.__name__}` | `{kind.landed}` |" in ERRORS
+
+
+def test_every_metric_has_its_line() -> None:
+    exposed = set(re.findall(r"^# TYPE (\w+) (\w+)$", Metrics().text().decode(), re.MULTILINE))
+    named = {(name, kind) for name, kind in exposed if not name.endswith("_created")}
+    listed = set(re.findall(r"^\| `(lode_\w+)` \| (\w+) \|", METRICS, re.MULTILINE))
+    assert listed == named
+
+
+def test_every_test_that_guarantees_something_exists() -> None:
+    named = set(re.findall(r"`([\w/]+\.py)::(\w+)`", GUARANTEES))
+    assert named
+    for path, name in named:
+        tree = ast.parse((TESTS / path).read_text())
+        assert name in {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}, (
+            f"{path}::{name}"
+        )
+
+
+def test_every_guarantee_names_a_test() -> None:
+    rows = [line for line in GUARANTEES.splitlines() if line.startswith("| ") and "---" not in line]
+    heads = ("| you may rely on |", "| is refused |")
+    assert [row for row in rows if not row.startswith(heads) and "::test_" not in row] == []
+
+
+GUIDED = [
+    page
+    for page in sorted(DOCS.rglob("*.md"))
+    if page.parent.name in ("guides", "understanding", "reference")
+]
+
+
+@pytest.mark.parametrize("page", [DOCS / "README.md", DOCS / "start.md", *GUIDED], ids=lambda page: page.stem)
+def test_a_page_begins_with_what_it_is_for_and_ends_with_where_to_go(page: Path) -> None:
+    title, purpose, *_, last = page.read_text().strip().split("\n\n")
+    assert title.startswith("# ")
+    assert purpose.startswith("This ")
+    assert last.startswith("**Next:**")
