@@ -241,6 +241,17 @@ def test_bad_rows_are_all_named_and_none_is_appended(server: LodeServer, call: C
     assert "append_result" in call.ask(arrow_request(stream, batch_of([5])))
 
 
+def test_a_list_of_bad_rows_stays_within_what_clients_take(server: LodeServer, call: Call) -> None:
+    stream = f"{required_table(server)}/streams/_default"
+    bad = 300_000
+    batch = pa.record_batch([pa.nulls(bad, pa.int64()), pa.array(["a"] * bad)], schema=SCHEMA)
+    answer = call.ask(arrow_request(stream, batch))
+    assert f"{bad} of them bad" in answer.error.message
+    assert [error.index for error in answer.row_errors[:3]] == [0, 1, 2]
+    assert 1000 < len(answer.row_errors) < bad
+    assert types.AppendRowsResponse.pb(answer).ByteSize() < 4 << 20
+
+
 def test_bad_rows_do_not_move_the_offset(server: LodeServer, call: Call) -> None:
     table = required_table(server)
     wanted = types.WriteStream(type_=1)

@@ -290,7 +290,7 @@ def test_a_directory_whose_log_was_never_finished_says_so_and_can_be_used(tmp_pa
 
 
 def test_a_log_of_a_later_version_is_refused(log: StreamLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lode.ingest.log.VERSION", 2)
+    monkeypatch.setattr("lode.ingest.log.stream_log.VERSION", 2)
     StreamLog.create(log.directory.with_name("later"), FACTS)
     with pytest.raises(LogDamaged, match="version 2"):
         StreamLog.open(log.directory.with_name("later"))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
-_MOST_KEPT: Final = 1024
+_MOST_KEPT: Final = 256
 
 
 class Decoders:

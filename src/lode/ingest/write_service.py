@@ -38,6 +38,9 @@ SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 # How many requests of one call may be under way at once.
 _MOST_UNANSWERED: Final = 256
 
+# Clients take answers of 4 MB; what does not fit is left out of the list of bad rows.
+_ROW_ERROR_BYTES: Final = 2 << 20
+
 logger = logging.getLogger("lode.ingest")
 T = TypeVar("T")
 
@@ -172,7 +175,11 @@ class WriteService:
     def _refusal(self, refusal: Refused, name: str) -> Any:
         self._metrics.refused("AppendRows", refusal.code)
         response = _Response(write_stream=name, error=status_of(refusal))
+        room = _ROW_ERROR_BYTES
         for row in refusal.rows:
+            room -= len(row.message) + 16
+            if room < 0:
+                break  # the error itself says how many there are
             response.row_errors.add(index=row.index, code=_FIELDS_ERROR, message=row.message)
         return response
 
