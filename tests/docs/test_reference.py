@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,7 @@ TESTS = Path(__file__).parents[1]
 DOCS = TESTS.parent / "docs"
 API = (DOCS / "reference" / "api.md").read_text()
 ERRORS = (DOCS / "reference" / "errors.md").read_text()
+CLI = (DOCS / "reference" / "cli.md").read_text()
 METRICS = (DOCS / "reference" / "metrics.md").read_text()
 GUARANTEES = (DOCS / "understanding" / "guarantees.md").read_text()
 ERROR_CLASSES = [
@@ -74,6 +77,16 @@ def test_every_error_of_a_commit_says_whether_it_landed(kind: type[lode.CommitEr
     if kind is lode.CommitError:
         return
     assert f"| `{kind.__name__}` | `{kind.landed}` |" in ERRORS
+
+
+def test_every_command_has_its_part() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "lode.cli", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2].partition("\n\n")[0], re.MULTILINE)
+    assert {"ls", "serve"} <= set(commands)
+    for name in commands:
+        assert f"\n## {name}\n" in CLI, name
 
 
 def test_every_metric_has_its_line() -> None:
