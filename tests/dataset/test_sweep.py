@@ -262,3 +262,24 @@ def test_a_negative_age_is_refused_before_any_call() -> None:
     with pytest.raises(lode.InvalidOptionError, match="older_than"):
         lode.sweep(store, "events", timedelta(seconds=-1))
     assert store.total == 0
+
+
+@pytest.mark.parametrize("layout", [lode.DefaultLayout(), lode.HiveLayout("day"), lode.FlatLayout()])
+def test_without_a_layout_it_finds_out_and_takes_nothing_that_is_committed(layout: lode.HiveLayout) -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("visits", store, codec=lode.JSONL(), layout=layout)
+    dataset.write([{"day": "mon"}])
+    dataset.transaction().stage([{"day": "tue"}])
+    swept = lode.sweep(store, "visits", timedelta(0), dry_run=False)
+    assert any("never committed" in leftover.reason for leftover in swept.leftovers)
+    assert lode.verify(dataset).ok
+    assert dataset.scan().read_all().num_rows == 1
+
+
+def test_a_layout_that_does_not_see_the_history_is_refused() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("visits", store, codec=lode.JSONL(), layout=lode.HiveLayout("day"))
+    dataset.write([{"day": "mon"}])
+    with pytest.raises(lode.InvalidOptionError, match="layout"):
+        lode.sweep(store, "visits", timedelta(0), dry_run=False, layout=lode.DefaultLayout())
+    assert lode.verify(dataset).ok

@@ -22,6 +22,7 @@ import msgspec
 from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
+    LodeError,
     NotFoundError,
     OutcomeUnknownError,
     PathExistsError,
@@ -173,7 +174,7 @@ class Committer(Generic[M]):
         attempts = rebases = retries = unanswered = 0
         placed = self._declare(draft)
 
-        while not self._swap(draft.base.pointer, draft.snapshot_id):
+        while not self._try_swap(draft, in_doubt=unanswered > 0):
             attempts += 1
             self._let_others_pass(looked, attempts)
             looked = self._runtime.monotonic()
@@ -183,14 +184,14 @@ class Committer(Generic[M]):
                 if unanswered == MOST_UNANSWERED:
                     raise CommitUnknownError(self._unknown(draft))
                 continue
-            rivals = self._since(draft.base, head)
+            rivals = self._since(draft, head)
             self._crowd = len(rivals)
             overlap = self._overlap(draft, rivals)
             if overlap is not None and draft.rebase and retries < self._retry.count:
                 self._runtime.sleep(self._retry.delay(retries, self._runtime.random()))
                 retries += 1
                 head = self._look_again(draft)
-                rivals = self._since(draft.base, head)
+                rivals = self._since(draft, head)
                 overlap = None
             settled = _same_commit(draft, rivals)
             if settled is not None:
@@ -305,19 +306,35 @@ class Committer(Generic[M]):
             pause = self._runtime.random() * self._crowd * attempt / attempts
             self._runtime.sleep(min(pause, LONGEST_PAUSE))
 
+    def _try_swap(self, draft: Draft[M], *, in_doubt: bool) -> bool:
+        """Swap; a failure is only a failure as long as no swap before it may still take effect."""
+        try:
+            return self._swap(draft.base.pointer, draft.snapshot_id)
+        except StoreError as error:
+            if not in_doubt:
+                raise
+            raise CommitUnknownError(self._unknown(draft)) from error
+
+    # Behind a swap whose answer was lost, whatever keeps us from looking leaves it open whether it landed:
+    # its files may be part of history, and who took this for a failure would remove them.
+
     def _look_again(self, draft: Draft[M]) -> Head[M]:
         try:
             return self.settle()
-        except StoreError as error:
+        except LodeError as error:
             raise CommitUnknownError(self._unknown(draft)) from error
 
-    def _since(self, base: Head[M], head: Head[M]) -> list[M]:
-        """What was committed behind ``base``, newest first."""
+    def _since(self, draft: Draft[M], head: Head[M]) -> list[M]:
+        """What was committed behind the draft's base, newest first."""
+        base = draft.base
         rivals: list[M] = []
-        for manifest in self._chain.back(head.manifest):
-            if manifest.snapshot_id == base.id:
-                return rivals
-            rivals.append(manifest)
+        try:
+            for manifest in self._chain.back(head.manifest):
+                if manifest.snapshot_id == base.id:
+                    return rivals
+                rivals.append(manifest)
+        except LodeError as error:
+            raise CommitUnknownError(self._unknown(draft)) from error
         if base.id is None:
             return rivals
         raise SnapshotConflictError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from lode.errors import InvalidOptionError, PathExistsError
 from lode.format.ids import check_id
 from lode.format.manifest import decode_manifest
-from lode.format.paths import INTENT, DefaultLayout, Layout
+from lode.format.paths import INTENT, DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.read.history import History
 from lode.read.resolve import Chain, Pending
 from lode.runtime import REAL, Runtime
@@ -71,26 +71,42 @@ def sweep(
         older_than: Nothing younger is touched, nor anything of an uncommitted snapshot that has something
             younger. Choose more than your longest write takes.
         dry_run: Only say what would go, and why.
-        layout: The layout the dataset was written with.
+        layout: The layout the dataset was written with; found out if not given.
         runtime: The clock.
     """
     if older_than < timedelta(0):
         raise InvalidOptionError(f"older_than is {older_than}: it must not be negative")
-    return _Sweeper(
-        open_store(store), check_id(dataset, kind="dataset"), layout or DefaultLayout(), runtime
-    ).run(datetime.fromtimestamp(runtime.now_ns() / 1e9, UTC) - older_than, dry_run=dry_run)
+    opened = open_store(store)
+    laid_out = _layout_of(opened, check_id(dataset, kind="dataset"), layout)
+    limit = datetime.fromtimestamp(runtime.now_ns() / 1e9, UTC) - older_than
+    return _Sweeper(opened, dataset, laid_out, runtime).run(limit, dry_run=dry_run)
+
+
+def _layout_of(store: Store, dataset_id: str, said: Layout | None) -> Layout:
+    """The layout under which the dataset has its history; under another all of it would look abandoned."""
+    # The place of a Hive layout's manifests does not depend on its keys.
+    for layout in (DefaultLayout(), HiveLayout("?"), FlatLayout()):
+        head = _chain(store, dataset_id, layout).resolve()
+        if head.manifest is None and head.pending is None:
+            continue
+        if said is not None and said.chain(dataset_id) != layout.chain(dataset_id):
+            raise InvalidOptionError(
+                f"dataset {dataset_id!r} has its history in {layout.chain(dataset_id).manifests}, where "
+                f"{type(said).__name__} does not look: leave the layout out, or give the one it has"
+            )
+        return said or layout
+    return said or DefaultLayout()
+
+
+def _chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
+    paths = layout.chain(dataset_id)
+    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
 
 
 class _Sweeper:
     def __init__(self, store: Store, dataset_id: str, layout: Layout, runtime: Runtime) -> None:
         self._store = store
-        self._chain: Chain[Manifest] = Chain(
-            store,
-            layout.chain(dataset_id),
-            decode_manifest,
-            lambda _: (),
-            f"dataset {dataset_id!r}",
-        )
+        self._chain = _chain(store, dataset_id, layout)
         self._history = History(self._chain, runtime)
 
     def run(self, limit: datetime, *, dry_run: bool) -> Sweep:
