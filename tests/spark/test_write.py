@@ -261,6 +261,7 @@ def test_the_session_is_bounded_after_a_write_as_it_was_before(
 ) -> None:
     name = "spark.sql.execution.arrow.maxBytesPerBatch"
     before = spark.conf.get(name)
+    assert before is not None
     spark.conf.set(name, bound)
     try:
         for columns in (["id"], ["id", "cast(day as binary) as day"]):
