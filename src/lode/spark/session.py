@@ -23,14 +23,10 @@ BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 # To Spark this very number means no bound. Below it, Spark asks every column for its size after every row,
 # which takes longer than everything else on the way to Python together.
 UNBOUNDED: Final = "2147483647"
-# Spark's Arrow vectors check every access to a value twice over; Spark itself has checked before.
-_TRUSTED_ARROW: Final = "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
 
 SETTINGS: Final[Mapping[str, str]] = {
     # Rows alone, Spark's 10,000, bound an Arrow batch.
     BYTES_PER_BATCH: UNBOUNDED,
-    "spark.driver.extraJavaOptions": _TRUSTED_ARROW,
-    "spark.executor.extraJavaOptions": _TRUSTED_ARROW,
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     # Files that a filter rules out are not opened.
     "spark.sql.python.filterPushdown.enabled": "true",
