@@ -58,7 +58,7 @@ def test_errors_are_one_sentence_and_a_code() -> None:
     shown = lode_process("log", "nothing", "--debug")
     assert shown.returncode == 3
     assert b"Traceback" in shown.stderr
-    assert shown.stderr.endswith(b"see lode ls\n")
+    assert shown.stderr.endswith(b"write it first\n")
 
 
 def test_no_command_at_all_is_told_what_there_is() -> None:
