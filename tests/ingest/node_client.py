@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-from lode.testing.servers import find_node, find_npm, tools_directory
+from lode.testing.servers import find_node, run_npm, tools_directory
 
 HERE: Final = Path(__file__).parent / "node"
 # What npm needs to install the same packages everywhere.
@@ -58,8 +58,6 @@ def _installed() -> Path:
             return folder
         for name in _PACKAGES:
             shutil.copyfile(HERE / name, folder / name)
-        command = [*find_npm(), "ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit"]
-        ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-        assert ended.returncode == 0, f"the Node client could not be installed:\n{ended.stderr[-4000:]}"
+        run_npm("ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit")
         done.write_text(wanted)
     return folder

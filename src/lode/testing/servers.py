@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 AZURITE = "azurite@3.37.0"
+_NPM_SECONDS = 180
+_NPM_ATTEMPTS = 3
 
 # The account every Azurite has; it is in its documentation and opens nothing else.
 AZURITE_ACCOUNT = "devstoreaccount1"
@@ -198,12 +200,9 @@ def install_azurite(tools: Path) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if done.exists() and done.read_text() == AZURITE:
             return script
-        command = [*find_npm(), "install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE]
-        result = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-        )
-        if result.returncode or not script.exists():
-            raise MissingDependencyError(f"{AZURITE} could not be installed:\n{result.stderr[-4000:]}")
+        run_npm("install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE)
+        if not script.exists():
+            raise MissingDependencyError(f"{AZURITE} was installed without {script}")
         done.write_text(AZURITE)
     return script
 
@@ -214,6 +213,28 @@ def find_node() -> str:
     if found is not None:
         return found
     return str(_node_wheel() / "bin" / "node")
+
+
+def run_npm(*arguments: str) -> None:
+    """Run npm to its end. Now and then it waits for ever for an answer: then it is run again."""
+    command = [*find_npm(), *arguments]
+    for remaining in reversed(range(_NPM_ATTEMPTS)):
+        try:
+            ended = subprocess.run(
+                command,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+                timeout=_NPM_SECONDS,
+            )
+            complaint = ended.stderr[-4000:]
+        except subprocess.TimeoutExpired:
+            ended, complaint = None, f"no end after {_NPM_SECONDS} s"
+        if ended is not None and ended.returncode == 0:
+            return
+        if not remaining:
+            raise MissingDependencyError(f"npm {' '.join(arguments)} failed: {complaint}")
 
 
 def find_npm() -> list[str]:
