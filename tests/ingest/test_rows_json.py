@@ -258,6 +258,15 @@ def test_whatever_is_sent_is_a_batch_or_a_refusal_by_rows(rows: list[Any]) -> No
         json.dumps(cells(result, EVERYTHING))
 
 
+@pytest.mark.parametrize("value", ["NaN", "sNaN", "Infinity", "-Infinity"])
+@pytest.mark.parametrize("kind", ["INT64", "NUMERIC", "BIGNUMERIC", "TIMESTAMP"])
+def test_a_decimal_that_is_no_number_is_refused_by_its_row(kind: str, value: str) -> None:
+    rows = JsonRows(TableSchema((Column("c", kind),)))
+    with pytest.raises(Refused) as refused:
+        rows.decode([{"c": 1}, {"c": Decimal(value)}])
+    assert [problem.index for problem in refused.value.rows] == [1]
+
+
 TEXT = st.text(st.characters(codec="utf-8"), max_size=8)
 MOMENTS = st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30))
 # How a value goes in and what it is: both are compared with what comes out.

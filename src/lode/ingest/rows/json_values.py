@@ -204,7 +204,7 @@ def _number(value: Any, kind: str) -> Decimal | float:
         case bool():
             raise BadValue(f"{_shown(value)} is no {kind}.")
         case Decimal():
-            return value
+            return value if value.is_finite() else math.nan if value.is_nan() else float(value)
         case int():
             return Decimal(value)
         case float():
