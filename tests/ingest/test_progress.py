@@ -43,9 +43,10 @@ def recovered(file: Path, dataset: lode.Dataset, **created: datetime) -> Progres
 
 
 def reads_to_recover(file: Path, store: CountingStore, **created: datetime) -> int:
-    before = store.total
-    recovered(file, opened(store), **created)
-    return store.total - before
+    # Counted apart: those who committed may still be at their chores.
+    counted = CountingStore(store)
+    recovered(file, opened(counted), **created)
+    return counted.total
 
 
 def test_progress_is_found_without_a_checkpoint(file: Path, store: CountingStore) -> None:
@@ -205,7 +206,7 @@ def test_every_so_many_commits_a_checkpoint_is_kept(file: Path, store: CountingS
     progress = recovered(file, dataset, a=NOW)
     for rows in range(1, 65):
         progress.record(commit(dataset, a=rows))
-    assert reads_to_recover(file, store, a=NOW) < 16
+    assert reads_to_recover(file, store, a=NOW) < 8
     assert recovered(file, dataset, a=NOW).rows("a") == 64
 
 

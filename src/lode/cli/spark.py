@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -264,9 +262,6 @@ def _session(master: str, settings: list[str]) -> Iterator[SparkSession]:
     from lode.cli import pairs
     from lode.spark.session import session
 
-    if master.startswith("local"):
-        # Spark takes whichever python3 comes first, which need not be the one that has Lode.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = session(master, settings=pairs.texts(settings, "--conf"))
     try:
         yield spark

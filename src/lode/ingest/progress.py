@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from lode.errors import NotFoundError
-
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
@@ -68,17 +66,16 @@ class Progress:
     def recover(self, dataset: lode.Dataset, streams: Mapping[str, datetime]) -> None:
         """Find the progress of these streams, given when each was created."""
         dataset.settle()  # what a killed server swapped in and did not publish counts too
-        saved = self._load()
-        if saved is not None and _has(dataset, saved.snapshot):
-            self._head, self._shown = saved.snapshot, dict(saved.streams)
+        saved = self._load() or _Checkpoint(None, {})
+        self._head = saved.snapshot
         earliest = min(streams.values(), default=datetime.max.replace(tzinfo=UTC) - _CLOCK_SLACK)
-        self._catch_up(dataset, not_before=earliest - _CLOCK_SLACK)
+        self._catch_up(dataset, not_before=earliest - _CLOCK_SLACK, up_to_head=saved.streams)
         self.forget_all_but(streams)
         self.save()
 
     def catch_up(self, dataset: lode.Dataset) -> set[str]:
         """Read the snapshots that came since; returns the streams that moved."""
-        return self._catch_up(dataset, not_before=None)
+        return self._catch_up(dataset, not_before=None, up_to_head={})
 
     def record(self, snapshot: lode.Snapshot) -> None:
         """Take in a commit of our own; what slipped in before it is for the next ``catch_up``."""
@@ -111,12 +108,18 @@ class Progress:
             return msgspec.json.decode(self._file.read_bytes(), type=_Checkpoint)
         return None
 
-    def _catch_up(self, dataset: lode.Dataset, *, not_before: datetime | None) -> set[str]:
+    def _catch_up(
+        self, dataset: lode.Dataset, *, not_before: datetime | None, up_to_head: Mapping[str, Shown]
+    ) -> set[str]:
         moved: set[str] = set()
         newest: str | None = None
         for snapshot in dataset.history():
             newest = newest or snapshot.id
-            if snapshot.id == self._head or (not_before is not None and snapshot.created_at < not_before):
+            if snapshot.id == self._head:
+                # Only now: a lake brought back from a copy may be older than its checkpoint.
+                self._shown = {**up_to_head, **self._shown}
+                break
+            if not_before is not None and snapshot.created_at < not_before:
                 break
             moved |= self._note(snapshot)
         self._head = newest
@@ -133,11 +136,3 @@ class Progress:
                 self._shown[stream] = Shown(rows, snapshot.created_at)
                 moved.add(stream)
         return moved
-
-
-def _has(dataset: lode.Dataset, snapshot: str | None) -> bool:
-    """Whether a checkpoint is of this history: a lake brought back from a copy may be older than it."""
-    try:
-        return snapshot is None or bool(dataset.snapshot(snapshot))
-    except NotFoundError:
-        return False
