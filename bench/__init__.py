@@ -1,1 +1,1 @@
-"""The benchmarks: ``python -m bench [part …] [--quick] [--json FILE]``, side by side with peers."""
+"""The benchmarks, side by side with peers: ``./run bench [part …] [--quick | --full]``."""

@@ -5,13 +5,24 @@ from __future__ import annotations
 import importlib
 import json
 import sys
+import traceback
+from typing import Any
+
+from bench.rounds import ChildError, MissingError, VerificationError
 
 
 def main() -> None:
     order = json.loads(sys.stdin.read())
-    function = getattr(importlib.import_module(order["module"]), order["function"])
-    result = function(**order["arguments"])
-    print(json.dumps(result), flush=True)
+    answer: dict[str, Any]
+    try:
+        function = getattr(importlib.import_module(order["module"]), order["function"])
+        answer = {"result": function(**order["arguments"])}
+    except (VerificationError, MissingError) as error:
+        answer = {"kind": type(error).__name__, "text": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        answer = {"kind": ChildError.__name__, "text": f"{type(error).__name__}: {error}"}
+    print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":

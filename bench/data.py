@@ -16,7 +16,8 @@ _FIELDS: list[tuple[str, pa.DataType]] = [
     ("count", pa.int32()),
 ]
 SCHEMA = pa.schema(_FIELDS)
-PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.string())])
+# The last two say which writer a row is from, by whose partition it is in, and which of its commits.
+PARTITIONED = pa.schema([*SCHEMA, pa.field("part", pa.string()), pa.field("commit", pa.int64())])
 
 _KINDS = [f"kind-{number}" for number in range(8)]
 _PLACES = [f"place-{number:04d}" for number in range(500)]
@@ -37,6 +38,7 @@ def rows(count: int, *, seed: int = 0) -> pa.Table:
     return pa.table([pa.array(array) for array in arrays], schema=SCHEMA)
 
 
-def rows_of_part(count: int, part: str) -> pa.Table:
-    """The same with a last column that says which partition all of them belong to."""
-    return rows(count).append_column(PARTITIONED.field("part"), pa.array([part] * count, pa.string()))
+def rows_of_commit(plain: pa.Table, part: str, commit: int) -> pa.Table:
+    """The same with two more columns that say which partition all of them belong to, and which commit."""
+    marked = plain.append_column(PARTITIONED.field("part"), pa.array([part] * plain.num_rows, pa.string()))
+    return marked.append_column(PARTITIONED.field("commit"), pa.array([commit] * plain.num_rows, pa.int64()))

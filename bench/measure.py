@@ -7,25 +7,29 @@ import json
 import resource
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
+from bench.rounds import ChildError, MissingError, VerificationError
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
 _STATUS = Path("/proc/self/status")
+# Nothing that a child measures takes as long: it hangs.
+_CHILD_SECONDS = 900
+_KINDS = (ChildError, MissingError, VerificationError)
+_ROOT = Path(__file__).parent.parent
 
 
-def progress(line: str) -> None:
-    """Tell whoever waits how far it is."""
-    print(f"  {line}", file=sys.stderr, flush=True)
-
-
-def median_ms(durations: Iterable[float]) -> float | None:
-    ready = list(durations)
-    return median(ready) * 1000 if ready else None
+def measured(work: Callable[[], Any]) -> tuple[float, float, float]:
+    """Seconds, CPU seconds, and the peak over idle in MB of one call."""
+    idle = forget_peak()
+    began, busy = time.perf_counter(), time.process_time()
+    work()
+    return time.perf_counter() - began, time.process_time() - busy, peak_mb() - idle
 
 
 def forget_peak() -> float:
@@ -54,9 +58,14 @@ def in_child(function: Callable[..., Any], /, **arguments: Any) -> Any:
         [sys.executable, "-m", "bench.child"],
         input=json.dumps(order),
         stdout=subprocess.PIPE,
+        cwd=_ROOT,
         text=True,
+        timeout=_CHILD_SECONDS,
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{order['module']}.{order['function']} failed with status {done.returncode}")
-    return json.loads(done.stdout.splitlines()[-1])
+        raise ChildError(f"{order['module']}.{order['function']} ended with status {done.returncode}")
+    answer = json.loads(done.stdout.splitlines()[-1])
+    if "kind" in answer:
+        raise next(kind for kind in _KINDS if kind.__name__ == answer["kind"])(answer["text"])
+    return answer["result"]

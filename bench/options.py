@@ -1,4 +1,4 @@
-"""What the command line decides for every part."""
+"""What the command line decides for every part; what a part is, says ``bench.table``."""
 
 from __future__ import annotations
 
@@ -16,9 +16,18 @@ if TYPE_CHECKING:
 class Options:
     """How large and where; ``only`` names the contenders to run, all if empty."""
 
-    quick: bool = False
+    quick: bool = True
     only: tuple[str, ...] = ()
     directory: str | None = None
+
+    @property
+    def size(self) -> str:
+        return "quick" if self.quick else "full"
+
+    @property
+    def rounds(self) -> int:
+        """How often every contender is measured, in turn."""
+        return 1 if self.quick else 3
 
     def wants(self, name: str) -> bool:
         return not self.only or any(part in name for part in self.only)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from typing import TYPE_CHECKING
 
 from bench.peers.delta import Delta
@@ -14,12 +13,12 @@ from bench.peers.ours import Lode
 if TYPE_CHECKING:
     from bench.peers.contender import Contender
 
-__all__ = ["contender", "contenders"]
+__all__ = ["contender", "contenders", "names"]
 
 
 def contenders() -> list[Contender]:
-    """Everybody whose package is installed, the floor and us first."""
-    everybody: list[Contender] = [
+    """Everybody, the floor and us first, whether installed or not."""
+    return [
         Floor(durable=False),
         Lode(durable=False),
         Floor(durable=True),
@@ -28,7 +27,10 @@ def contenders() -> list[Contender]:
         Iceberg(),
         Lance(),
     ]
-    return [each for each in everybody if importlib.util.find_spec(each.package) is not None]
+
+
+def names() -> tuple[str, ...]:
+    return tuple(each.name for each in contenders())
 
 
 def contender(name: str) -> Contender:

@@ -39,6 +39,9 @@ class Place:
         }
 
 
+ORIGIN = ["part", "commit"]
+
+
 class Handle(Protocol):
     """A table held open, as a long-running writer holds it."""
 
@@ -59,6 +62,11 @@ class Contender(Protocol):
     @property
     def package(self) -> str: ...
     @property
+    def by_hand(self) -> bool:
+        """Whether ``build`` writes a history without committing it."""
+        ...
+
+    @property
     def floor(self) -> str | None:
         """The row it is compared with."""
         ...
@@ -71,6 +79,14 @@ class Contender(Protocol):
         """Open the table cold and name every file a full scan reads; returns how many."""
         ...
 
+    def history(self, place: Place) -> int:
+        """How many appends are in the table's history, found by opening it anew."""
+        ...
+
+    def read(self, place: Place) -> pa.Table:
+        """Columns ``part`` and ``commit`` of every row, found by opening the table anew."""
+        ...
+
     def build(self, place: Place, data: pa.Table, start: int, stop: int) -> None:
         """Bring the history from ``start`` to ``stop`` commits, as cheaply as the format allows."""
         ...
@@ -81,6 +97,8 @@ class Appender:
     """Builds histories the plain way, one append after the other."""
 
     _open: dict[str, Handle] = field(default_factory=dict)
+
+    by_hand = False
 
     def open(self, place: Place) -> Handle:
         raise NotImplementedError

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.peers.contender import ORIGIN
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -23,6 +25,7 @@ class Delta:
     name = "Delta"
     package = "deltalake"
     floor = "floor"
+    by_hand = True
 
     def create(self, place: Place) -> None:
         importlib.import_module("deltalake").DeltaTable.create(
@@ -36,8 +39,14 @@ class Delta:
         return _Handle(place)
 
     def plan(self, place: Place) -> int:
-        table = importlib.import_module("deltalake").DeltaTable(place.root, storage_options=place.options)
-        return len(table.file_uris())
+        return len(_table(place).file_uris())
+
+    def history(self, place: Place) -> int:
+        return int(_table(place).version())
+
+    def read(self, place: Place) -> pa.Table:
+        found: pa.Table = _table(place).to_pyarrow_table(columns=ORIGIN)
+        return found
 
     def build(self, place: Place, data: pa.Table, start: int, stop: int) -> None:
         """Write the log by hand, and the last checkpoint where the library would: every 100 commits."""
@@ -55,6 +64,10 @@ class Delta:
                 importlib.import_module("deltalake").DeltaTable(place.root).create_checkpoint()
 
 
+def _table(place: Place) -> Any:
+    return importlib.import_module("deltalake").DeltaTable(place.root, storage_options=place.options)
+
+
 def _add_of(commit: Path) -> dict[str, Any]:
     actions: list[dict[str, Any]] = [json.loads(line) for line in commit.read_text().splitlines()]
     return next(action for action in actions if "add" in action)
@@ -63,7 +76,7 @@ def _add_of(commit: Path) -> dict[str, Any]:
 class _Handle:
     def __init__(self, place: Place) -> None:
         self._package: Any = importlib.import_module("deltalake")
-        self._table = self._package.DeltaTable(place.root, storage_options=place.options)
+        self._table = _table(place)
         self._properties = self._package.WriterProperties(compression="ZSTD")
 
     def append(self, data: pa.Table) -> None:

@@ -15,10 +15,15 @@ import os
 import uuid
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from bench.peers.contender import ORIGIN
+
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     import pyarrow as pa
 
     from bench.peers.contender import Handle, Place
@@ -32,6 +37,7 @@ class Floor:
 
     package = "pyarrow"
     floor = None
+    by_hand = False
 
     @property
     def name(self) -> str:
@@ -49,6 +55,25 @@ class Floor:
         names = sorted(os.listdir(place.root))
         commits = [name for name in names if name.endswith(".json")]
         return sum(len(json.loads(Path(place.root, name).read_bytes())["add"]) for name in commits)
+
+    def history(self, place: Place) -> int:
+        return len(list(self._files(place)))
+
+    def read(self, place: Place) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        return pa.concat_tables(
+            pq.read_table(pa.BufferReader(content()), columns=ORIGIN) for content in self._files(place)
+        )
+
+    def _files(self, place: Place) -> Iterator[Callable[[], bytes]]:
+        """The data files there are: the pointer names but the last."""
+        if place.endpoint:
+            yield from _Bucket(place).files()
+            return
+        for path in Path(place.root).glob("*.parquet"):
+            yield path.read_bytes
 
     def build(self, place: Place, data: pa.Table, start: int, stop: int) -> None:
         for commit in range(start, stop):
@@ -93,6 +118,15 @@ class _Bucket:
 
     def refresh(self) -> None:
         """Each swap reads the pointer first."""
+
+    def files(self) -> Iterator[Callable[[], bytes]]:
+        for page in self._obstore.list(self._client, prefix=self._prefix):
+            for entry in page:
+                if entry["path"].endswith(".parquet"):
+                    yield partial(self._get, entry["path"])
+
+    def _get(self, path: str) -> bytes:
+        return bytes(self._obstore.get(self._client, path).bytes())
 
     def _swap(self, content: bytes) -> bool:
         pointer = f"{self._prefix}/latest"

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.peers.contender import Appender, Handle, Place
+from bench.peers.contender import ORIGIN, Appender, Handle, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -35,6 +35,13 @@ class Iceberg(Appender):
 
     def plan(self, place: Place) -> int:
         return len(list(_catalog(place).load_table(_TABLE).scan().plan_files()))
+
+    def history(self, place: Place) -> int:
+        return len(_catalog(place).load_table(_TABLE).history())
+
+    def read(self, place: Place) -> pa.Table:
+        found: pa.Table = _catalog(place).load_table(_TABLE).scan(selected_fields=tuple(ORIGIN)).to_arrow()
+        return found
 
 
 class _Handle:

@@ -6,7 +6,7 @@ import importlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from bench.peers.contender import Appender, Handle, Place
+from bench.peers.contender import ORIGIN, Appender, Handle, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,15 +29,26 @@ class Lance(Appender):
         return _Handle(place)
 
     def plan(self, place: Place) -> int:
-        dataset = importlib.import_module("lance").dataset(place.root, storage_options=place.options)
-        return sum(len(fragment.data_files()) for fragment in dataset.get_fragments())
+        return sum(len(fragment.data_files()) for fragment in _dataset(place).get_fragments())
+
+    def history(self, place: Place) -> int:
+        # The first version is the empty table.
+        return int(_dataset(place).version) - 1
+
+    def read(self, place: Place) -> pa.Table:
+        found: pa.Table = _dataset(place).to_table(columns=ORIGIN)
+        return found
+
+
+def _dataset(place: Place) -> Any:
+    return importlib.import_module("lance").dataset(place.root, storage_options=place.options)
 
 
 class _Handle:
     def __init__(self, place: Place) -> None:
         self._package: Any = importlib.import_module("lance")
         self._options = place.options
-        self._dataset = self._package.dataset(place.root, storage_options=place.options)
+        self._dataset = _dataset(place)
 
     def append(self, data: pa.Table) -> None:
         self._dataset = self._package.write_dataset(

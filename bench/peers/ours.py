@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import lode
-from bench.peers.contender import Appender, Handle, Place
+from bench.peers.contender import ORIGIN, Appender, Handle, Place
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,10 +32,19 @@ class Lode(Appender):
         """A dataset begins with its first write."""
 
     def open(self, place: Place) -> Handle:
-        return _Handle(dataset_at(place, store_at(place, durable=self.durable)))
+        return _Handle(self._dataset(place))
 
     def plan(self, place: Place) -> int:
-        return len(dataset_at(place, store_at(place, durable=self.durable)).plan().files)
+        return len(self._dataset(place).plan().files)
+
+    def history(self, place: Place) -> int:
+        return sum(1 for _ in self._dataset(place).history())
+
+    def read(self, place: Place) -> pa.Table:
+        return self._dataset(place).scan(columns=ORIGIN).read_all()
+
+    def _dataset(self, place: Place) -> lode.Dataset:
+        return dataset_at(place, store_at(place, durable=self.durable))
 
 
 def store_at(place: Place, *, durable: bool) -> lode.Store:

@@ -21,7 +21,7 @@ from lode.errors import (
     NotFoundError,
     PartitioningNotSupportedError,
 )
-from lode.format.ids import SnapshotIds, check_id, is_utf8
+from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.read.history import History
@@ -70,6 +70,7 @@ class Dataset:
         timestamp_column: The column whose range snapshots record; without it, records that have a
             ``timestamp()`` method are asked. Never guessed.
         observer: Called with (snapshot id, report) after each commit.
+        writer: Who writes, told by each snapshot; the environment's ``LODE_WRITER`` if not given.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -85,6 +86,7 @@ class Dataset:
         retry: Retry | None = None,
         timestamp_column: str | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
+        writer: str | None = None,
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="dataset")
@@ -96,6 +98,7 @@ class Dataset:
             )
         self._store = open_store(store)
         self._timestamp_column = timestamp_column
+        self._writer = check_writer(writer)
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain: Chain[Manifest] = Chain(
@@ -211,7 +214,13 @@ class Dataset:
         base = self._committer.base()
         found = self._committer.find_key(pair) if pair else None
         draft = DatasetDraft(
-            stager.snapshot_id, base, pair, stager=stager, metadata=clean, now_ns=self._runtime.now_ns
+            stager.snapshot_id,
+            base,
+            pair,
+            writer=self._writer,
+            stager=stager,
+            metadata=clean,
+            now_ns=self._runtime.now_ns,
         )
         return Transaction(self._committer, draft, found)
 
@@ -338,10 +347,12 @@ class Dataset:
                 return manifest
         raise NoSnapshotsError(f"dataset {self.id!r} had no snapshots at {as_of.isoformat()}")
 
-    def _between(self, since: SnapshotLike | None, until: SnapshotLike | datetime | None) -> list[Manifest]:
+    def _between(
+        self, since: SnapshotLike | None, until: SnapshotLike | datetime | None
+    ) -> Sequence[Manifest]:
         end = self._end(until)
         if since is None:
-            return self._history.oldest_first(end)
+            return self._history.line(end)
         start = self._id_of(since)
         found: list[Manifest] = []
         for manifest in self._history.newest_first(end):
@@ -358,7 +369,7 @@ class Dataset:
             self._runtime.background(lambda: write_segments(self._chain, manifest))
 
     def _copies(self, manifest: Manifest) -> list[str]:
-        partitions = sorted(partitions_of(manifest, self._layout))
+        partitions = sorted(partitions_of(manifest.dataset_id, manifest.files, self._layout))
         return self._layout.copies(self.id, manifest.snapshot_id, partitions)
 
     def __repr__(self) -> str:

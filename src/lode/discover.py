@@ -14,7 +14,7 @@ from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, partition_v
 from lode.format.volume import decode_volume_manifest, volume_chain
 from lode.read.resolve import Chain
 from lode.read.scan import Scan
-from lode.reader import DatasetReader
+from lode.reader import ANY_KEYS, DatasetReader
 from lode.store.open import open_store
 from lode.volume import Volume
 
@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.write.retry import Retry
 
-# The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
-ANY_KEYS: Final = HiveLayout("?")
 _LAYOUTS: Final[tuple[Layout, ...]] = (DefaultLayout(), ANY_KEYS, FlatLayout())
 _VOLUMES: Final = "volumes/"
 
@@ -53,7 +51,7 @@ def open_dataset(id: str, store: str | os.PathLike[str] | Store, *, retry: Retry
         retry: Whether a conflicting commit is tried again.
     """
     opened = open_store(store)
-    found = find(opened, id)
+    found = find(id, opened)
     if found is None:
         raise NotFoundError(f"no dataset {id!r} in {opened.url}: check its name, or write it first")
     parts = components(found.newest)
@@ -97,13 +95,10 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
 
 def dataset_names(store: Store) -> list[str]:
     """The datasets that can be listed: those of a flat layout can only be named."""
-    names: set[str] = set()
-    for layout in (DefaultLayout(), ANY_KEYS):
-        try:
-            names.update(DatasetReader(store, layout=layout).list_datasets())
-        except NoManifestsError:
-            continue
-    return sorted(names)
+    try:
+        return DatasetReader(store).list_datasets()
+    except NoManifestsError:
+        return []
 
 
 def volume_names(store: Store) -> list[str]:
@@ -119,13 +114,13 @@ def volume_names(store: Store) -> list[str]:
     return found
 
 
-def find(store: Store, dataset_id: str) -> Found | None:
+def find(id: str, store: Store) -> Found | None:
     """Find a dataset under any layout."""
     for layout in _LAYOUTS:
-        chain = _chain(store, dataset_id, layout)
+        chain = _chain(store, id, layout)
         newest = chain.resolve().manifest
         if newest is not None:
-            return Found(layout if layout is not ANY_KEYS else _hive(chain, dataset_id, newest), newest)
+            return Found(layout if layout is not ANY_KEYS else _hive(chain, id, newest), newest)
     return None
 
 

@@ -1,12 +1,12 @@
 """Look around a store: which datasets, partitions and manifests there are, and what lies in them.
 
-Reads only, needs no codec, and understands every layout it is opened with.
+Reads only, needs no codec, and finds out by itself which of the layouts with a place for datasets each has.
 """
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from lode.errors import (
     ComponentMismatchError,
@@ -17,20 +17,24 @@ from lode.errors import (
 )
 from lode.format.ids import check_id
 from lode.format.manifest import Manifest, decode_manifest
-from lode.format.paths import DefaultLayout, Layout
+from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.read.resolve import Chain
 from lode.read.source import open_file
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from typing import BinaryIO
 
     from lode.format.manifest import FileRef
     from lode.store.protocol import ObjectReader, Store
 
 T = TypeVar("T")
+
+# The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
+ANY_KEYS: Final = HiveLayout("?")
+_LISTABLE: Final[tuple[Layout, ...]] = (DefaultLayout(), ANY_KEYS)
 
 
 class ManifestRef(NamedTuple):
@@ -47,12 +51,12 @@ class DatasetReader:
 
     Args:
         store: A URL, a path or a store.
-        layout: The layout the datasets were written with; the default one if not said.
+        layout: The layout the datasets were written with; each its own, but none flat, if not said.
     """
 
     def __init__(self, store: str | os.PathLike[str] | Store, *, layout: Layout | None = None) -> None:
         self._store = open_store(store)
-        self._layout: Layout = layout if layout is not None else DefaultLayout()
+        self._layouts = _LISTABLE if layout is None else (layout,)
 
     def list_datasets(self, *, limit: int | None = None) -> list[str]:
         """The ids of the datasets that have a manifest, in order.
@@ -61,25 +65,25 @@ class DatasetReader:
             DatasetsNotModeledError: the layout has no place that enumerates datasets.
             NoManifestsError: the store has objects, but no dataset of this layout.
         """
-        root = self._layout.datasets_root
+        root = self._layouts[0].datasets_root
         if root is None:
             raise DatasetsNotModeledError(
-                f"{type(self._layout).__name__} has no place that enumerates datasets: name the one you want"
+                f"{_named(self._layouts)} has no place that enumerates datasets: name the one you want"
             )
         found = _first(limit, self._datasets(root))
         if not found and limit != 0 and any(True for _ in self._store.list()):
             raise NoManifestsError(
-                f"{self._store.url} has objects, but no manifest where {self._layout} puts them"
+                f"{self._store.url} has objects, but no manifest where {_named(self._layouts)} puts them"
             )
         return found
 
     def list_partitions(self, dataset_id: str, *, limit: int | None = None) -> list[str]:
         """The partitions that hold data, as ``key=value/…`` paths in order; none if it is not partitioned."""
-        check_id(dataset_id, kind="dataset")
-        if not self._layout.keys:
+        layout = self._layout_of(dataset_id)
+        if not layout.keys:
             self._require_dataset(dataset_id)
             return []
-        found = _first(limit, self._partitions(dataset_id))
+        found = _first(limit, self._partitions(layout, dataset_id))
         if not found and limit != 0:
             self._require_dataset(dataset_id)
         return found
@@ -88,14 +92,15 @@ class DatasetReader:
         self, dataset_id: str, *, partition: str | None = None, limit: int | None = None
     ) -> list[ManifestRef]:
         """The manifests of a dataset, or of one partition of it, by snapshot id."""
-        check_id(dataset_id, kind="dataset")
-        if partition is not None and not self._layout.keys:
+        layout = self._layout_of(dataset_id)
+        if partition is not None and not layout.keys:
             raise ComponentMismatchError(
-                f"{type(self._layout).__name__} has no partitions: open with layout=lode.HiveLayout(…)"
+                f"{type(layout).__name__} has no partitions: open with layout=lode.HiveLayout(…)"
             )
-        hidden = self._unpublished(dataset_id) if partition else None
+        hidden = self._unpublished(layout, dataset_id) if partition else None
         found = _first(
-            limit, (ref for ref in self._manifests(dataset_id, partition) if ref.snapshot_id != hidden)
+            limit,
+            (ref for ref in self._manifests(layout, dataset_id, partition) if ref.snapshot_id != hidden),
         )
         if not found and limit != 0:
             self._require_dataset(dataset_id)
@@ -107,7 +112,7 @@ class DatasetReader:
             return decode_manifest(self._store.get(ref.path), origin=ref.path)
         if snapshot_id is None:
             raise InvalidOptionError("get_manifest needs a ManifestRef, or a dataset id and a snapshot id")
-        return self._chain(ref).require(check_id(snapshot_id, kind="snapshot"))
+        return self._chain(self._layout_of(ref), ref).require(check_id(snapshot_id, kind="snapshot"))
 
     def open_object(self, file: FileRef | str) -> BinaryIO:
         """Open a data file as stored, as a seekable file."""
@@ -117,15 +122,18 @@ class DatasetReader:
         """Open a data file as stored for reads at any offset."""
         return self._store.open_reader(file if isinstance(file, str) else file.path)
 
-    def _chain(self, dataset_id: str) -> Chain[Manifest]:
-        paths = self._layout.chain(check_id(dataset_id, kind="dataset"))
-        return Chain(
-            self._store,
-            paths,
-            decode_manifest,
-            lambda _: (),
-            f"dataset {dataset_id!r}",
-        )
+    def _layout_of(self, dataset_id: str) -> Layout:
+        """The layout that was said, or the one under which the dataset has a manifest."""
+        check_id(dataset_id, kind="dataset")
+        *others, last = self._layouts
+        return next((layout for layout in others if self._is_there(layout, dataset_id)), last)
+
+    def _is_there(self, layout: Layout, dataset_id: str) -> bool:
+        return any(True for _ in self._manifests(layout, dataset_id, None))
+
+    def _chain(self, layout: Layout, dataset_id: str) -> Chain[Manifest]:
+        paths = layout.chain(dataset_id)
+        return Chain(self._store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
 
     def _datasets(self, root: str) -> Iterator[str]:
         """Skip from one dataset to the next instead of listing all of their objects."""
@@ -135,49 +143,53 @@ class DatasetReader:
             if entry is None:
                 return
             dataset_id, slash, _ = entry.path.removeprefix(root).partition("/")
-            if slash and any(True for _ in self._manifests(dataset_id, None)):
+            if slash and any(self._is_there(layout, dataset_id) for layout in self._layouts):
                 yield dataset_id
             # '0' is the character behind '/', so this sorts behind everything in the dataset.
             after = f"{root}{dataset_id}0" if slash else entry.path
 
-    def _partitions(self, dataset_id: str) -> Iterator[str]:
-        root = f"{self._layout.chain(dataset_id).root}/partitions/"
-        hidden = self._unpublished(dataset_id)
+    def _partitions(self, layout: Layout, dataset_id: str) -> Iterator[str]:
+        root = f"{layout.chain(dataset_id).root}/partitions/"
+        hidden = self._unpublished(layout, dataset_id)
         after = ""
         while True:
             entry = next(self._store.list(root, after=after), None)
             if entry is None:
                 return
-            partition = self._layout.partition_of(dataset_id, entry.path)
-            if partition and self._has_manifest(dataset_id, partition, hidden):
+            partition = layout.partition_of(dataset_id, entry.path)
+            if partition and self._has_manifest(layout, dataset_id, partition, hidden):
                 yield partition
             after = f"{root}{partition}/segments0" if partition else entry.path
 
-    def _has_manifest(self, dataset_id: str, partition: str, hidden: str | None) -> bool:
-        return any(ref.snapshot_id != hidden for ref in self._manifests(dataset_id, partition))
+    def _has_manifest(self, layout: Layout, dataset_id: str, partition: str, hidden: str | None) -> bool:
+        return any(ref.snapshot_id != hidden for ref in self._manifests(layout, dataset_id, partition))
 
-    def _manifests(self, dataset_id: str, partition: str | None) -> Iterator[ManifestRef]:
-        paths = self._layout.chain(dataset_id)
+    def _manifests(self, layout: Layout, dataset_id: str, partition: str | None) -> Iterator[ManifestRef]:
+        paths = layout.chain(dataset_id)
         root = f"{paths.root}/partitions/{partition}/segments/" if partition else f"{paths.manifests}/"
         for entry in self._store.list(root):
-            place = self._layout.place(entry.path)
+            place = layout.place(entry.path)
             if place is not None and place.dataset_id == dataset_id and place.partition == (partition or ""):
                 yield ManifestRef(dataset_id, place.snapshot_id, place.partition, entry.path)
 
-    def _unpublished(self, dataset_id: str) -> str | None:
+    def _unpublished(self, layout: Layout, dataset_id: str) -> str | None:
         """The one snapshot whose partition copies may be there before its manifest is."""
-        pending = self._chain(dataset_id).resolve().pending
+        pending = self._chain(layout, dataset_id).resolve().pending
         return pending.manifest.snapshot_id if pending else None
 
     def _require_dataset(self, dataset_id: str) -> None:
-        root = f"{self._layout.chain(dataset_id).root}/"
+        root = f"{self._layouts[0].chain(dataset_id).root}/"
         if not any(True for _ in self._store.list(root)):
             raise NotFoundError(f"no dataset {dataset_id!r} in {self._store.url}")
-        if not any(True for _ in self._manifests(dataset_id, None)):
+        if not any(self._is_there(layout, dataset_id) for layout in self._layouts):
             raise NoManifestsError(
                 f"dataset {dataset_id!r} in {self._store.url} has objects, but no manifest where "
-                f"{type(self._layout).__name__} puts them"
+                f"{_named(self._layouts)} puts them"
             )
+
+
+def _named(layouts: Sequence[Layout]) -> str:
+    return " or ".join(type(layout).__name__ for layout in layouts)
 
 
 def _first(limit: int | None, items: Iterator[T]) -> list[T]:

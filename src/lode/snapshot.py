@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lode.format.manifest import FileRef, Manifest, parse_time
+from lode.format.manifest import FileRef, Manifest, parse_time, rebases_of, writer_of
 from lode.format.volume import BlockRef, VolumeManifest
 
 if TYPE_CHECKING:
@@ -46,6 +46,16 @@ class _AnySnapshot(Generic[M]):
     @property
     def metadata(self) -> dict[str, Any]:
         return self.manifest.metadata
+
+    @property
+    def rebases(self) -> int:
+        """How often its commit moved behind others that came first."""
+        return rebases_of(self.manifest.x)
+
+    @property
+    def writer(self) -> str | None:
+        """Who committed it, if that was said: ``Dataset(writer=…)`` or an idempotency key's writer."""
+        return writer_of(self.manifest.x)
 
     def __hash__(self) -> int:
         return hash(self.id)

@@ -21,7 +21,7 @@ from lode.errors import (
     NoSnapshotsError,
     PermissionDeniedError,
 )
-from lode.format.ids import SnapshotIds, check_id
+from lode.format.ids import SnapshotIds, check_id, check_writer
 from lode.format.manifest import check_metadata
 from lode.format.volume import (
     LONGEST,
@@ -70,6 +70,7 @@ class Volume:
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
         observer: Told of every commit, with its snapshot's id and what it took.
+        writer: Who writes, told by each snapshot; the environment's ``LODE_WRITER`` if not given.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -82,6 +83,7 @@ class Volume:
         checksum: Checksum | str | None = None,
         retry: Retry | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
+        writer: str | None = None,
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="volume")
@@ -91,6 +93,7 @@ class Volume:
         self._store = open_store(store)
         self._checksum = checksum_of(checksum)
         self._retry = retry
+        self._writer = check_writer(writer)
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain = _VolumeChain(self._store, id)
@@ -165,6 +168,7 @@ class Volume:
         draft = VolumeDraft(
             self._ids.next(),
             self._committer.base(),
+            writer=self._writer,
             volume_id=self.id,
             total_length=self._total_length,
             blocks=arriving,
@@ -311,7 +315,14 @@ class Volume:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Clocks, threads and observers are of this process; the copy has its own.
-        return _reopened, (self.id, self._store, self._total_length, self._checksum, self._retry)
+        return _reopened, (
+            self.id,
+            self._store,
+            self._total_length,
+            self._checksum,
+            self._retry,
+            self._writer,
+        )
 
     def __repr__(self) -> str:
         return f"Volume({self.id!r}, {self._store.url!r}, {self._total_length})"
@@ -342,6 +353,11 @@ class _VolumeChain(Chain[VolumeManifest]):
 
 
 def _reopened(
-    id: str, store: Store, total_length: int, checksum: Checksum | None, retry: Retry | None
+    id: str,
+    store: Store,
+    total_length: int,
+    checksum: Checksum | None,
+    retry: Retry | None,
+    writer: str | None,
 ) -> Volume:
-    return Volume(id, store, total_length, checksum=checksum, retry=retry)
+    return Volume(id, store, total_length, checksum=checksum, retry=retry, writer=writer)

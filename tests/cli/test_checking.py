@@ -63,6 +63,16 @@ def test_doctor_tells_whether_a_store_keeps_its_promises(run: Run, lake: Path) -
     assert told["versions"]["pyarrow"]
 
 
+def test_doctor_ends_with_1_for_a_store_that_cannot_be_reached(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no directory")
+    ended = run("doctor", "--root", str(tmp_path / "file"))
+    assert ended.code == 1
+    assert "cannot be reached" in ended.lines[0]
+    assert "safe" not in ended.lines[0]
+    (told,) = run("doctor", "--root", str(tmp_path / "file"), "--json").json
+    assert told["store"]["unreachable"]
+
+
 def test_version_tells_what_is_installed(run: Run) -> None:
     (told,) = run("version", "--json").json
     assert run("--version").out == f"lode {told['lode']}\n"

@@ -205,3 +205,34 @@ def test_diff_wants_the_older_one_first(run: Run) -> None:
     ended = run("diff", "visits", "2", "1")
     assert ended.code == 2
     assert ended.err.endswith("name the older one first\n")
+
+
+def test_log_marks_the_commits_that_were_rebased(run: Run, lake: Path) -> None:
+    one, other = (
+        lode.Dataset("visits", str(lake), codec="jsonl", layout=lode.HiveLayout("day")) for _ in range(2)
+    )
+    one.write([{"day": "mon"}])
+    other.write([{"day": "tue"}])
+    one.write([{"day": "wed"}])
+    assert [line["rebases"] for line in run("log", "visits", "--json").json] == [1, 0, 0]
+    heading, newest, *_ = run("log", "visits").lines
+    assert heading.split() == ["#", "snapshot", "time", "rows", "size", "files", "rebases", "metadata"]
+    assert newest.split()[-1] == "1"
+    heads = [line for line in run("log", "visits", "--graph").lines if line[:1] in "●◆"]
+    assert [line[0] for line in heads] == ["◆", "●", "●"]
+    assert heads[0].endswith("rebased 1 time")
+
+
+@pytest.mark.usefixtures("visits")
+def test_log_has_no_column_of_rebases_where_there_were_none(run: Run) -> None:
+    assert "rebases" not in run("log", "visits").lines[0]
+
+
+def test_log_tells_who_wrote_each_snapshot_if_somebody_said(run: Run, lake: Path) -> None:
+    lode.Dataset("events", str(lake), writer="crawler").write(b"1")
+    lode.Dataset("events", str(lake)).write(b"2")
+    assert [line["writer"] for line in run("log", "events", "--json").json] == [None, "crawler"]
+    heading, *_, first = run("log", "events").lines
+    assert heading.split()[-2:] == ["writer", "metadata"]
+    assert first.split()[-1] == "crawler"
+    assert run("log", "events", "--graph").lines[-1].strip() == "by crawler"

@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 from codec.strategies import tables
 from lode.codec import ArrowIPC, Parquet, chunks_of, to_schema
-from lode.codec.parquet import _leaves
+from lode.codec.dictionary import _leaves
 from lode.errors import InvalidFormatError, InvalidOptionError, SchemaViolationError, StoreError
 
 SCHEMA = {"id": "int64!", "name": "string"}
@@ -216,13 +216,21 @@ def test_an_error_of_the_source_or_the_sink_passes_through_unchanged() -> None:
 
 def test_an_encoder_that_is_given_up_writes_no_footer() -> None:
     sink = CountingSink()
-    encoder = Parquet(SCHEMA, row_group_rows=10).stream_encoder(sink)
-    encoder.write([{"id": index} for index in range(25)])
+    encoder = Parquet(SCHEMA, row_group_rows=50_000, compression=None).stream_encoder(sink)
+    encoder.write([{"id": index} for index in range(120_000)])
     before = sum(sink.sizes)
     assert before
     del encoder
     gc.collect()
     assert sum(sink.sizes) == before
+
+
+def test_a_small_file_reaches_its_sink_in_one_piece() -> None:
+    sink = CountingSink()
+    encoder = Parquet(SCHEMA, row_group_rows=100).stream_encoder(sink)
+    encoder.write([{"id": index, "name": str(index)} for index in range(1000)])
+    encoder.close()
+    assert len(sink.sizes) == 1
 
 
 def test_rows_are_conformed_before_they_are_split() -> None:

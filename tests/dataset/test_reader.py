@@ -192,6 +192,19 @@ def test_a_damaged_manifest_is_named_and_not_skipped(memory: CountingStore) -> N
         reader.get_manifest(ref)
 
 
+def test_a_reader_that_was_told_no_layout_finds_each_datasets_own(store: CountingStore) -> None:
+    partitioned = lode.Dataset("visits", store, codec="jsonl", layout=HIVE)
+    snapshot = partitioned.write([{"day": "1"}])
+    reader = lode.DatasetReader(store)
+    assert reader.list_datasets() == ["visits"]
+    lode.Dataset("events", store).write(b"x")
+    assert reader.list_datasets() == ["events", "visits"]
+    assert reader.list_partitions("visits") == ["day=1"]
+    assert reader.list_partitions("events") == []
+    assert [ref.snapshot_id for ref in reader.list_manifests("visits")] == [snapshot.id]
+    assert reader.get_manifest("visits", snapshot.id) == snapshot.manifest
+
+
 def test_listing_skips_from_dataset_to_dataset(memory: CountingStore) -> None:
     """The cost of finding datasets grows with their number, not with what is in them."""
     for name in ("a", "b"):

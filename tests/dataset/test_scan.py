@@ -113,6 +113,18 @@ def test_columns_are_the_ones_asked_for_in_their_order(memory: CountingStore, co
     assert dataset.scan(columns=["region"]).read_all().to_pylist()[:2] == [{"region": "a"}, {"region": "b"}]
 
 
+@EVERY_CODEC
+@pytest.mark.parametrize("where", [pc.field("nope") > 1, pc.field("id") == "a"], ids=["unknown", "mistyped"])
+def test_a_condition_that_does_not_fit_the_columns_is_refused_before_a_file_is_opened(
+    memory: CountingStore, codec: str, where: pc.Expression
+) -> None:
+    dataset, _ = three_writes(memory, codec)
+    memory.reset()
+    with pytest.raises(lode.InvalidOptionError, match="'events', whose columns are id, region"):
+        dataset.scan(where=where)
+    assert opened(memory) == []
+
+
 def test_an_unknown_column_is_refused_with_the_known_ones(memory: CountingStore) -> None:
     dataset, _ = three_writes(memory)
     with pytest.raises(lode.InvalidOptionError, match="no column 'nope': it has id, region"):
@@ -147,6 +159,19 @@ def test_files_of_another_partition_are_not_opened(memory: CountingStore) -> Non
     memory.reset()
     assert ids(dataset.scan(where=pc.field("region") == "eu/west 1")) == [0, 3, 6]
     assert opened(memory) == [file.path for file in snapshot.files if "eu%2Fwest" in file.path]
+
+
+@pytest.mark.parametrize("codec", ["parquet", "arrow"])
+def test_files_are_ruled_out_by_any_of_several_columns_and_kept_in_order(
+    memory: CountingStore, codec: str
+) -> None:
+    dataset, _ = three_writes(memory, codec)
+    plan = dataset.plan()
+    schema = plan.schema()
+    below = (pc.field("id") < 20) & (pc.field("region") >= "a")
+    assert plan.pruned(below, schema) == plan.files[:2]
+    assert plan.pruned(pc.field("region") > "b", schema) == []
+    assert plan.pruned(None, schema) == plan.files
 
 
 def test_no_file_is_opened_when_none_can_match(memory: CountingStore) -> None:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+from urllib.request import Request, urlopen
 
 import grpc
 from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
 from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
+from ingest.appending import FIELDS
+
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
     from typing import Self
 
@@ -81,3 +86,15 @@ class ServerProcess:
     def __exit__(self, *exception: object) -> None:
         if self._process.poll() is None:
             self.kill()
+
+
+@contextmanager
+def process_with_table(root: Path) -> Iterator[ServerProcess]:
+    """A server whose lake has the table ``p.d.t`` of ``FIELDS``."""
+    with ServerProcess(root) as process:
+        base = f"{process.http_url}/bigquery/v2/projects/p/datasets"
+        of_dataset = {"projectId": "p", "datasetId": "d"}
+        table = {"tableReference": {**of_dataset, "tableId": "t"}, "schema": {"fields": FIELDS}}
+        for url, body in ((base, {"datasetReference": of_dataset}), (f"{base}/d/tables", table)):
+            urlopen(Request(url, json.dumps(body).encode(), {"content-type": "application/json"})).close()
+        yield process

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import grpc
 import grpc.aio
+import msgspec
 import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import BigQueryReadClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_read.transports import BigQueryReadGrpcTransport
@@ -24,9 +25,11 @@ if TYPE_CHECKING:
 
     import lode
     from lode.ingest.catalog.partitioning import Partitioning
-    from lode.store import Store
+    from lode.store import CountingStore, Store
 
 PARENT = "projects/p"
+ID = Column("id", "INT64", "REQUIRED")
+NAME = Column("name", "STRING")
 
 
 class Served:
@@ -144,3 +147,29 @@ def batches_of(client: Any, stream: str, offset: int = 0) -> list[pa.RecordBatch
         assert batch.num_rows == response.row_count == message.row_count
         found.append(batch)
     return found
+
+
+def three_writes(lake: Lake, name: str = "t") -> TableName:
+    """Ids 0-9, 10-19 and 20-29, in one snapshot of one file each."""
+    table = lake.table(name, [ID, NAME])
+    for ten in range(0, 30, 10):
+        lake.write(table, [{"id": ten + one, "name": "ab"[one % 2]} for one in range(10)])
+    return table
+
+
+def ids(rows: list[dict[str, Any]]) -> list[int]:
+    return [row["id"] for row in rows]
+
+
+def opened(store: CountingStore) -> int:
+    """How many data files were opened."""
+    reading = ("open_reader", "get", "get_range")
+    return len({path for method, path in store.events if method in reading and "/data/" in path})
+
+
+def grown(lake: Lake, table: TableName, *columns: Column) -> None:
+    """Add columns to a table."""
+    lake.catalog.update_table(
+        table,
+        lambda old: msgspec.structs.replace(old, schema=TableSchema((*old.schema.columns, *columns))),
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Any
 
+import grpc
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery_storage_v1 import types
@@ -13,10 +14,11 @@ from google.rpc import status_pb2
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    import grpc
-
 _StorageError: Any = types.StorageError  # its parts have no types
 Codes = types.StorageError.StorageErrorCode
+NOBODY = "projects/p/datasets/d/tables/nobody"
+INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
+OUT_OF_RANGE = grpc.StatusCode.OUT_OF_RANGE
 
 
 def storage_error(response: Any) -> types.StorageError:
@@ -50,3 +52,7 @@ def _unpacked(detail: Any) -> types.StorageError:
     assert detail.Unpack(found)
     wrapped: types.StorageError = _StorageError.wrap(found)
     return wrapped
+
+
+def codes(response: types.BatchCommitWriteStreamsResponse) -> list[str]:
+    return [error.code.name for error in response.stream_errors]

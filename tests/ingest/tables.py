@@ -81,3 +81,8 @@ class Table:
 
     def snapshots(self) -> int:
         return len(self.server.dataset(self.id).snapshots())
+
+
+def raw(message: Any) -> Any:
+    """The message without proto-plus, which tells whether a field is there."""
+    return type(message).pb(message)

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import TYPE_CHECKING
-from urllib.request import Request, urlopen
 
 import pyarrow as pa
 import pytest
 from google.cloud.bigquery_storage_v1 import types
 
-from ingest.appending import FIELDS, Call, arrow_request
+from ingest.appending import Call, arrow_request
 from ingest.memory import MEGABYTE, highest
-from ingest.processes import ServerProcess
+from ingest.processes import process_with_table
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.names import parse_table
 from lode.store.local import LocalStore
@@ -21,6 +19,8 @@ from lode.store.local import LocalStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from ingest.processes import ServerProcess
 
 NAME = "projects/p/datasets/d/tables/t"
 ROWS = 2000
@@ -30,12 +30,7 @@ UNANSWERED = 16
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "lake") as process:
-        base = f"{process.http_url}/bigquery/v2/projects/p/datasets"
-        of_dataset = {"projectId": "p", "datasetId": "d"}
-        table = {"tableReference": {**of_dataset, "tableId": "t"}, "schema": {"fields": FIELDS}}
-        for url, body in ((base, {"datasetReference": of_dataset}), (f"{base}/d/tables", table)):
-            urlopen(Request(url, json.dumps(body).encode(), {"content-type": "application/json"})).close()
+    with process_with_table(tmp_path / "lake") as process:
         yield process
 
 

@@ -105,10 +105,32 @@ def test_who_is_cancelled_as_room_is_given_gives_it_back() -> None:
         await window.enter(100)
         given, next_one = await entering(window, 100), await entering(window, 100)
         window.leave(100)
+        await asyncio.sleep(0)
         # Before it wakes up: it has the room, and will never say that it leaves.
         given.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given
         await asyncio.wait_for(next_one, 30)
+
+    asyncio.run(play())
+
+
+def test_room_given_back_by_another_thread_wakes_who_waits() -> None:
+    async def play() -> None:
+        window = Window(100)
+        await window.enter(100)
+        waiting = await entering(window, 100)
+        await asyncio.to_thread(window.leave, 100)
+        await asyncio.wait_for(waiting, 30)
+
+    asyncio.run(play())
+
+
+def test_room_given_back_while_nobody_waits_is_there_for_the_next() -> None:
+    async def play() -> None:
+        window = Window(100)
+        await window.enter(100)
+        await asyncio.to_thread(window.leave, 100)
+        await asyncio.wait_for(window.enter(100), 30)
 
     asyncio.run(play())

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any
-from urllib.request import Request, urlopen
 
 import grpc
 import pytest
 from google.cloud.bigquery_storage_v1 import types
 
-from ingest.appending import FIELDS, arrow_request, batch_of, columns
+from ingest.appending import arrow_request, batch_of, columns
 from ingest.memory import MEGABYTE, resident
-from ingest.processes import ServerProcess
+from ingest.processes import process_with_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
     from typing import Self
+
+    from ingest.processes import ServerProcess
 
 DEFAULT = "projects/p/datasets/d/tables/t/_default"
 METHOD = "/google.cloud.bigquery.storage.v1.BigQueryWrite/AppendRows"
@@ -28,12 +28,7 @@ SMALL = types.AppendRowsRequest.serialize(arrow_request(DEFAULT, batch_of([1])))
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ServerProcess]:
-    with ServerProcess(tmp_path / "lake") as process:
-        base = f"{process.http_url}/bigquery/v2/projects/p/datasets"
-        of_dataset = {"projectId": "p", "datasetId": "d"}
-        table = {"tableReference": {**of_dataset, "tableId": "t"}, "schema": {"fields": FIELDS}}
-        for url, body in ((base, {"datasetReference": of_dataset}), (f"{base}/d/tables", table)):
-            urlopen(Request(url, json.dumps(body).encode(), {"content-type": "application/json"})).close()
+    with process_with_table(tmp_path / "lake") as process:
         yield process
 
 

@@ -171,6 +171,7 @@ def test_catching_up_tells_which_streams_moved(file: Path, store: CountingStore)
     progress = recovered(file, dataset, a=NOW, b=NOW)
     assert progress.catch_up(dataset) == set()
     commit(dataset, a=4)
+    progress.follow("c")
     commit(dataset, a=5, c=1)
     assert progress.catch_up(dataset) == {"a", "c"}
     assert progress.rows("a") == 5
@@ -191,7 +192,7 @@ def test_what_slipped_in_before_our_own_commit_is_found_by_the_next_look(
     file: Path, store: CountingStore
 ) -> None:
     dataset = opened(store)
-    progress = recovered(file, dataset, a=NOW)
+    progress = recovered(file, dataset, a=NOW, b=NOW)
     commit(opened(store), b=7)
     snapshot = commit(opened(store), a=3)
     progress.record(snapshot)
@@ -225,3 +226,13 @@ def test_what_was_swapped_in_and_not_published_counts(file: Path) -> None:
     with pytest.raises(SimulatedCrash):
         commit(opened(dying), a=3)
     assert recovered(file, opened(inner), a=NOW).rows("a") == 3
+
+
+def test_streams_of_other_servers_are_not_kept(file: Path, store: CountingStore) -> None:
+    dataset = opened(store)
+    progress = recovered(file, dataset, a=NOW)
+    commit(dataset, a=1, others=7)
+    assert progress.catch_up(dataset) == {"a"}
+    assert progress.shown("others") is None
+    progress.save()
+    assert b"others" not in file.read_bytes()

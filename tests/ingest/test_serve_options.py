@@ -16,6 +16,7 @@ import pytest
 from ingest.certificates import Authority
 from lode.ingest.__main__ import main
 from lode.ingest.settings import Settings
+from lode.store import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -135,6 +136,17 @@ def test_a_state_directory_in_use(said: Said, tmp_path: Path) -> None:
         assert "another server runs on the state directory" in said()
     finally:
         server.stop()
+
+
+def test_an_option_its_store_does_not_know(said: Said) -> None:
+    assert said("--store-option", "region=eu").endswith("takes no option region")
+    assert said("--store-option", "region") == "lode serve: --store-option is key=value, got 'region'"
+
+
+def test_an_option_reaches_the_store_of_the_lake(tmp_path: Path) -> None:
+    store = Settings(root=tmp_path, store_options={"durable": False}).open_root()
+    assert isinstance(store, LocalStore)
+    assert not store.durable
 
 
 @pytest.mark.parametrize(

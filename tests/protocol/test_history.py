@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import pytest
 
 import lode
-from lode.read.history import LEVELS
+from lode.read.segment import LEVELS
 from lode.runtime import REAL
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.errors import StoreError
+from lode.errors import OutcomeUnknownError, PermissionDeniedError, StoreError
 from lode.store import Fault, FaultStore, LocalStore, MemoryStore
 from lode.store.doctor import diagnose
 
@@ -50,10 +50,25 @@ def test_swaps_that_do_not_compare_are_found() -> None:
     assert broken == ["a pointer is swapped only from what it is", "of racing swaps exactly one wins"]
 
 
-def test_a_store_that_fails_is_told_in_words() -> None:
+def test_a_store_that_cannot_be_listed_is_unreachable_and_not_unsafe() -> None:
     store = FaultStore(MemoryStore(), Fault("list", times=None, error=StoreError("no listing today")))
     diagnosis = diagnose(store)
-    assert "no listing today" in str(diagnosis)
+    assert not diagnosis.healthy
+    assert str(diagnosis) == f"{store.url}: cannot be reached (no listing today)"
+
+
+def test_a_store_that_may_not_be_written_is_unreachable_and_not_unsafe() -> None:
+    store = FaultStore(MemoryStore(), Fault("put", times=None, error=PermissionDeniedError("read only")))
+    assert diagnose(store).unreachable == "read only"
+
+
+@pytest.mark.parametrize(
+    "error", [StoreError("response error, status code: 400"), OutcomeUnknownError("sent and not answered")]
+)
+def test_a_store_that_turns_conditional_writes_down_is_unsafe_and_not_unreachable(error: StoreError) -> None:
+    diagnosis = diagnose(FaultStore(MemoryStore(), Fault("put", times=None, error=error)))
+    assert (diagnosis.unreachable, diagnosis.healthy) == (None, False)
+    assert str(error) in str(diagnosis)
 
 
 @pytest.mark.parametrize("kind", [MemoryStore, Replacing, Gullible])

@@ -94,6 +94,18 @@ def test_a_snapshot_tells_its_files_partitions_columns_and_metadata(lake: Served
     assert parent["child"] == latest.id
 
 
+def test_a_snapshot_tells_who_wrote_it_and_whether_it_was_rebased(fresh: Served) -> None:
+    by = lode.HiveLayout("k")
+    one, other = (
+        lode.Dataset("d", fresh.store, codec="jsonl", layout=by, writer=name) for name in ("one", "other")
+    )
+    one.write([{"k": 1}])
+    other.write([{"k": 2}])
+    late = one.write([{"k": 3}])
+    told = fresh.ask(f"datasets/d/snapshots/{late.id}")
+    assert (told["writer"], told["rebased"]) == ("one", 1)
+
+
 def test_rows_are_texts_that_no_browser_rounds(lake: Served) -> None:
     latest = lake.ask("datasets", "clicks.raw")["latest"]
     found = lake.ask("datasets", "clicks.raw", "snapshots", latest, "rows", limit=4)

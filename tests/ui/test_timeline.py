@@ -42,9 +42,19 @@ def test_a_write_that_was_overtaken_is_marked_with_how_many_came_first() -> None
         rebased = late.commit()
     assert rebased.commit is not None
     assert rebased.commit.rebases == 1
-    dataset.write([{"k": "d"}])
+    lode.open_dataset("d", store).write([{"k": "d"}])
     assert [line.rebased for line in timeline.look().lines] == [0, 0, 0, 2, 0]
     assert [line.rebased for line in Timeline(store, "d").look().lines] == [0, 0, 0, 2, 0]
+
+
+def test_a_rebase_that_only_the_manifest_tells_of_is_marked() -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k"))
+    dataset.write([{"k": "a"}])
+    lode.open_dataset("d", store).write([{"k": "b"}])
+    late = dataset.write([{"k": "c"}])  # began behind both, but its writer knew only of the first
+    assert late.rebases == 1
+    assert [line.rebased for line in Timeline(store, "d").look().lines] == [0, 0, 1]
 
 
 def test_an_id_without_a_time_is_never_called_overtaken() -> None:

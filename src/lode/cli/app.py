@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from lode.cli import (
+    bench,
     cat,
     demo,
     diff,
@@ -94,6 +95,7 @@ app.command("write")(write.write)
 app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)
 app.command("doctor")(doctor.doctor)
+app.command("bench")(bench.bench)
 app.add_typer(spark.app, name="spark")
 app.command("serve", context_settings=serve.PASSED_ON, add_help_option=False)(serve.serve)
 app.command("ui", context_settings=serve.PASSED_ON, add_help_option=False)(ui.ui)

@@ -43,12 +43,13 @@ def cat(
 
     Without --scan, --as-of or --since it is what the one snapshot itself holds.
     """
-    from lode.cli.opened import open_dataset, open_root
+    from lode.cli.root import open_root
     from lode.cli.where import parse_where
     from lode.codec.jsonl import JSONL
+    from lode.discover import open_dataset
     from lode.read.scan import verify_files
 
-    opened = open_dataset(open_root(root, store_option), dataset)
+    opened = open_dataset(dataset, open_root(root, store_option))
     found = _found(opened, snapshot, scan=scan, as_of=as_of, since=since)
     if verify:
         for manifest in found.manifests:
@@ -69,7 +70,7 @@ def cat(
 
 def _found(dataset: Dataset, snapshot: str, *, scan: bool, as_of: str | None, since: str | None) -> Scan:
     from lode.cli.named import point_named, snapshot_named
-    from lode.cli.opened import scan_of
+    from lode.discover import scan_of
     from lode.errors import InvalidOptionError
 
     if not (scan or as_of or since):

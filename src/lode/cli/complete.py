@@ -12,21 +12,21 @@ from lode.cli.units import count, moment
 MOST_SNAPSHOTS: Final = 20
 
 
-def dataset_names(ctx: Any, incomplete: str) -> list[str]:
+def offer_datasets(ctx: Any, incomplete: str) -> list[str]:
     """The datasets of the root that the command line, or the environment, names."""
     with suppress(Exception):  # a broken store must not write into the line somebody is typing
-        from lode.cli.opened import names_in
+        from lode.discover import dataset_names
 
-        return [name for name in names_in(_store(ctx)) if name.startswith(incomplete)]
+        return [name for name in dataset_names(_store(ctx)) if name.startswith(incomplete)]
     return []
 
 
-def snapshot_names(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
+def offer_snapshots(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
     """The newest snapshots of the dataset, each with what helps to tell it from the others."""
     with suppress(Exception):
-        from lode.cli.opened import open_dataset
+        from lode.discover import open_dataset
 
-        dataset = open_dataset(_store(ctx), ctx.params["dataset"])
+        dataset = open_dataset(ctx.params["dataset"], _store(ctx))
         newest = islice(dataset.history(), MOST_SNAPSHOTS)
         return [
             (found.id, f"{moment(found.created_at)}, {count(found.row_count, 'row')}")
@@ -37,6 +37,6 @@ def snapshot_names(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
 
 
 def _store(ctx: Any) -> Any:
-    from lode.cli.opened import open_root
+    from lode.cli.root import open_root
 
     return open_root(ctx.params.get("root") or os.environ["LODE_ROOT"], ctx.params.get("store_option") or ())

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.complete import snapshot_names
+from lode.cli.complete import offer_snapshots
 from lode.cli.listing import FAINT, Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
 from lode.cli.terminal import as_json, show
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 _FROM: Final[Any] = typer.Argument(
-    ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=snapshot_names
+    ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=offer_snapshots
 )
 _TO: Final[Any] = typer.Argument(
-    "latest", metavar="TO", help="The newer one, which counts.", autocompletion=snapshot_names
+    "latest", metavar="TO", help="The newer one, which counts.", autocompletion=offer_snapshots
 )
 
 
@@ -38,10 +38,11 @@ def diff(
     Rows and files by partition, and how the columns changed.
     """
     from lode.cli.named import snapshot_named
-    from lode.cli.opened import open_dataset, open_root
     from lode.cli.partitions import partitions_of
+    from lode.cli.root import open_root
+    from lode.discover import open_dataset
 
-    opened = open_dataset(open_root(root, store_option), dataset)
+    opened = open_dataset(dataset, open_root(root, store_option))
     start, end = snapshot_named(opened, older), snapshot_named(opened, newer)
     snapshots = _between(opened, start, end)
     parts = partitions_of(opened, snapshots)
@@ -76,7 +77,7 @@ def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]
 
 def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> dict[str, list[str | None]]:
     """Columns that are not the same in both snapshots: what each was and is; None where it is not there."""
-    from lode.cli.opened import Foreign, components, scan_of
+    from lode.discover import Foreign, components, scan_of
 
     found: list[dict[str, str]] = []
     for snapshot in (start, end):

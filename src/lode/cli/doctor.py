@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.failure import PROBLEMS
+from lode.cli.failure import FAILED, PROBLEMS
 from lode.cli.parameters import JSON, STORE_OPTION
 from lode.cli.terminal import as_json, facts, show
 
@@ -26,10 +26,11 @@ _ROOT: Final[Any] = typer.Option(
 def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] = STORE_OPTION) -> None:
     """Probe a store, and say what is installed here.
 
-    The store is asked for what concurrent writers need; the exit code is 5 if it does not keep it.
+    The store is asked for what concurrent writers need. The exit code is 5 if it does not keep it, and 1 if
+    it cannot be reached.
     """
-    from lode.cli.opened import open_root
     from lode.cli.progress import progress
+    from lode.cli.root import open_root
     from lode.cli.version import java, versions
     from lode.store.doctor import diagnose
 
@@ -42,6 +43,7 @@ def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] 
         store = diagnosis and {
             "url": diagnosis.url,
             "healthy": diagnosis.healthy,
+            "unreachable": diagnosis.unreachable,
             "findings": diagnosis.findings,
         }
         as_json({"store": store, "versions": told})
@@ -50,4 +52,4 @@ def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] 
             print(f"{diagnosis}\n")
         show(*facts((name, version or "not installed") for name, version in told.items()))
     if diagnosis is not None and not diagnosis.healthy:
-        raise typer.Exit(PROBLEMS)
+        raise typer.Exit(PROBLEMS if diagnosis.unreachable is None else FAILED)

@@ -36,13 +36,14 @@ def log(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Show the snapshots of a dataset, newest first."""
-    from lode.cli.opened import open_dataset, open_root
+    from lode.cli.root import open_root
+    from lode.discover import open_dataset
 
     store = open_root(root, store_option)
     if volume:
         lines: Iterable[dict[str, Any]] = _volume_lines(store, dataset)
     else:
-        found = open_dataset(store, dataset)
+        found = open_dataset(dataset, store)
         lines = _dataset_lines(found)
     chosen = islice(lines, number)
     if json:
@@ -76,13 +77,15 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         ),
         "metadata": snapshot.metadata,
         "idempotency_key": list(key) if key else None,
+        "rebases": snapshot.rebases,
+        "writer": snapshot.writer,
     }
 
 
 def _volume_lines(store: Store, name: str) -> Iterator[dict[str, Any]]:
-    from lode.cli.opened import open_volume
+    from lode.discover import open_volume
 
-    history = open_volume(store, name).snapshots()
+    history = open_volume(name, store).snapshots()
     for sequence, snapshot in reversed(list(enumerate(history, 1))):
         yield {
             "sequence": sequence,
@@ -95,6 +98,8 @@ def _volume_lines(store: Store, name: str) -> Iterator[dict[str, Any]]:
             "partitions": [],
             "metadata": snapshot.metadata,
             "idempotency_key": None,
+            "rebases": snapshot.rebases,
+            "writer": snapshot.writer,
         }
 
 
@@ -109,9 +114,14 @@ def _as_json(lines: Iterable[dict[str, Any]]) -> None:
 
 
 def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
-    numbers = ("#", "rows", "size", what)
-    listing = Listing("#", "snapshot", "time", "rows", "size", what, "metadata", right=numbers, cut=True)
-    for line in lines:
+    known = list(lines)
+    # A column only where there is something to tell.
+    also = [name for name in ("rebases", "writer") if any(line[name] for line in known)]
+    numbers = ("#", "rows", "size", what, "rebases")
+    listing = Listing(
+        "#", "snapshot", "time", "rows", "size", what, *also, "metadata", right=numbers, cut=True
+    )
+    for line in known:
         rows = "" if line["rows"] is None else f"{line['rows']:,}"
         cells = (
             line["sequence"],
@@ -120,12 +130,15 @@ def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
             rows,
             size(line["bytes"]),
         )
-        listing.add(*cells, f"{line['files']:,}", _said(line))
+        listing.add(*cells, f"{line['files']:,}", *(line[name] or "" for name in also), _said(line))
     show(listing)
 
 
 def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
-    """A dot for each snapshot on one line; a ring for one whose writer has not shown it yet."""
+    """A dot for each snapshot on one line, a diamond for one that was rebased to be there.
+
+    A ring is one whose writer has not shown it yet.
+    """
     from rich.text import Text
 
     drawn: list[Text] = []
@@ -134,13 +147,15 @@ def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
     for line in lines:
         first = line["parent"] is None
         stem = "  " if first else "│ "
-        head = ("● ", "green"), (f"{line['sequence']:,} ", "bold"), line["id"]
-        drawn.append(Text.assemble(*head, (f"  {moment(line['created_at'])}", FAINT)))
+        dot = ("◆ ", "yellow") if line["rebases"] else ("● ", "green")
+        head = dot, (f"{line['sequence']:,} ", "bold"), line["id"]
+        moved = f"  rebased {count(line['rebases'], 'time')}" if line["rebases"] else ""
+        drawn.append(Text.assemble(*head, (f"  {moment(line['created_at'])}", FAINT), (moved, "yellow")))
         if line["rows"] is None:
             grown = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
         else:
             grown = f"+{count(line['rows'], 'row')}, {count(line['files'], 'file')}, {size(line['bytes'])}"
-        told = [grown, _places(line["partitions"]), _said(line)]
+        told = [grown, _places(line["partitions"]), _by(line), _said(line)]
         drawn += [Text.assemble((stem, "green"), (f"  {printable(text)}", "")) for text in told if text]
         if not first:
             drawn.append(Text("│", "green"))
@@ -152,6 +167,12 @@ def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
 def _places(partitions: list[str], most: int = 3) -> str:
     rest = len(partitions) - most
     return ", ".join(partitions[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+
+
+def _by(line: dict[str, Any]) -> str:
+    """Who wrote it, unless the key that is shown too says so."""
+    writer, key = line["writer"], line["idempotency_key"]
+    return f"by {writer}" if writer and not (key and key[0] == writer) else ""
 
 
 def _said(line: dict[str, Any]) -> str:

@@ -1,52 +1,87 @@
-"""``lode ls``: the datasets and volumes of a store, or the partitions of one dataset."""
+"""``lode ls``: the datasets and volumes of a store, the partitions of one dataset, or write streams."""
 
 from __future__ import annotations
 
 import sys
+from pathlib import Path  # noqa: TC003, typer reads the types of parameters
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.complete import dataset_names
+from lode.cli.complete import offer_datasets
 from lode.cli.failure import FAILED
 from lode.cli.listing import Listing
 from lode.cli.parameters import JSON_LINES, ROOT, STORE_OPTION
 from lode.cli.printable import printable
 from lode.cli.terminal import as_json, show
-from lode.cli.units import moment, size
+from lode.cli.units import count, moment, size
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.store.protocol import Store
 
 _DATASET: Final[Any] = typer.Argument(
-    None, metavar="DATASET", help="List the partitions of this one.", autocompletion=dataset_names
+    None, metavar="DATASET", help="List the partitions of this one.", autocompletion=offer_datasets
 )
-_NAMES: Final[Any] = typer.Option(False, "--names", "-q", help="Only names of datasets or partitions.")
+_NAMES: Final[Any] = typer.Option(False, "--names", "-q", help="Only names.")
+_STREAMS: Final[Any] = typer.Option(
+    False, "--streams", "-s", help="List write streams of the ingest server, of all tables or of one."
+)
+_STATE: Final[Any] = typer.Option(
+    None, "--state", metavar="DIR", help="The server's state directory; a local lake's is found without."
+)
 
 
 def ls(
     dataset: str | None = _DATASET,
     root: str = ROOT,
     names: bool = _NAMES,
+    streams: bool = _STREAMS,
+    state: Path | None = _STATE,
     json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """List datasets and volumes, or the partitions of one."""
-    from lode.cli.opened import open_dataset, open_root
+    """List datasets and volumes, the partitions of one, or write streams."""
+    from lode.cli.root import open_root
+    from lode.discover import open_dataset
 
     store = open_root(root, store_option)
-    if dataset is None:
+    if streams:
+        _list_streams(store, dataset, state, names=names, json=json)
+    elif dataset is None:
         _list_store(store, names=names, json=json)
+        if not names and not json:
+            _tell_of_streams(store, state)
     else:
-        _list_partitions(open_dataset(store, dataset), names=names, json=json)
+        _list_partitions(open_dataset(dataset, store), names=names, json=json)
+
+
+def _list_streams(store: Store, dataset: str | None, state: Path | None, *, names: bool, json: bool) -> None:
+    from lode.cli.streams import logs_in, show_streams, state_of, streams_of
+    from lode.discover import open_dataset
+
+    lines = streams_of(store, dataset, logs_in(state_of(store, state)))
+    if not lines and dataset is not None:
+        open_dataset(dataset, store)  # says so if there is no such thing
+    if lines or names or json:
+        show_streams(lines, names=names, json=json)
+    else:
+        print(f"no write streams in {store.url}: a server elsewhere has its own --state")
+
+
+def _tell_of_streams(store: Store, state: Path | None) -> None:
+    from lode.cli.streams import logs_in, state_of
+
+    number = len(logs_in(state_of(store, state)))
+    if number:
+        print(f"\nand {count(number, 'write stream')}: see lode ls --streams")
 
 
 def _list_store(store: Store, *, names: bool, json: bool) -> None:
-    from lode.cli.opened import names_in, volumes_in
+    from lode.discover import dataset_names, volume_names
     from lode.errors import DataError
 
-    datasets = names_in(store)
+    datasets = dataset_names(store)
     if names:
         for name in datasets:
             if json:
@@ -55,7 +90,9 @@ def _list_store(store: Store, *, names: bool, json: bool) -> None:
                 print(name)
         return
     found, broken = [], []
-    told = [(_dataset_line, name) for name in datasets] + [(_volume_line, name) for name in volumes_in(store)]
+    told = [(_dataset_line, name) for name in datasets] + [
+        (_volume_line, name) for name in volume_names(store)
+    ]
     for line_of, name in told:
         try:
             found.append(line_of(store, name))
@@ -88,9 +125,9 @@ def _show_store(store: Store, found: list[dict[str, Any]], *, json: bool) -> Non
 
 
 def _dataset_line(store: Store, name: str) -> dict[str, Any]:
-    from lode.cli.opened import open_dataset
+    from lode.discover import open_dataset
 
-    dataset = open_dataset(store, name)
+    dataset = open_dataset(name, store)
     history = dataset.snapshots()
     return {
         "name": dataset.id,
@@ -105,9 +142,9 @@ def _dataset_line(store: Store, name: str) -> dict[str, Any]:
 
 
 def _volume_line(store: Store, name: str) -> dict[str, Any]:
-    from lode.cli.opened import open_volume
+    from lode.discover import open_volume
 
-    volume = open_volume(store, name)
+    volume = open_volume(name, store)
     newest = volume.latest()
     snapshots = newest.sequence if newest.sequence is not None else len(volume.snapshots())
     return {

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.complete import dataset_names, snapshot_names
+from lode.cli.complete import offer_datasets, offer_snapshots
 
 ROOT: Final[Any] = typer.Option(
     ...,
@@ -27,13 +27,13 @@ STORE_OPTION: Final[Any] = typer.Option(
     help="An option of the store, such as endpoint=http://127.0.0.1:9000. Several are fine.",
 )
 DATASET: Final[Any] = typer.Argument(
-    ..., metavar="DATASET", help="The dataset's name.", autocompletion=dataset_names
+    ..., metavar="DATASET", help="The dataset's name.", autocompletion=offer_datasets
 )
 SNAPSHOT: Final[Any] = typer.Argument(
     "latest",
     metavar="SNAPSHOT",
     help="An id, a number in history from 1, latest, or latest~2 for two before it.",
-    autocompletion=snapshot_names,
+    autocompletion=offer_snapshots,
     show_default="latest",
 )
 AS_OF: Final[Any] = typer.Option(
@@ -41,14 +41,14 @@ AS_OF: Final[Any] = typer.Option(
     "--as-of",
     metavar="SNAPSHOT|TIME",
     help="Up to this snapshot, or to a moment such as 2026-11-15T12:00Z.",
-    autocompletion=snapshot_names,
+    autocompletion=offer_snapshots,
 )
 SINCE: Final[Any] = typer.Option(
     None,
     "--since",
     metavar="SNAPSHOT",
     help="Leave out this snapshot and all before it.",
-    autocompletion=snapshot_names,
+    autocompletion=offer_snapshots,
 )
 JSON: Final[Any] = typer.Option(False, "--json", help="For scripts: JSON.")
 JSON_LINES: Final[Any] = typer.Option(False, "--json", help="For scripts: a line of JSON for each.")

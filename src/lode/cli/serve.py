@@ -16,14 +16,10 @@ PASSED_ON: Final[dict[str, Any]] = {
 
 def serve(context: typer.Context) -> None:
     """Run the ingest server; it has its own --help."""
-    from lode.errors import MissingDependencyError
+    from lode.cli.extras import needs
 
-    try:
+    with needs("server", "serve"):
         from lode.ingest.__main__ import main
-    except ModuleNotFoundError as error:
-        raise MissingDependencyError(
-            f"lode serve needs {error.name}, which is not installed: pip install 'lode[server]'"
-        ) from error
     raise typer.Exit(main([*_root_from_environment(context.args), *context.args]))
 
 

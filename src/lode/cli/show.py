@@ -33,14 +33,15 @@ def show(
     As JSON: the manifest itself.
     """
     from lode.cli.named import snapshot_named
-    from lode.cli.opened import open_dataset, open_root
+    from lode.cli.root import open_root
+    from lode.discover import open_dataset
     from lode.format.manifest import encode_manifest
 
     store = open_root(root, store_option)
     if volume:
         _show_volume(store, dataset, snapshot, json=json)
         return
-    opened = open_dataset(store, dataset)
+    opened = open_dataset(dataset, store)
     found = snapshot_named(opened, snapshot)
     if json:
         sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
@@ -120,10 +121,10 @@ def _shown(value: Any, most: int = 32) -> str:
 
 def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
     from lode.cli.named import volume_snapshot_named
-    from lode.cli.opened import open_volume
+    from lode.discover import open_volume
     from lode.format.manifest import encode_manifest
 
-    volume = open_volume(store, name)
+    volume = open_volume(name, store)
     found = volume_snapshot_named(volume, snapshot)
     if json:
         sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")

@@ -37,15 +37,11 @@ def sql(
     Each dataset is a view under its name: its whole history, or that up to --as-of. In double quotes,
     "events@3" is snapshot 3 alone.
     """
-    from lode.cli.opened import open_root
-    from lode.errors import MissingDependencyError
+    from lode.cli.extras import needs
+    from lode.cli.root import open_root
 
-    try:
+    with needs("sql", "sql"):
         import duckdb
-    except ImportError as error:
-        raise MissingDependencyError(
-            "lode sql needs duckdb, which is not installed: pip install 'lode[sql]'"
-        ) from error
     form = chosen(form)
     text = sys.stdin.read() if query == "-" else query
     with duckdb.connect(":memory:") as connection:
@@ -64,16 +60,16 @@ def sql(
 def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict[str, Scan]:
     """The datasets that the query names, and single snapshots of them."""
     from lode.cli.named import point_named, snapshot_named
-    from lode.cli.opened import names_in, open_dataset, scan_of
+    from lode.discover import dataset_names, open_dataset, scan_of
 
     found: dict[str, Scan] = {}
     for name, snapshot in _ONE_SNAPSHOT.findall(query):
-        opened = open_dataset(store, name)
+        opened = open_dataset(name, store)
         found[f"{name}@{snapshot}"] = scan_of(opened, snapshot_named(opened, snapshot).manifest)
-    for name in [*names_in(store), *also]:
+    for name in [*dataset_names(store), *also]:
         # A name in a text or a column costs a look at its history, and does no harm.
         if name in also or re.search(rf"(?<!\w){re.escape(name)}(?![\w@])", query, re.IGNORECASE):
-            opened = open_dataset(store, name)
+            opened = open_dataset(name, store)
             if opened.components.codec is not None:
                 found[name] = opened.plan(as_of=point_named(opened, as_of))
     return found

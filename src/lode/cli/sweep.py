@@ -26,11 +26,12 @@ def sweep(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """List what dead writers left, or --delete it."""
-    from lode.cli.opened import open_dataset, open_root
+    from lode.cli.root import open_root
+    from lode.discover import open_dataset
     from lode.write.sweep import sweep as clean
 
     age = span(older_than)
-    opened = open_dataset(open_root(root, store_option), dataset)
+    opened = open_dataset(dataset, open_root(root, store_option))
     found = clean(opened.store, dataset, age, dry_run=not delete, layout=opened.layout)
     if json:
         told = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.cli.opened import find, scan_of
 from lode.codec.arrow import ArrowIPC
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.codec.schema import to_schema
 from lode.dataset import Dataset
+from lode.discover import find, scan_of
 from lode.errors import InvalidOptionError
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.lazy import pa
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lode.cli.intake import Intake
-    from lode.cli.opened import Found
     from lode.codec.protocol import Codec
+    from lode.discover import Found
     from lode.format.paths import Layout
     from lode.store.protocol import Store
     from lode.write.retry import Retry
@@ -55,7 +55,7 @@ class Target:
         schema: str | None = None,
     ) -> Target:
         """Bring together what lies on the store and what was said; they may not contradict each other."""
-        found = find(store, dataset)
+        found = find(dataset, store)
         keys = tuple(key.strip() for key in partition_by.split(",")) if partition_by is not None else None
         if found is None:
             chosen = codec or "parquet"

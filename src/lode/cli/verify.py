@@ -29,11 +29,12 @@ def verify(
 
     The exit code is 5 if there are problems.
     """
-    from lode.cli.opened import open_damaged, open_root
     from lode.cli.progress import progress
+    from lode.cli.root import open_root
+    from lode.discover import open_damaged
     from lode.read.verify import verify as check
 
-    opened = open_damaged(open_root(root, store_option), dataset)
+    opened = open_damaged(dataset, open_root(root, store_option))
     with progress(f"verifying {dataset}", "files") as advance:
         found = check(opened, checksums=not quick, progress=advance)
     tell(dataset, found, json=json)

@@ -75,8 +75,8 @@ def write(
     """
     from lode.cli import pairs
     from lode.cli.intake import open_intake
-    from lode.cli.opened import open_root
     from lode.cli.progress import progress
+    from lode.cli.root import open_root
     from lode.cli.target import Target
     from lode.write.retry import Retry
 

@@ -9,6 +9,7 @@ from lode.codec.parquet import Parquet
 from lode.codec.protocol import (
     Codec,
     ConformingCodec,
+    ParallelCodec,
     Sink,
     StatisticalCodec,
     StatisticalStreamEncoder,
@@ -35,6 +36,7 @@ __all__ = [
     "HashingSink",
     "Md5",
     "Noop",
+    "ParallelCodec",
     "Parquet",
     "Sha256",
     "Sink",

@@ -19,6 +19,7 @@ from uuid import UUID
 
 import msgspec
 
+from lode.codec.flat import fits, shape_of
 from lode.codec.recordize import batch_records
 from lode.codec.schema import to_schema
 from lode.errors import InvalidFormatError, SchemaViolationError
@@ -78,6 +79,8 @@ class JSONLEncoder:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._rows = 0
+        self._shape: Any = None
+        self._is_flat = True
 
     def write(self, chunk: Chunk) -> None:
         """Write all records of a chunk, or none of them.
@@ -97,7 +100,7 @@ class JSONLEncoder:
     def _write_records(self, records: list[Any]) -> None:
         try:
             lines = _ENCODER.encode_lines(records)
-            exact = _is_exact(records)
+            exact = self._fits(records) or _is_exact(records)
         except (TypeError, ValueError, OverflowError, RecursionError, AttributeError, msgspec.MsgspecError):
             exact = False
         if not exact:
@@ -105,6 +108,15 @@ class JSONLEncoder:
             lines = _ENCODER.encode_lines(records)
         self._sink.write(lines)
         self._rows += len(records)
+
+    def _fits(self, records: list[Any]) -> bool:
+        """Try the quick proof, until it fails for the first time."""
+        if not self._is_flat or not records:
+            return False
+        if self._shape is None:
+            self._shape = shape_of(records)
+        self._is_flat = self._shape is not None and fits(records, self._shape)
+        return self._is_flat
 
 
 def _plain(value: Any) -> Any:

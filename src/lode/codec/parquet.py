@@ -8,13 +8,15 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
 
 from lode.codec.columnar import schema_for, to_batch
+from lode.codec.dictionary import Samples, named_columns
+from lode.codec.footer import Footers
 from lode.codec.inlet import Inlet
 from lode.codec.outlet import Outlet
 from lode.codec.schema import to_schema
-from lode.codec.stats import DistinctCounter, footer_stats, has_nan, is_flat
+from lode.codec.stats import DistinctCounter, has_nan
 from lode.errors import InvalidFormatError, InvalidOptionError
 from lode.format.manifest import FileStats
-from lode.lazy import pa, pt
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -25,10 +27,9 @@ if TYPE_CHECKING:
 Dictionary: TypeAlias = "Literal['auto'] | bool | tuple[str, ...]"
 
 _COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
-_SAMPLE_ROWS: Final = 10_000
-# So many small files share what was found about the first of them.
-_FILES_PER_LOOK: Final = 64
 _SPOOL_BYTES: Final = 16 << 20
+# A small file is written in dozens of pieces, and each would cross into Python on its own.
+_BUFFER_BYTES: Final = 256 << 10
 _ROWS_PER_READ: Final = 65_536
 
 
@@ -58,7 +59,8 @@ class Parquet:
     distinct_count: bool
     dictionary: Dictionary
     if TYPE_CHECKING:
-        _samples: _Samples
+        _samples: Samples
+        _footers: Footers
 
     def __init__(
         self,
@@ -84,7 +86,13 @@ class Parquet:
         }
         for key, value in options.items():
             object.__setattr__(self, key, value)
-        object.__setattr__(self, "_samples", _Samples())
+        object.__setattr__(self, "_samples", Samples())
+        object.__setattr__(self, "_footers", Footers())
+
+    @property
+    def bytes_per_file(self) -> int:
+        """A file of its own is worth two row groups: with less the files get many and small."""
+        return 2 * self.row_group_bytes
 
     def conform(self, chunk: Chunk, first_row: int) -> Chunk:
         """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""
@@ -134,6 +142,7 @@ class ParquetEncoder:
         self._pending_rows = 0
         self._pending_bytes = 0
         self._writer: Any = None
+        self._buffer: Any = None
         self._footers: list[Any] = []
         self._with_nan: set[str] = set()
         self._distinct: dict[str, DistinctCounter] = {}
@@ -159,14 +168,14 @@ class ParquetEncoder:
         if self._pending or self._writer is None:
             self._write_row_group()
         self._writer.close()
+        self._buffer.close()
         self._outlet.disconnect()
 
     def statistics(self) -> FileStats:
         if self._schema is None or not self._footers:
             return FileStats(0)
-        return footer_stats(
+        return self._codec._footers.reader(self._schema).stats(
             self._footers[0],
-            self._schema,
             unbounded=self._with_nan,
             distinct={name: counter.count for name, counter in self._distinct.items()},
         )
@@ -196,11 +205,12 @@ class ParquetEncoder:
         dictionary = (
             codec._samples.repeating(sample)
             if codec.dictionary == "auto"
-            else _named_columns(sample, codec.dictionary)
+            else named_columns(sample, codec.dictionary)
         )
+        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._outlet, mode="w"), _BUFFER_BYTES)
         try:
             return writer(
-                pa.PythonFile(self._outlet, mode="w"),
+                self._buffer,
                 sample.schema,
                 compression=codec.compression,
                 compression_level=codec.level,
@@ -212,14 +222,14 @@ class ParquetEncoder:
             raise InvalidOptionError(f"Parquet cannot hold this schema, or not so: {error}") from error
 
     def _observe(self, table: pa.Table) -> None:
-        for field in table.schema:
-            column = table.column(field.name)
-            if pt.is_floating(field.type) and field.name not in self._with_nan and has_nan(column):
-                self._with_nan.add(field.name)
-            if self._codec.distinct_count and is_flat(field.type):
-                counter = self._distinct.setdefault(field.name, DistinctCounter())
-                for chunk in column.chunks:
-                    counter.observe(chunk)
+        reader = self._codec._footers.reader(table.schema)
+        for name in reader.floating:
+            if name not in self._with_nan and has_nan(table.column(name)):
+                self._with_nan.add(name)
+        for name in reader.flat if self._codec.distinct_count else ():
+            counter = self._distinct.setdefault(name, DistinctCounter())
+            for chunk in table.column(name).chunks:
+                counter.observe(chunk)
 
 
 def _check_options(compression: str, level: int | None, rows: int, size: int) -> None:
@@ -241,78 +251,3 @@ def _to_dictionary(choice: Literal["auto"] | bool | Iterable[str]) -> Dictionary
     if isinstance(choice, str):
         raise InvalidOptionError(f"dictionary is 'auto', True, False or a list of columns, got {choice!r}")
     return tuple(choice)
-
-
-class _Samples:
-    """What samples say about columns worth a dictionary.
-
-    Small files come in long runs of the same kind, and looking closely at each costs as much as a good part
-    of writing it: so a look at one of them serves those that follow. What was seen does not travel with a
-    pickled codec.
-    """
-
-    def __init__(self) -> None:
-        self._seen: tuple[pa.Schema, int, list[str]] | None = None
-        self._uses = 0
-
-    def repeating(self, sample: pa.Table) -> list[str]:
-        """The columns whose values repeat."""
-        if self._seen is not None and self._uses < _FILES_PER_LOOK:
-            schema, rows, found = self._seen
-            # What few rows show says little about many.
-            if sample.num_rows <= min(_SAMPLE_ROWS, 4 * rows) and schema.equals(sample.schema):
-                self._uses += 1
-                return found
-        found = _repeating_columns(sample)
-        self._seen, self._uses = (sample.schema, sample.num_rows, found), 0
-        return found
-
-    def __reduce__(self) -> tuple[type[_Samples], tuple[()]]:
-        return _Samples, ()
-
-
-def _named_columns(sample: pa.Table, choice: bool | Iterable[str]) -> bool | list[str]:
-    if isinstance(choice, bool):
-        return choice
-    unknown = [name for name in choice if name not in sample.schema.names]
-    if unknown:
-        raise InvalidOptionError(f"no column {unknown[0]!r} to make a dictionary of")
-    return [path for name in choice for path, _ in _leaves(name, sample.column(name).type, None)]
-
-
-def _repeating_columns(sample: pa.Table) -> list[str]:
-    head = sample.slice(0, _SAMPLE_ROWS).combine_chunks()
-    return [
-        path
-        for name in sample.schema.names
-        for path, values in _leaves(name, head.column(name).type, head.column(name))
-        if _repeats(values)
-    ]
-
-
-def _repeats(values: Any) -> bool:
-    """Tell whether a sample repeats itself enough for a dictionary to pay."""
-    if pt.is_boolean(values.type) or not len(values):
-        return False
-    try:
-        return bool(len(values.unique()) * 2 <= len(values))
-    except pa.ArrowNotImplementedError:
-        return False
-
-
-def _leaves(path: str, kind: Any, values: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the paths under which Parquet stores a column, each with its values if they are given."""
-    known = values is not None
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-    if pt.is_struct(kind):
-        children = values.flatten() if known else [None] * kind.num_fields
-        for member, child in zip(kind, children, strict=True):
-            yield from _leaves(f"{path}.{member.name}", member.type, child)
-    elif pt.is_map(kind):
-        yield from _leaves(f"{path}.key_value.key", kind.key_type, values.keys if known else None)
-        yield from _leaves(f"{path}.key_value.value", kind.item_type, values.items if known else None)
-    elif hasattr(kind, "value_field"):
-        yield from _leaves(f"{path}.list.element", kind.value_type, values.flatten() if known else None)
-    else:
-        yield path, values

@@ -6,7 +6,7 @@ into records for a codec that only knows those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -83,6 +83,36 @@ class StreamingCodec(Codec, Protocol):
     """Encodes record by record, in memory that does not grow with the file."""
 
     def stream_encoder(self, sink: Sink) -> StreamEncoder: ...
+
+
+@runtime_checkable
+class ParallelCodec(StreamingCodec, Protocol):
+    """A streaming codec that works outside of Python: several of its files keep several cores busy."""
+
+    @property
+    def bytes_per_file(self) -> int:
+        """How much Arrow data is worth a file, and a thread, of its own."""
+        ...
+
+
+# ``isinstance`` with a protocol walks all of its members on every call, which takes longer than encoding a
+# record. The member that sets a protocol apart is enough to ask a codec for.
+
+
+def conforms(codec: Codec | None) -> TypeGuard[ConformingCodec]:
+    return hasattr(codec, "conform")
+
+
+def streams(codec: Codec | None) -> TypeGuard[StreamingCodec]:
+    return hasattr(codec, "stream_encoder")
+
+
+def is_parallel(codec: Codec | None) -> TypeGuard[ParallelCodec]:
+    return streams(codec) and hasattr(codec, "bytes_per_file")
+
+
+def reports(encoder: StreamEncoder) -> TypeGuard[StatisticalStreamEncoder]:
+    return hasattr(encoder, "statistics")
 
 
 def rows_of(chunk: Chunk) -> list[Any]:

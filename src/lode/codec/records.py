@@ -31,6 +31,7 @@ _LONGEST_SLICE: Final = 512
 _SAMPLES: Final = 4
 _ARROW_ROWS_PER_CHUNK: Final = 65_536
 _DEPTH: Final = 4
+_LEAVES: Final = frozenset({str, bytes, bool, int, float, type(None)})
 
 _WHAT_TO_PASS: Final = (
     "pass an iterable of records (dicts, dataclasses, msgspec structs), "
@@ -70,9 +71,7 @@ def chunks_of(data: Any, *, rows_per_chunk: int | None = None) -> Iterator[Chunk
 def _is_arrow(data: Any) -> bool:
     # A class has the method too, without being data.
     return not isinstance(data, type) and (
-        isinstance(data, pa.RecordBatchReader)
-        or hasattr(data, "__arrow_c_stream__")
-        or hasattr(data, "__arrow_c_array__")
+        hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
     )
 
 
@@ -123,8 +122,11 @@ def _foreign_reader(data: Any) -> pa.RecordBatchReader:
 
 def _sliced(batches: Iterator[pa.RecordBatch], most_rows: int) -> Iterator[pa.RecordBatch]:
     for batch in batches:
-        rows = batch.num_rows
-        step = min(most_rows, max(1, rows * BYTES_PER_CHUNK // batch.nbytes)) if batch.nbytes else most_rows
+        rows, size = batch.num_rows, batch.get_total_buffer_size()
+        if size > BYTES_PER_CHUNK:
+            # What a slice shares with others counts above and not here, where it takes longer to say.
+            size = batch.nbytes
+        step = min(most_rows, max(1, rows * BYTES_PER_CHUNK // size)) if size else most_rows
         if rows <= step:
             yield batch
             continue
@@ -155,11 +157,11 @@ def _all_arrow(first: Any, rest: Iterator[Any]) -> Iterator[pa.RecordBatch]:
 def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:
     chunk: list[Any] = []
     held, step = 0, _FIRST_SLICE
+    known: set[type] = set()
     while part := list(islice(records, min(step, most_rows - len(chunk)))):
-        if any(map(_is_arrow, {type(record): record for record in part}.values())):
-            raise InvalidOptionError(
-                "an iterable of records holds Arrow data: give all of it as one or the other"
-            )
+        if not known.issuperset(map(type, part)):
+            _refuse_arrow(part)
+            known.update(map(type, part))
         chunk += part
         sample = part[:: max(1, len(part) // _SAMPLES)]
         weight = 1 + sum(map(_weight, sample)) // len(sample)
@@ -174,16 +176,24 @@ def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:
         yield chunk
 
 
+def _refuse_arrow(records: list[Any]) -> None:
+    if any(map(_is_arrow, {type(record): record for record in records}.values())):
+        raise InvalidOptionError(
+            "an iterable of records holds Arrow data: give all of it as one or the other"
+        )
+
+
 def _weight(value: Any, depth: int = _DEPTH) -> int:
     """Estimate the bytes a record holds; long lists count by their first and last element."""
     size = sys.getsizeof(value, 64)
-    if depth == 0:
+    if depth == 0 or type(value) in _LEAVES:
         return size
     match value:
-        case str() | bytes() | bool() | int() | float() | None:
-            return size
         case dict():
-            return size + sum(_weight(item, depth - 1) for item in value.values())
+            items = value.values()
+            if _LEAVES.issuperset(map(type, items)):
+                return size + sum(map(sys.getsizeof, items))
+            return size + sum(_weight(item, depth - 1) for item in items)
         case list() | tuple():
             if value:
                 size += (_weight(value[0], depth - 1) + _weight(value[-1], depth - 1)) * len(value) // 2

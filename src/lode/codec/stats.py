@@ -10,6 +10,7 @@ from base64 import b64encode
 from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +20,7 @@ from lode.format.manifest import ColumnStats, FileStats
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable
 
 LONGEST_BOUND: Final = 256
 DISTINCT_LIMIT: Final = 100_000
@@ -62,18 +63,23 @@ def from_json_value(value: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
     return pa.array([ready], kind)[0]
 
 
-def bound_to_json(value: Any, kind: Any) -> Any:
-    """Return a bound, given as Arrow stores it (an integer for times), as JSON can carry it."""
+def bound_converter(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes JSON of a bound, given as Arrow stores it (an integer for times)."""
     if pt.is_timestamp(kind):
-        try:
-            return ns_to_text(value * NS_PER[kind.unit], zone="" if kind.tz is None else "Z")
-        except OverflowError:
-            return None
+        return partial(_time_text, scale=NS_PER[kind.unit], zone="" if kind.tz is None else "Z")
     if pt.is_time(kind):
-        return time_ns_to_text(value * NS_PER[kind.unit])
+        scale = NS_PER[kind.unit]
+        return lambda ticks: time_ns_to_text(ticks * scale)
     if pt.is_duration(kind):
+        return lambda _: None
+    return to_json_value
+
+
+def _time_text(ticks: int, *, scale: int, zone: str) -> str | None:
+    try:
+        return ns_to_text(ticks * scale, zone=zone)
+    except OverflowError:
         return None
-    return to_json_value(value)
 
 
 @dataclass
@@ -143,15 +149,12 @@ class _Column:
         self._high = high if self._high is None else max(self._high, high)
 
     def result(self) -> ColumnStats:
-        bounds = (
-            (bound_to_json(self._low, self._kind), bound_to_json(self._high, self._kind))
-            if self._bounded and self._low is not None
-            else (None, None)
-        )
+        known = self._bounded and self._low is not None
+        convert = bound_converter(self._kind)
         return ColumnStats(
             name=self.name,
-            min=bounds[0],
-            max=bounds[1],
+            min=convert(self._low) if known else None,
+            max=convert(self._high) if known else None,
             null_count=self._nulls,
             distinct_count=0 if self._distinct is None else self._distinct.count,
         )
@@ -177,6 +180,11 @@ def has_nan(array: Any) -> bool:
         return False
     import pyarrow.compute as pc
 
+    # One NaN makes the sum a NaN, at half the price. So may infinities: only a finite sum is believed.
+    if not pt.is_float16(array.type):
+        total: Any = pc.sum(array)
+        if isfinite(total.as_py() or 0.0):
+            return False
     found: Any = pc.any(pc.is_nan(array))
     return bool(found.as_py())
 
@@ -209,86 +217,3 @@ class DistinctCounter:
     def count(self) -> int:
         """How many there are; 0 if that was not computed."""
         return 0 if self._gave_up or self._seen is None else len(self._seen)
-
-
-def footer_stats(
-    metadata: Any, schema: pa.Schema, *, unbounded: Iterable[str] = (), distinct: dict[str, int] | None = None
-) -> FileStats:
-    """Return the statistics in a Parquet footer.
-
-    Args:
-        metadata: The footer, as pyarrow gives it.
-        schema: The schema the file was written with.
-        unbounded: Columns whose bounds the footer does not tell the truth about, because of NaN.
-        distinct: Distinct counts by column.
-    """
-    groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
-    without = set(unbounded)
-    columns = []
-    # Counted rather than looked up by path: a name with a dot in it looks like a nested column.
-    leaf = 0
-    for member in schema:
-        place, leaf = leaf, leaf + _leaf_count(member.type)
-        if not is_flat(member.type):
-            continue
-        kind: Any = member.type
-        kind = kind.value_type if isinstance(kind, pa.DictionaryType) else kind
-        chunks = [group.column(place) for group in groups]
-        low, high = (None, None) if member.name in without else _footer_bounds(chunks, kind)
-        columns.append(
-            ColumnStats(
-                name=member.name,
-                min=low,
-                max=high,
-                null_count=sum(_null_count(chunk) for chunk in chunks),
-                distinct_count=(distinct or {}).get(member.name, 0),
-            )
-        )
-    return FileStats(metadata.num_rows, tuple(columns))
-
-
-def _leaf_count(kind: Any) -> int:
-    """Return how many columns Parquet makes of one."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _leaf_count(kind.storage_type)
-    if pt.is_map(kind):
-        return _leaf_count(kind.key_type) + _leaf_count(kind.item_type)
-    if pt.is_struct(kind):
-        return sum(_leaf_count(member.type) for member in kind)
-    return _leaf_count(kind.value_type) if hasattr(kind, "value_field") else 1
-
-
-def _null_count(chunk: Any) -> int:
-    # A column of the null type has no statistics at all: every value of it is null.
-    statistics = chunk.statistics
-    return int(chunk.num_values if statistics is None else statistics.null_count)
-
-
-def _footer_bounds(chunks: list[Any], kind: Any) -> tuple[Any, Any]:
-    if not has_bounds(kind):
-        return None, None
-    lows, highs = [], []
-    for chunk in chunks:
-        statistics = chunk.statistics
-        if statistics is not None and statistics.null_count == chunk.num_values:
-            continue
-        if statistics is None or not statistics.has_min_max:
-            return None, None
-        raw = pt.is_timestamp(kind) or pt.is_time(kind)
-        try:
-            lows.append(statistics.min_raw if raw else statistics.min)
-            highs.append(statistics.max_raw if raw else statistics.max)
-        except OverflowError:
-            # A date past the year 9999.
-            return None, None
-    if not lows:
-        return None, None
-    stored = _stored_kind(kind)
-    return bound_to_json(min(lows), stored), bound_to_json(max(highs), stored)
-
-
-def _stored_kind(kind: Any) -> Any:
-    """Parquet has no seconds: it stores milliseconds instead."""
-    if pt.is_timestamp(kind) and kind.unit == "s":
-        return pa.timestamp("ms", kind.tz)
-    return pa.time32("ms") if pt.is_time32(kind) else kind

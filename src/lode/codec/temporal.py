@@ -85,11 +85,7 @@ def text_to_date(text: str) -> date:
 def ns_to_text(nanoseconds: int, *, zone: str) -> str:
     """Write nanoseconds since 1970 as RFC 3339 with ``zone`` at the end; no trailing zeros."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    return (
-        (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S").rjust(19, "0")
-        + _decimals(fraction)
-        + zone
-    )
+    return (_EPOCH + timedelta(seconds=seconds)).isoformat()[:19] + _decimals(fraction) + zone
 
 
 def time_ns_to_text(nanoseconds: int) -> str:

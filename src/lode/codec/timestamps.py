@@ -32,13 +32,25 @@ class TimestampRange:
     Args:
         column: Where Arrow data and records without ``timestamp()`` keep their time: datetimes, Arrow
             timestamps, or RFC 3339 text. Nulls are passed over.
+        first_row: The number of the first row, for errors.
     """
 
-    def __init__(self, column: str | None = None) -> None:
+    def __init__(self, column: str | None = None, *, first_row: int = 0) -> None:
         self._column = column
         self._first: int | None = None
         self._last: int | None = None
         self._rows = 0
+        self._first_row = first_row
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has seen."""
+        return self._rows
+
+    @property
+    def next_row(self) -> int:
+        """The number that the next row will have."""
+        return self._first_row + self._rows
 
     @property
     def min(self) -> datetime | None:
@@ -49,6 +61,11 @@ class TimestampRange:
     def max(self) -> datetime | None:
         """The latest time, in UTC, or the microsecond after it: the range never leaves a record out."""
         return None if self._last is None else ns_to_datetime(self._last + 999)
+
+    def extend(self, other: TimestampRange) -> None:
+        """Take everything in that another has seen."""
+        self._rows += other._rows
+        self._widen(moment for moment in (other._first, other._last) if moment is not None)
 
     def observe(self, chunk: Chunk) -> None:
         """Take the times of one chunk into account.
@@ -69,14 +86,14 @@ class TimestampRange:
         if speaking:
             self._widen(
                 self._to_ns(row, record.timestamp(), "timestamp()")
-                for row, record in enumerate(records, self._rows)
+                for row, record in enumerate(records, self.next_row)
                 if type(record) in speaking
             )
         if self._column is not None and kinds - speaking:
             self._observe_column(records, self._column, speaking)
 
     def _observe_column(self, records: list[Any], column: str, speaking: set[type]) -> None:
-        silent = [(row, r) for row, r in enumerate(records, self._rows) if type(r) not in speaking]
+        silent = [(row, r) for row, r in enumerate(records, self.next_row) if type(r) not in speaking]
         # One record may leave a nullable column out. If none of the first chunk has it, it is misspelt.
         if self._rows == 0 and not any(_has(record, column) for _, record in silent):
             raise InvalidOptionError(f"no record has the timestamp column {column!r}: name one that is there")
@@ -95,7 +112,7 @@ class TimestampRange:
         if not pa.types.is_timestamp(values.type):
             raise SchemaViolationError(
                 f"the timestamp column {column!r} is {values.type}: it must be a timestamp",
-                row=self._rows,
+                row=self.next_row,
                 column=column,
             )
         import pyarrow.compute as pc

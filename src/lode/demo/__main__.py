@@ -21,12 +21,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="lode demo", description="Streams, snapshots, Spark and a kill -9, on this machine alone."
     )
-    parser.add_argument("--keep", action="store_true", help="leave the server and the lake to play with")
+    parser.add_argument("--keep", action="store_true", help="leave the server running to play with")
     given = parser.parse_args(arguments)
 
     try:
         from lode.demo.stage import Stage
         from lode.demo.steps import Demo
+        from lode.demo.summary import summarize
     except ImportError as error:
         print(f"lode demo: {error.name} is missing: pip install 'lode[server,spark]'", file=sys.stderr)
         return 1
@@ -34,24 +35,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     folder = Path(tempfile.mkdtemp(prefix="lode-demo-"))
     stage = Stage()
     demo = Demo(stage, folder / "lake")
+    done = False
     try:
         demo.run()
-        stage.console.print(
-            f"\n[bold]Done in {stage.seconds:.0f} s.[/bold] "
-            f"{demo.expected:,} rows came in, none was lost, none is there twice."
-        )
+        summarize(stage, demo, live=given.keep)
+        done = True
         if given.keep:
-            stage.console.print(
-                f"The console: http://{demo.server.http}/   gRPC: {demo.server.grpc}   lake: {demo.lake}\n"
-                "Ctrl-C stops the server; the lake stays."
-            )
             signal.sigwait({signal.SIGINT, signal.SIGTERM})
     except LodeError as error:
         print(f"lode demo: {error}", file=sys.stderr)
         return 1
     finally:
         demo.close()
-        if not given.keep:
+        if not done:
             shutil.rmtree(folder, ignore_errors=True)
     return 0
 

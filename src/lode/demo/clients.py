@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import time
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lode.demo.machine import ServerProcess
 
+_ON_THE_WAY = 4
 PENDING, COMMITTED = types.WriteStream.Type.PENDING, types.WriteStream.Type.COMMITTED
 
 
@@ -123,8 +125,10 @@ class ExactlyOnce:
 
     def run(self, rows: int, tick: Callable[[], None]) -> None:
         while self.acknowledged < rows:
+            ended = threading.Event()
+            requests = self._requests(rows, ended)
             try:
-                for answer in write_client(self._server).append_rows(self._requests(rows), retry=None):
+                for answer in write_client(self._server).append_rows(requests, retry=None):
                     # ALREADY_EXISTS: the rows were stored and the answer was lost with the server.
                     if answer.error.code not in (0, 6):
                         raise DemoFailed(f"an append was refused: {answer.error.message}")
@@ -133,9 +137,15 @@ class ExactlyOnce:
             except GoogleAPICallError:
                 self.retries += 1
                 time.sleep(0.1)
+            finally:
+                ended.set()
 
-    def _requests(self, rows: int) -> Iterator[types.AppendRowsRequest]:
+    def _requests(self, rows: int, ended: threading.Event) -> Iterator[types.AppendRowsRequest]:
         for offset in range(self.acknowledged, rows, self._per_append):
+            # A few on their way at once: had all been sent, the kill would come too late to hurt.
+            while offset - self.acknowledged >= _ON_THE_WAY * self._per_append:
+                if ended.wait(0.002):
+                    return
             request = _arrow_request(self._stream, self._first + offset, self._per_append, day=4)
             request.offset = Int64Value(value=offset)
             yield request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import lode
 from lode.demo import clients
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lode.demo.stage import Stage
 
+VISITS: Final = "visits"
 _STREAMED, _STAGED, _OFFSETS = (40, 500), (20, 5000), 24_000
 
 
@@ -111,9 +112,11 @@ class Demo:
 
     def run_pipeline(self) -> None:
         with self.stage.step("Run a Spark pipeline: events → sales by day, from dataset to dataset"):
-            self._spark = quiet_session(self.lake.parent / "spark.log")
             sales_of = sales_pipeline(self.lake)
-            batches = sales_of.run(self._spark)
+            with self.stage.waiting("Spark starts"):
+                self._spark = quiet_session(self.lake.parent / "spark.log")
+            with self.stage.waiting("Spark works"):
+                batches = sales_of.run(self._spark)
             self.check(sum(batch.rows_in for batch in batches), self.expected, "rows into Spark")
             self.check(len(sales_of.run(self._spark)), 0, "batches of a second run")
             sales = lode.Dataset(SALES, str(self.lake), codec="parquet", layout=lode.HiveLayout("day"))
@@ -124,7 +127,7 @@ class Demo:
                 total[0] += row["orders"]
                 total[1] += row["revenue"]
             rows = [(day, f"{n:,}", f"{total:,.2f}") for day, (n, total) in sorted(by_day.items())]
-            self.stage.table(("   day", "orders", "revenue"), [(f"   {day}", *rest) for day, *rest in rows])
+            self.stage.table(("day", "orders", "revenue"), rows)
             self.stage.proves(
                 "every snapshot was read once, and the result says which; a second run reads nothing"
             )
@@ -136,7 +139,7 @@ class Demo:
             outcomes: list[lode.Snapshot] = []
 
             def write(site: str) -> None:
-                dataset = lode.Dataset("visits", str(self.lake), codec=lode.Parquet(schema), layout=layout)
+                dataset = lode.Dataset(VISITS, str(self.lake), codec=lode.Parquet(schema), layout=layout)
                 for visits in range(15):
                     snapshot = dataset.write([{"site": site, "visits": visits}], {"by": site})
                     outcomes.append(snapshot)
@@ -146,10 +149,10 @@ class Demo:
                 writer.start()
             for writer in writers:
                 writer.join()
-            visits = lode.Dataset("visits", str(self.lake), codec=lode.Parquet(schema), layout=layout)
+            visits = lode.Dataset(VISITS, str(self.lake), codec=lode.Parquet(schema), layout=layout)
             self.check(len(visits.snapshots()), 30, "snapshots in one line")
             rebases = sum(outcome.commit.rebases for outcome in outcomes if outcome.commit)
-            self.stage.proves(f"30 commits, {rebases} of them rebased, no error, history is one line")
+            self.stage.proves(f"30 commits, {rebases} rebases, no error, history is one line")
 
     def travel_in_time(self, before: lode.Snapshot) -> None:
         with self.stage.step("Travel back in time"):

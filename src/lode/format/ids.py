@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from typing import TYPE_CHECKING
 
-from lode.errors import InvalidPathError
+from lode.errors import InvalidOptionError, InvalidPathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,6 +38,15 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def check_writer(writer: str | None) -> str | None:
+    """Return who writes: as given, or as the environment's ``LODE_WRITER`` says, or nobody in particular."""
+    if writer is None:
+        return os.environ.get("LODE_WRITER") or None
+    if not isinstance(writer, str) or not writer or not is_utf8(writer):
+        raise InvalidOptionError(f"a writer is a name that history can show, got {writer!r}")
+    return writer
 
 
 def check_id(id: str, *, kind: str) -> str:

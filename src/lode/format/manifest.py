@@ -23,7 +23,8 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
-class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+# A long history is a great many of the three below. None can refer to itself, so the collector need not look.
+class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """What one column of one file holds; a distinct count of zero means it was not computed."""
 
     name: str
@@ -33,14 +34,14 @@ class ColumnStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     distinct_count: Count = 0
 
 
-class FileStats(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileStats(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What the codec observed while it wrote one file."""
 
     row_count: Count
     columns: tuple[ColumnStats, ...] = ()
 
 
-class FileRef(msgspec.Struct, frozen=True, omit_defaults=True):
+class FileRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One data file: where it is, how long it is, and what is known about its content."""
 
     path: Text
@@ -75,6 +76,33 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The (writer, key) this commit was made under, if it was made under one."""
         pair = (self.x or {}).get("idempotency")
         return (pair["writer"], pair["key"]) if pair else None
+
+    @property
+    def rebases(self) -> int:
+        """How often this commit moved behind others that came first."""
+        return rebases_of(self.x)
+
+    @property
+    def recent(self) -> dict[str, list[str]]:
+        """Snapshots before this one and the partitions they touched, newest first, if it recalls any."""
+        try:
+            return msgspec.convert((self.x or {}).get("recent", {}), dict[str, list[str]])
+        except msgspec.ValidationError as error:
+            origin = f"snapshot {self.snapshot_id}"
+            raise ManifestInvalidError(f"{origin}: field 'x.recent': {error}", field="x.recent") from None
+
+
+def rebases_of(extension: dict[str, Any] | None) -> int:
+    """The count of rebases that a manifest's extension tells, none if it does not."""
+    count = (extension or {}).get("rebases", 0)
+    return count if isinstance(count, int) else 0
+
+
+def writer_of(extension: dict[str, Any] | None) -> str | None:
+    """Who wrote this, by a manifest's extension: its own word, or the writer of its idempotency key."""
+    told = extension or {}
+    name = told.get("writer") or (told.get("idempotency") or {}).get("writer")
+    return name if isinstance(name, str) else None
 
 
 def encode_manifest(manifest: object) -> bytes:
@@ -179,10 +207,9 @@ _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 def is_rfc3339(text: str) -> bool:
     """Tell whether ``text`` is a time as manifests write it."""
     try:
-        parse_time_ns(text)
+        return _RFC3339.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
     except ValueError:
         return False
-    return True
 
 
 def format_time_ns(nanoseconds: int) -> str:

@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lode.cli.pairs import store_options
 from lode.errors import LodeError
 from lode.ingest.settings import Settings
 
@@ -29,7 +30,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",
     )
     try:
-        settings = Settings(**given)
+        options = store_options(given.pop("store_option"))
+        settings = Settings(**given, store_options=options)
         asyncio.run(_serve(settings, as_json=as_json))
     except LodeError as error:
         print(f"lode serve: {error}", file=sys.stderr)
@@ -74,6 +76,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     option = parser.add_argument
     option("--root", required=True, metavar="URL", help="the lake: a directory, s3://…, gs://…, az://…")
+    option(
+        "--store-option",
+        "-o",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="an option of the lake's store, such as endpoint=http://127.0.0.1:9000; several are fine",
+    )
     option("--state", type=Path, metavar="DIR", help="where write streams survive (default: in a local lake)")
     option("--host", default="127.0.0.1", help="the address to listen on (default: %(default)s)")
     option("--port", type=int, default=9060, help="of gRPC, 0 for a free one (default: %(default)s)")

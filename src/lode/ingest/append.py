@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from lode.ingest.streams import Stream
@@ -25,7 +27,8 @@ class Append:
         self.stream = stream
         self.batch = batch
         self.rows = batch.num_rows
-        self.weight = batch.nbytes
+        # What it holds in memory; of rows that share no buffers with others, that is what they are.
+        self.weight = batch.get_total_buffer_size()
         self.first = first
         self.epoch = epoch
         self.answer: Future[int | None] = Future()
@@ -53,14 +56,21 @@ class Append:
             return False
         return True
 
-    def succeed(self, *, visible: bool) -> None:
-        if self.first is not None:
-            self.stream.advance(self.first + self.rows, visible=visible)
-        self.answer.set_result(self.first)
-
     def fail(self, refusal: Refused) -> None:
         if self.answer.done():
             return
         if not self.stale and self.first is not None:
             self.stream.step_back()
         self.answer.set_exception(refusal)
+
+
+def succeed(group: Sequence[Append], *, visible: bool) -> None:
+    """Answer appends that became durable together.
+
+    Last to first: who waits for the first of them wakes up once and finds all of them answered.
+    """
+    for append in group:
+        if append.first is not None:
+            append.stream.advance(append.first + append.rows, visible=visible)
+    for append in reversed(group):
+        append.answer.set_result(append.first)

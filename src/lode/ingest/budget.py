@@ -38,30 +38,45 @@ class Window:
     """How many bytes of requests may be in memory between their arrival and their answer.
 
     Waiting here stops the reading of a call, which stops its client by gRPC's own flow control. Used on one
-    event loop, without locks.
+    event loop, without locks; only ``leave`` may be called from any thread.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._left: deque[int] = deque()
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def enter(self, size: int) -> None:
         """Wait for room; a request larger than all of it is let in alone."""
+        self._count_left()
         if not self._waiting and self._fits(size):
             self._bytes += size
             return
-        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._loop = asyncio.get_running_loop()
+        turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((size, turn))
+        # From here on who leaves sees that somebody waits; who left just before did not.
+        self._admit()
         try:
             await turn
         except asyncio.CancelledError:
             # What it was given goes back, and those behind it need not wait for it any more.
-            self.leave(size if turn.done() and not turn.cancelled() else 0)
+            if turn.done() and not turn.cancelled():
+                self._bytes -= size
+            self._admit()
             raise
 
     def leave(self, size: int) -> None:
-        self._bytes -= size
+        """Give room back; wakes the event loop only if somebody waits for it."""
+        self._left.append(size)
+        if self._waiting and self._loop is not None:
+            self._loop.call_soon_threadsafe(self._admit)
+
+    def _admit(self) -> None:
+        """Let in whom there is room for by now, in order."""
+        self._count_left()
         while self._waiting:
             wanted, turn = self._waiting[0]
             if turn.done():
@@ -72,6 +87,10 @@ class Window:
                 turn.set_result(None)
             else:
                 return
+
+    def _count_left(self) -> None:
+        while self._left:
+            self._bytes -= self._left.popleft()
 
     def _fits(self, size: int) -> bool:
         return self._bytes == 0 or self._bytes + size <= self._most

@@ -5,7 +5,6 @@ Everything here is safe for threads. What waits for a disk or a store blocks; ``
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import shutil
@@ -17,15 +16,16 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from lode.errors import InvalidOptionError
 from lode.ingest.batch_commit import BatchCommit, commit_streams
 from lode.ingest.budget import StagedBytes
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.damaged import Damaged
 from lode.ingest.flush import flush_rows
-from lode.ingest.log.stream_log import LogIncomplete, StreamLog
+from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, StreamLog
 from lode.ingest.metrics import Metrics
 from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
+from lode.ingest.state import hold
 from lode.ingest.status import Code, Refused, StorageCode
 from lode.ingest.streams import Stream
 from lode.ingest.table import TableWriter
@@ -67,7 +67,8 @@ class Engine:
         self._writers: dict[tuple[TableName, int], TableWriter] = {}
         self._streams: dict[str, Stream] = {}
         self._defaults: dict[TableName, Stream] = {}
-        self._held = _hold(state)
+        self.damaged = Damaged()
+        self._held = hold(state)
         try:
             self._recover()
         except BaseException:
@@ -93,6 +94,7 @@ class Engine:
         log = StreamLog.create(self._state / "streams" / name.stream, facts)
         stream = Stream(name, kind, created, writer, log, self._pool, self.staged)
         stream.count_staged()
+        writer.progress.follow(stream.id)
         with self._lock:
             self._streams[name.stream] = stream
         self.metrics.created(stream)
@@ -103,6 +105,7 @@ class Engine:
         if name.is_default:
             return self._default(name.table)
         found = self._streams.get(name.stream)
+        self.damaged.check(name)
         if found is None or found.name != name or not self._is_current(found):
             raise Refused(
                 Code.NOT_FOUND,
@@ -238,6 +241,9 @@ class Engine:
             except LogIncomplete:
                 shutil.rmtree(directory, ignore_errors=True)  # nobody was told of it
                 continue
+            except (LogDamaged, OSError) as error:
+                self.damaged.add(directory.name, error)
+                continue
             stream = self._reopen(log)
             if stream is None:
                 log.remove()
@@ -269,7 +275,9 @@ class Engine:
         return Stream(name, kind, created, self._writers[key], log, self._pool, self.staged)
 
     def _recover_progress(self, writer: TableWriter, streams: Sequence[Stream]) -> None:
-        writer.progress.recover(writer.open()[1], {stream.id: stream.created for stream in streams})
+        # Those of damaged logs as well, whichever table they are of: their logs may be brought back.
+        created = {**self.damaged.created, **{stream.id: stream.created for stream in streams}}
+        writer.progress.recover(writer.open()[1], created)
 
     def _resume(self, stream: Stream) -> None:
         log, position = stream.log, stream.position
@@ -289,23 +297,3 @@ class Engine:
             self.metrics.finalized(stream)
         stream.remove()
         stream.writer.progress.forget(stream.id)
-
-
-def _hold(state: Path) -> int:
-    """Make and hold the state directory: two servers over one would both think its streams theirs."""
-    try:
-        for directory in (state / "streams", state / "tables"):
-            directory.mkdir(parents=True, exist_ok=True)
-        held = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
-    except OSError as error:
-        raise InvalidOptionError(
-            f"the state directory {state} cannot be used ({error.strerror}): choose another with --state"
-        ) from None
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(held)
-        raise InvalidOptionError(
-            f"another server runs on the state directory {state}: give each its own with --state"
-        ) from None
-    return held

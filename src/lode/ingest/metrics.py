@@ -48,11 +48,15 @@ class Metrics:
         )
         self.rebases = Counter("lode_commit_rebases", "Commits moved behind another writer's.", **of)
         self.conflicts = Counter("lode_commit_conflicts", "Commits tried again after a conflict.", **of)
+        self._damaged = Gauge(
+            "lode_write_streams_damaged", "Write streams that are refused, as their logs are damaged.", **of
+        )
         self._staged = Gauge("lode_staged_bytes", "Bytes staged in PENDING and BUFFERED streams.", **of)
 
     def watch(self, engine: Engine) -> None:
         """Show what the engine holds at the moment of each scrape."""
         self._staged.set_function(lambda: engine.staged.bytes)
+        self._damaged.set(len(engine.damaged))
         for stream in engine.streams():
             if stream.position.state is State.OPEN:
                 self.created(stream)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
     from pathlib import Path
 
     import lode
@@ -50,6 +50,8 @@ class Progress:
         self._since_checkpoint = 0
         self._head: str | None = None
         self._shown: dict[str, Shown] = {}
+        # Those of other servers are in the same snapshots, more of them every day.
+        self._followed: set[str] = set()
 
     @property
     def head(self) -> str | None:
@@ -67,10 +69,10 @@ class Progress:
         """Find the progress of these streams, given when each was created."""
         dataset.settle()  # what a killed server swapped in and did not publish counts too
         saved = self._load() or _Checkpoint(None, {})
+        self._followed = set(streams)
         self._head = saved.snapshot
         earliest = min(streams.values(), default=datetime.max.replace(tzinfo=UTC) - _CLOCK_SLACK)
         self._catch_up(dataset, not_before=earliest - _CLOCK_SLACK, up_to_head=saved.streams)
-        self.forget_all_but(streams)
         self.save()
 
     def catch_up(self, dataset: lode.Dataset) -> set[str]:
@@ -86,12 +88,13 @@ class Progress:
         if self._since_checkpoint >= _COMMITS_PER_CHECKPOINT:
             self.save()
 
-    def forget(self, stream: str) -> None:
-        self._shown.pop(stream, None)
+    def follow(self, stream: str) -> None:
+        """Take note of a stream that was just created; no snapshot knows of it yet."""
+        self._followed.add(stream)
 
-    def forget_all_but(self, streams: Iterable[str]) -> None:
-        kept = set(streams)
-        self._shown = {stream: shown for stream, shown in self._shown.items() if stream in kept}
+    def forget(self, stream: str) -> None:
+        self._followed.discard(stream)
+        self._shown.pop(stream, None)
 
     def save(self) -> None:
         """Keep a checkpoint. Losing it costs a longer walk at the next start, nothing else."""
@@ -117,7 +120,8 @@ class Progress:
             newest = newest or snapshot.id
             if snapshot.id == self._head:
                 # Only now: a lake brought back from a copy may be older than its checkpoint.
-                self._shown = {**up_to_head, **self._shown}
+                before = {stream: shown for stream, shown in up_to_head.items() if stream in self._followed}
+                self._shown = {**before, **self._shown}
                 break
             if not_before is not None and snapshot.created_at < not_before:
                 break
@@ -131,6 +135,8 @@ class Progress:
         written = snapshot.metadata.get(METADATA)
         streams = written.get("streams") if isinstance(written, dict) else None
         for stream, rows in streams.items() if isinstance(streams, dict) else ():
+            if stream not in self._followed:
+                continue
             known = self._shown.get(stream)
             if isinstance(rows, int) and (known is None or rows > known.rows):
                 self._shown[stream] = Shown(rows, snapshot.created_at)

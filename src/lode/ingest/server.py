@@ -26,13 +26,14 @@ from lode.ingest.write_service import WriteService
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from types import TracebackType
     from typing import Self
 
     from lode.ingest.settings import Settings
 
-_SECONDS_BETWEEN_EXPIRIES: Final = 60.0
+_MINUTE: Final = 60.0
+_HOUR: Final = 3600.0
 # gRPC ends a call with a message larger than its own limit before we can say why; so ours is met first.
 _ROOM_TO_REFUSE: Final = 16 << 20
 
@@ -63,7 +64,10 @@ class Server:
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
-        self._expiry = asyncio.create_task(self._expire())
+        self._expiries = [
+            asyncio.create_task(_now_and_then(self.engine.expire, every=min(_MINUTE, settings.stream_ttl))),
+            asyncio.create_task(_now_and_then(self._read.expire, every=_HOUR, at_once=True)),
+        ]
 
     async def _start_grpc(self, tokens: Tokens) -> None:
         settings = self.settings
@@ -79,12 +83,8 @@ class Server:
                 ("grpc.http2.max_ping_strikes", 0),
             ],
         )
-        self._grpc.add_generic_rpc_handlers(
-            (
-                self._write.handlers(),
-                ReadService(self.engine.catalog, self.engine.store, location=settings.location).handlers(),
-            )
-        )
+        self._read = ReadService(self.engine.catalog, self.engine.store, location=settings.location)
+        self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
         self._health = health.aio.HealthServicer()
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
         for name in ("", *SERVICE_NAMES):
@@ -97,11 +97,13 @@ class Server:
     async def stop(self) -> None:
         """Answer what was taken, end the calls, close the ports, leave the state in order."""
         self._draining = True
-        self._expiry.cancel()
+        for expiry in self._expiries:
+            expiry.cancel()
         await self._health.enter_graceful_shutdown()
         stopping = asyncio.create_task(self._grpc.stop(self.settings.grace))
         self._write.drain()
         await stopping
+        self._read.close()
         self._http.should_exit = True
         await self._serving_http
         await asyncio.to_thread(self.engine.close)
@@ -141,13 +143,16 @@ class Server:
         self._serving_http = asyncio.create_task(self._http.serve([listening]))
         await self._http.opened.wait()
 
-    async def _expire(self) -> None:
-        while True:
-            await asyncio.sleep(min(_SECONDS_BETWEEN_EXPIRIES, self.settings.stream_ttl))
-            try:
-                await asyncio.to_thread(self.engine.expire)
-            except Exception:  # another round comes
-                logger.exception("removing expired streams failed")
+
+async def _now_and_then(expire: Callable[[], int], *, every: float, at_once: bool = False) -> None:
+    if not at_once:
+        await asyncio.sleep(every)
+    while True:
+        try:
+            await asyncio.to_thread(expire)
+        except Exception:  # another round comes
+            logger.exception("removing what has expired failed")
+        await asyncio.sleep(every)
 
 
 class _Http(uvicorn.Server):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
@@ -12,6 +12,7 @@ from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
@@ -23,6 +24,7 @@ class Settings:
 
     Args:
         root: The lake: a URL, a directory or a store.
+        store_options: What the lake's store needs to be told, such as its endpoint.
         state: Where write streams survive a restart: a local directory, of one server at a time. Beside
             the tables in a local lake if not given.
         host: The address to listen on.
@@ -42,6 +44,7 @@ class Settings:
     """
 
     root: str | Path | Store
+    store_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     state: Path | None = None
     host: str = "127.0.0.1"
     port: int = 9060
@@ -95,7 +98,7 @@ class Settings:
 
     def open_root(self) -> Store:
         """The lake's store, which must be able to compare and swap."""
-        store = open_store(self.root)
+        store = open_store(self.root, **self.store_options)
         if not isinstance(store, SupportsCompareAndSwap):
             raise InvalidOptionError(f"{store.url} cannot compare and swap: a server needs a store that can")
         return store

@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final
 
+from lode.ingest.joined import joined
 from lode.ingest.table import Span, fitted
 
 if TYPE_CHECKING:
@@ -55,5 +56,4 @@ def _pieces(stream: Stream, span: Span) -> Iterator[tuple[Stream, Span]]:
 
 def _rows(definition: TableDefinition, stream: Stream, span: Span) -> Iterator[pa.RecordBatch]:
     assert stream.log is not None
-    for batch in stream.log.read(span.start, span.end):
-        yield fitted(definition, batch)
+    return joined(fitted(definition, batch) for batch in stream.log.read(span.start, span.end))

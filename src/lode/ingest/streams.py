@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import StoreError
-from lode.ingest.append import Append
+from lode.ingest.append import Append, succeed
 from lode.ingest.group import Group
 from lode.ingest.position import Position, State, StreamType
 from lode.ingest.status import Code, Refused
@@ -233,8 +233,7 @@ class Stream:
                 append.fail(refusal)
             return
         self.count_staged()
-        for append in live:
-            append.succeed(visible=False)
+        succeed(live, visible=False)
 
     def _mark_finalized(self) -> None:
         assert self.log is not None

@@ -18,9 +18,11 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
+from lode.ingest.append import succeed
 from lode.ingest.catalog.paths import no_table
 from lode.ingest.catalog.table import complete
 from lode.ingest.group import Group
+from lode.ingest.joined import joined
 from lode.ingest.progress import METADATA, Progress
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
@@ -200,8 +202,7 @@ class TableWriter:
                 self._fail(group, Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}"))
                 return
             self._metrics.group_size.observe(len(group))
-            for append in group:
-                append.succeed(visible=True)
+            succeed(group, visible=True)
             return
 
     def _fail(self, group: Sequence[Append], refusal: Refused) -> None:
@@ -224,7 +225,7 @@ def _metadata(spans: Mapping[str, Span]) -> dict[str, Any]:
 
 
 def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
-    batches = [fitted(definition, append.batch) for append in group]
+    batches = joined(fitted(definition, append.batch) for append in group)
     transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
 
 

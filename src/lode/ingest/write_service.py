@@ -140,8 +140,7 @@ class WriteService:
             answers.put(error)
             return None
         # The rows are in memory until they are stored, whether or not anybody still waits to hear of it.
-        loop = asyncio.get_running_loop()
-        taken.answer.add_done_callback(lambda _: loop.call_soon_threadsafe(self._window.leave, size))
+        taken.answer.add_done_callback(lambda _: self._window.leave(size))
         answers.put(taken)
         return None
 
@@ -155,7 +154,9 @@ class WriteService:
                 response = self._refusal(item, item.stream)
             else:
                 try:
-                    response = self._stored(item, await asyncio.wrap_future(item.answer))
+                    if not item.answer.done():
+                        await asyncio.wrap_future(item.answer)
+                    response = self._stored(item, item.answer.result())
                 except Refused as refusal:
                     if refusal.ends_call:
                         return refusal

@@ -1,4 +1,4 @@
-"""Walk a history in few reads: segments hold the manifests of 16, 256, 4096, … sequences at a time.
+"""Walk a history in few reads, by its segments.
 
 History is immutable and linear, so a segment is a pure function of its end points: whoever writes it
 writes the same. A segment that is missing or does not fit the chain costs time, never correctness: the
@@ -7,101 +7,135 @@ walk goes on with smaller segments and finally with single manifests.
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from lode.errors import LodeError, ManifestInvalidError, NotFoundError
-from lode.read.resolve import AnyManifest, Chain
+from lode.errors import LodeError
+from lode.read.line import Line, Run, run_of
+from lode.read.segment import LEVELS, decode_segment
+from lode.runtime import Runtime, one_by_one
+from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from lode.runtime import Runtime
-
-LEVELS: Final = (4096, 256, 16)
-SCHEMA_NAME: Final = "lode-history"
-
-M = TypeVar("M", bound=AnyManifest)
+    from lode.format.manifest import Manifest
+    from lode.read.resolve import Chain
 
 
-class Segment(msgspec.Struct, frozen=True):
-    """The manifests of a run of sequences, oldest first, each exactly as it was published."""
-
-    schema_name: str
-    first: int
-    last: int
-    manifests: tuple[msgspec.Raw, ...]
-
-
-class History(Generic[M]):
+class History:
     """The snapshots of one chain, in order."""
 
-    def __init__(self, chain: Chain[M], runtime: Runtime) -> None:
+    def __init__(self, chain: Chain[Manifest], runtime: Runtime) -> None:
         self._chain = chain
         self._runtime = runtime
 
-    def newest_first(self, head: M | None) -> Iterator[M]:
-        """Yield ``head`` and its ancestors, reading only as far as the caller asks."""
-        yield from self._walk(head, {})
+    def newest_first(self, head: Manifest | None) -> Iterator[Manifest]:
+        """Yield ``head`` and its ancestors, reading and decoding only as far as the caller asks."""
+        if head is None:
+            return
+        yield head
+        current = head
+        run = self._undecoded(_sequence(head), head.snapshot_id)[:-1]
+        while True:
+            for ancestor in self._fitting(run, current):
+                yield ancestor
+                current = ancestor
+            parent = current.parent_snapshot_id
+            if parent is None:
+                return
+            run = self._undecoded(_sequence(current) - 1, parent)
+            if not run:
+                current = self._chain.require(parent)
+                yield current
 
-    def oldest_first(self, head: M | None) -> list[M]:
+    def oldest_first(self, head: Manifest | None) -> list[Manifest]:
+        """The whole history up to ``head``."""
+        return list(self.line(head))
+
+    def line(self, head: Manifest | None) -> Line:
         """The whole history up to ``head``: the segments it needs are read at once, in parallel."""
         if head is None:
-            return []
+            return Line([])
         spans = list(_spans(self._chain.sequence_of(head)))
-        runs = self._runtime.each(lambda span: self._read(*span), spans)
-        ready = {last: run for (_, last), run in zip(spans, runs, strict=True) if run is not None}
-        return list(self._walk(head, ready))[::-1]
+        # Handing a read of a local file to a thread takes longer than the read.
+        each = one_by_one if isinstance(self._chain.store, LocalStore) else self._runtime.each
+        found = each(lambda span: self._fetch(*span), spans)
+        ready = {span[1]: run_of(self._chain, *span, data) for span, data in zip(spans, found, strict=True)}
+        return Line(list(self._pieces(head, ready))[::-1])
 
-    def _walk(self, head: M | None, ready: dict[int, list[M]]) -> Iterator[M]:
+    def _pieces(self, head: Manifest, ready: dict[int, Run | None]) -> Iterator[Run | Manifest]:
         """Follow the parent links, by segments where they fit: those at hand, else those on the store."""
-        current = head
-        while current is not None:
-            yield current
-            run = self._run(current.sequence, current.snapshot_id, ready)
+        snapshot_id: str | None = head.snapshot_id
+        sequence = _sequence(head)
+        while snapshot_id is not None:
+            run = self._run(sequence, snapshot_id, ready)
             if run is not None:
-                yield from reversed(run[:-1])
-                current = run[0]
-            parent = current.parent_snapshot_id
-            current = self._chain.require(parent) if parent else None
+                yield run
+                snapshot_id = run.listing.parent
+                sequence -= len(run.listing.snapshots)
+            else:
+                manifest = head if snapshot_id == head.snapshot_id else self._chain.require(snapshot_id)
+                yield manifest
+                snapshot_id = manifest.parent_snapshot_id
+                sequence = _sequence(manifest) - 1
 
-    def _run(self, last: int | None, snapshot_id: str, ready: dict[int, list[M]]) -> list[M] | None:
-        """The manifests of a segment that ends with this snapshot, if there is one."""
-        if last is None:
-            return None
+    def _run(self, last: int, snapshot_id: str, ready: dict[int, Run | None]) -> Run | None:
+        """The largest run that ends with this snapshot, if there is one."""
         run = ready.get(last)
-        return run if run and run[-1].snapshot_id == snapshot_id else self._largest_run(last, snapshot_id)
-
-    def _largest_run(self, last: int, snapshot_id: str) -> list[M] | None:
-        """The largest readable segment that ends at sequence ``last`` with this snapshot."""
-        for level in LEVELS:
-            if last >= level and last % level == 0:
-                run = self._read(level, last)
-                if run is not None and run[-1].snapshot_id == snapshot_id:
-                    return run
+        if run is not None and run.newest == snapshot_id:
+            return run
+        for span in _ending_at(last):
+            run = run_of(self._chain, *span, self._fetch(*span))
+            if run is not None and run.newest == snapshot_id:
+                return run
         return None
 
-    def _read(self, level: int, last: int) -> list[M] | None:
-        """A segment's manifests, or None if it is missing or broken."""
-        path = self._chain.paths.segment(level, last)
+    def _fitting(self, run: Sequence[msgspec.Raw], newest: Manifest) -> Iterator[Manifest]:
+        """The manifests of a segment, newest first, for as long as each is the parent of the one before."""
+        for data in reversed(run):
+            manifest = self._decoded(data)
+            if manifest is None or manifest.snapshot_id != newest.parent_snapshot_id:
+                return
+            yield manifest
+            newest = manifest
+
+    def _undecoded(self, last: int, snapshot_id: str) -> Sequence[msgspec.Raw]:
+        """The manifests of the largest segment that ends with this snapshot; none if there is none."""
+        for span in _ending_at(last):
+            data = self._fetch(*span)
+            try:
+                run = () if data is None else decode_segment(data)
+            except (LodeError, msgspec.MsgspecError, ValueError):
+                continue
+            newest = self._decoded(run[-1]) if run else None
+            if newest is not None and newest.snapshot_id == snapshot_id:
+                return run
+        return ()
+
+    def _decoded(self, raw: msgspec.Raw) -> Manifest | None:
         try:
-            return self._decode(self._chain.store.get(path), level, last, path)
-        except NotFoundError:
-            return None
-        except (LodeError, msgspec.MsgspecError, ValueError):
+            return self._chain.decode(bytes(raw), self._chain.paths.root)
+        except LodeError:
             return None
 
-    def _decode(self, data: bytes, level: int, last: int, path: str) -> list[M]:
-        segment = decode_segment(data)
-        if (segment.first, segment.last, len(segment.manifests)) != (last - level + 1, last, level):
-            raise ManifestInvalidError(f"{path} does not hold sequences {last - level + 1} to {last}")
-        run = [self._chain.decode(bytes(raw), path) for raw in segment.manifests]
-        for older, newer in pairwise(run):
-            if newer.parent_snapshot_id != older.snapshot_id:
-                raise ManifestInvalidError(f"{path} is not one line at {newer.snapshot_id}")
-        return run
+    def _fetch(self, level: int, last: int) -> bytes | None:
+        try:
+            return self._chain.store.get(self._chain.paths.segment(level, last))
+        except LodeError:
+            return None
+
+
+def _sequence(manifest: Manifest) -> int:
+    """Where segments may place a snapshot; 0 if it does not say, and there no segment ends."""
+    return manifest.sequence or 0
+
+
+def _ending_at(last: int) -> Iterator[tuple[int, int]]:
+    """The (level, last) of the segments that may end at a sequence, largest first."""
+    if last > 0:
+        yield from ((level, last) for level in LEVELS if last % level == 0)
 
 
 def _spans(sequence: int) -> Iterator[tuple[int, int]]:
@@ -111,21 +145,3 @@ def _spans(sequence: int) -> Iterator[tuple[int, int]]:
         while done + level <= sequence:
             done += level
             yield level, done
-
-
-def encode_segment(manifests: list[bytes], last: int) -> bytes:
-    """A run of published manifests, oldest first, as one compressed object."""
-    import zstandard
-
-    raw = tuple(msgspec.Raw(data) for data in manifests)
-    segment = Segment(SCHEMA_NAME, last - len(raw) + 1, last, raw)
-    return zstandard.ZstdCompressor(level=3).compress(msgspec.json.encode(segment))
-
-
-def decode_segment(data: bytes) -> Segment:
-    import zstandard
-
-    try:
-        return msgspec.json.decode(zstandard.ZstdDecompressor().decompress(data), type=Segment)
-    except zstandard.ZstdError as error:
-        raise ManifestInvalidError(f"not a history segment: {error}") from None

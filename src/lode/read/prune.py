@@ -9,7 +9,7 @@ from lode.format.paths import partition_values
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     import pyarrow.compute as pc
 
@@ -18,17 +18,32 @@ if TYPE_CHECKING:
 
 def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
     """Tell whether the file may hold a row for which ``where`` is true."""
+    return bool(matching([file], lambda _: partition, schema, where))
+
+
+def matching(
+    files: Sequence[FileRef], partition_of: Callable[[FileRef], str], schema: pa.Schema, where: pc.Expression
+) -> list[FileRef]:
+    """The files that may hold a row for which ``where`` is true."""
     import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
-    promise = guarantee(file, partition, schema)
-    if promise is None:
-        return True
-    # pyarrow simplifies a filter by a fragment's guarantee; the fragment itself is never opened.
+    # pyarrow simplifies a filter by a fragment's guarantee; the fragments themselves are never opened.
     form = pads.ParquetFileFormat()
-    fragment = form.make_fragment(file.path, pafs.LocalFileSystem(), promise)
-    nothing = pads.FileSystemDataset([fragment], schema, form, pafs.LocalFileSystem())
-    return any(True for _ in nothing.get_fragments(filter=where))
+    nowhere = pafs.LocalFileSystem()
+    named = mentioned(schema, where)
+    fragments: list[pads.Fragment] = [
+        form.make_fragment(str(number), nowhere, guarantee(file, partition_of(file), named))
+        for number, file in enumerate(files)
+    ]
+    whole = pads.FileSystemDataset(fragments, schema, form, nowhere)
+    return [files[int(fragment.path)] for fragment in whole.get_fragments(filter=where)]
+
+
+def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
+    """The columns whose name is somewhere in the expression: what is known of others cannot decide it."""
+    text = str(where)
+    return pa.schema([column for column in schema if column.name in text])
 
 
 def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression | None:
@@ -43,8 +58,9 @@ def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression
 def _from_partition(partition: str, schema: pa.Schema) -> Iterable[pc.Expression]:
     import pyarrow.compute as pc
 
+    names = schema.names
     for key, text in partition_values(partition).items():
-        if text is None or key not in schema.names:
+        if text is None or key not in names:
             continue
         value = _typed(text, schema.field(key).type)
         if value is not None:
@@ -74,8 +90,9 @@ def _typed(text: str, kind: pa.DataType) -> pa.Scalar[Any] | None:
 def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[pc.Expression]:
     if file.stats is None:
         return
+    names = schema.names
     for column in file.stats.columns:
-        if column.name in schema.names:
+        if column.name in names:
             fact = _range(column, file.stats.row_count, schema.field(column.name).type)
             if fact is not None:
                 yield fact

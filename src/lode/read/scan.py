@@ -9,7 +9,8 @@ from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
 from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError
 from lode.lazy import pa
-from lode.read.prune import can_match, guarantee
+from lode.read.line import Line
+from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, open_file, verify_file
 from lode.runtime import REAL, Runtime
 
@@ -91,18 +92,27 @@ class Scan:
 
     @property
     def files(self) -> list[FileRef]:
-        """Every file, in the order of history."""
+        """Every file with its statistics, in the order of history."""
         return [file for manifest in self.manifests for file in manifest.files]
 
     @property
+    def paths(self) -> list[str]:
+        """The name of every file, in the order of history; several times faster than ``files``."""
+        return self._line.paths
+
+    @property
     def row_count(self) -> int:
-        return sum(manifest.row_count for manifest in self.manifests)
+        return self._line.row_count
+
+    @property
+    def size_bytes(self) -> int:
+        return self._line.size_bytes
 
     def pruned(self, where: pc.Expression | None, schema: pa.Schema) -> list[FileRef]:
         """The files that may hold a row for which ``where`` is true."""
         if where is None:
             return self.files
-        return [file for file in self.files if can_match(file, self._partition(file), schema, where)]
+        return matching(self.files, self._partition, schema, where)
 
     def read(
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
@@ -116,11 +126,13 @@ class Scan:
             )
         schema = self.schema()
         wanted = _projected(schema, columns, self.dataset_id)
-        files = self.pruned(where, schema)
-        if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
-            batches = self._native(files, schema, columns, where)
-        else:
-            batches = self._decoded(files, schema, columns, where)
+        try:
+            batches = self._batches(schema, columns, where)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise InvalidOptionError(
+                f"where={where} does not fit dataset {self.dataset_id!r}, "
+                f"whose columns are {', '.join(schema.names)}: {error}"
+            ) from None
         return pa.RecordBatchReader.from_batches(wanted, batches)
 
     def schema(self) -> pa.Schema:
@@ -145,34 +157,38 @@ class Scan:
             schemas.append(_inferred(chunk, file).schema)
         return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
 
-    def _native(
-        self,
-        files: list[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: pc.Expression | None,
+    def _batches(
+        self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet through pyarrow's own scanner: columns, row groups and pages are pruned there."""
+        if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
+            return self._native(schema, columns, where)
+        return self._decoded(self.pruned(where, schema), schema, columns, where)
+
+    def _native(
+        self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
         filesystem = arrow_filesystem(self.store)
-        fragments: list[pads.Fragment] = [self._fragment(form, filesystem, file, schema) for file in files]
+        known = pa.schema([]) if where is None else mentioned(schema, where)
+        fragments: list[pads.Fragment] = [
+            form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
+            for file in self.files
+        ]
         scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
             columns=list(columns) if columns is not None else None, filter=where
         )
+        return self._streamed(scanner)
+
+    def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
         try:
             yield from scanner.to_batches()
         except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
             raise InvalidFormatError(
                 f"a file of dataset {self.dataset_id!r} cannot be read: {error}"
             ) from error
-
-    def _fragment(
-        self, form: pads.ParquetFileFormat, filesystem: Any, file: FileRef, schema: pa.Schema
-    ) -> pads.Fragment:
-        promise = guarantee(file, self._partition(file), schema)
-        return form.make_fragment(file.path, filesystem, promise)
 
     def _decoded(
         self,
@@ -189,6 +205,10 @@ class Scan:
                 if where is not None:
                     batch = batch.filter(where)
                 yield batch if columns is None else batch.select(list(columns))
+
+    @property
+    def _line(self) -> Line:
+        return self.manifests if isinstance(self.manifests, Line) else Line(self.manifests)
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)

@@ -17,9 +17,10 @@ from lode.codec.arrow import ArrowIPC
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
-from lode.discover import ANY_KEYS, find
+from lode.discover import find
 from lode.errors import InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.reader import ANY_KEYS
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
@@ -233,7 +234,7 @@ def _found(store: Store, dataset_id: str, options: Options) -> tuple[Layout, Man
         raise InvalidOptionError(
             f"option 'partitionBy' partitions, layout {said!r} does not: say layout hive"
         )
-    found = find(store, dataset_id)
+    found = find(dataset_id, store)
     if found is not None:
         name = next(name for name, kind in _LAYOUTS.items() if type(found.layout) is kind)
         if said not in (None, name):

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from threading import Barrier
 from typing import TYPE_CHECKING
 
-from lode.errors import LodeError, PathExistsError
+from lode.errors import LodeError, OutcomeUnknownError, PathExistsError, PermissionDeniedError
+from lode.store.object_errors import status_of
 from lode.store.protocol import SupportsCompareAndSwap
 
 if TYPE_CHECKING:
@@ -40,17 +41,23 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a probe of one store found."""
+    """What a probe of one store found.
+
+    ``unreachable`` says why the store could not be asked at all; nothing is known about its promises then.
+    """
 
     url: str
     findings: tuple[Finding, ...]
+    unreachable: str | None = None
 
     @property
     def healthy(self) -> bool:
-        """Whether concurrent writers are safe on this store."""
-        return all(finding.kept for finding in self.findings)
+        """Whether concurrent writers are safe on this store, as far as it could be asked."""
+        return self.unreachable is None and all(finding.kept for finding in self.findings)
 
     def __str__(self) -> str:
+        if self.unreachable is not None:
+            return f"{self.url}: cannot be reached ({self.unreachable})"
         verdict = "safe for concurrent writers" if self.healthy else "NOT safe for concurrent writers"
         return "\n".join([f"{self.url}: {verdict}", *(f"  {finding}" for finding in self.findings)])
 
@@ -58,6 +65,9 @@ class Diagnosis:
 def diagnose(store: Store) -> Diagnosis:
     """Probe a store with a few small objects below ``.lode-doctor-…/``, which are removed again."""
     folder = f".lode-doctor-{secrets.token_hex(8)}"
+    unreachable = _knock(store, f"{folder}/")
+    if unreachable is not None:
+        return Diagnosis(store.url, (), unreachable)
     probes: list[tuple[str, Callable[[Store, str], str]]] = [
         ("what is put is read back and listed", _round_trip),
         ("put never replaces an object", _put_creates_only),
@@ -73,6 +83,25 @@ def diagnose(store: Store) -> Diagnosis:
     finally:
         _clean_up(store, f"{folder}/")
     return Diagnosis(store.url, tuple(findings))
+
+
+def _knock(store: Store, folder: str) -> str | None:
+    """Why the store cannot be asked at all; None if it can.
+
+    There are servers that answer, and turn every conditional write down: the probes find that out.
+    """
+    try:
+        next(store.list(folder), None)
+    except LodeError as error:
+        return str(error)
+    try:
+        store.put(f"{folder}knock", b"knock")
+    except PermissionDeniedError as error:
+        return str(error)
+    except LodeError as error:
+        answered = isinstance(error, OutcomeUnknownError) or status_of(error) is not None
+        return None if answered else str(error)
+    return None
 
 
 def _examine(store: Store, path: str, promise: str, probe: Callable[[Store, str], str]) -> Finding:

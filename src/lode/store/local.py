@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError, UsageError
-from lode.store.local_files import NewFile, is_hidden, locked, translated
+from lode.store.local_files import NewFile, is_hidden, link_file, locked, translated
 from lode.store.local_walk import walk
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, moment, same_content
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-_WRITER_BUFFER = 1 << 20
+_WRITER_BUFFER = 64 << 10
 
 
 class LocalStore:
@@ -71,6 +71,9 @@ class LocalStore:
         with NewFile(self._file(path), path, durable=self._durable) as file:
             file.write(byte_view(data))
             file.link()
+
+    def link(self, source: str, path: str) -> None:
+        link_file(self._file(source), self._file(path), path, durable=self._durable)
 
     def get(self, path: str) -> bytes:
         with self.open_reader(path) as reader:

@@ -115,10 +115,7 @@ class NewFile:
             for directory in directories:
                 _sync_directory(directory)
         except OSError as error:
-            raise OutcomeUnknownError(
-                f"{self.path!r} was written, but a power cut may still undo it, as its directory "
-                f"could not be synced: {error}"
-            ) from error
+            raise _unsynced(self.path, error) from error
         self._grown.clear()
 
     def discard(self) -> None:
@@ -165,6 +162,23 @@ class NewFile:
         if os.getpid() == self._owner:
             self.discard()
         self._close()
+
+
+def link_file(source: str, file: str, path: str, *, durable: bool) -> None:
+    """Give a file that is there a second name unless that is taken: no content to write, no inode to make."""
+    try:
+        if durable:
+            _sync(source, os.O_RDONLY)
+        os.link(source, file)
+    except FileExistsError as error:
+        raise PathExistsError(f"{path!r} exists already") from error
+    except OSError as error:
+        raise translated(error, path) from error
+    if durable:
+        try:
+            _sync_directory(file.rpartition("/")[0])
+        except OSError as error:
+            raise _unsynced(path, error) from error
 
 
 @contextmanager
@@ -252,15 +266,27 @@ def _make_directory(directory: str, grown: list[str]) -> None:
 
 
 def _sync_directory(directory: str) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         # Some network file systems cannot sync a directory, and need not.
         if error.errno != errno.EINVAL:
             raise
+
+
+def _sync(file: str, flags: int) -> None:
+    descriptor = os.open(file, flags)
+    try:
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _unsynced(path: str, error: OSError) -> OutcomeUnknownError:
+    return OutcomeUnknownError(
+        f"{path!r} was written, but a power cut may still undo it, as its directory "
+        f"could not be synced: {error}"
+    )
 
 
 def _through_a_file(file: str, path: str) -> StoreError:

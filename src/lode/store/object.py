@@ -26,6 +26,7 @@ from lode.errors import (
 )
 from lode.store.object_errors import Refusal, Refused, refusal, status_of, translated
 from lode.store.object_list import list_objects
+from lode.store.object_options import sorted_options
 from lode.store.object_writer import ObjectStoreWriter
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, same_content
@@ -54,7 +55,8 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
     Args:
         url: Bucket or container, and a prefix taken literally.
         options: What the obstore store of that kind takes: its configuration (``endpoint``, ``region``,
-            ``access_key_id``, …), ``client_options``, ``retry_config``, ``credential_provider``.
+            ``access_key_id``, …), ``client_options`` or one of them by itself (``allow_http``, ``timeout``,
+            …), ``retry_config``, ``credential_provider``.
     """
     scheme, _, rest = url.partition("://")
     scheme = scheme.lower()
@@ -69,7 +71,7 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
         ) from error
     kinds: dict[str, Any] = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}
     try:
-        client = kinds[scheme](bucket, **options)
+        client = kinds[scheme](bucket, **sorted_options(options))
     except (exceptions.BaseError, ValueError, TypeError) as error:
         raise InvalidOptionError(f"cannot open {url!r} with these options: {error}") from error
     return ObjectStore(client, url=f"{scheme}://{bucket}", prefix=prefix)

@@ -132,6 +132,18 @@ class SupportsCompareAndSwap(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsLink(Protocol):
+    """A store that can give an object a second path for next to nothing, such as a hard link on a disk."""
+
+    def link(self, source: str, path: str) -> None:
+        """Make ``path`` the same object as ``source`` unless it exists: ``put`` without the bytes.
+
+        Raises ``PathExistsError``, or ``NotFoundError`` if there is no ``source`` or no place for ``path``.
+        """
+        ...
+
+
 def check_path(path: str) -> str:
     """Return ``path`` if a store may hold it, else raise ``InvalidPathError`` saying why."""
     if not path:

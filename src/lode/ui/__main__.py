@@ -13,7 +13,7 @@ import uvicorn
 from starlette.middleware import Middleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
-from lode.cli.opened import open_root
+from lode.cli.root import open_root
 from lode.errors import InvalidOptionError, LodeError
 from lode.ui.routes import PREFIX, application
 

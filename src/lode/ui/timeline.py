@@ -38,7 +38,7 @@ class Line(NamedTuple):
     bytes: int
     files: int
     partitions: int
-    # How many snapshots came in between since its write began, behind which it was moved.
+    # Behind how many others it was moved that came in between since its write began.
     rebased: int
     keyed: bool
 
@@ -148,7 +148,7 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> Line:
         snapshot.size_bytes,
         len(manifest.files),
         partitions,
-        rebased=0,
+        rebased=snapshot.rebases,
         keyed=manifest.idempotency is not None,
     )
 
@@ -157,7 +157,7 @@ def _marked(lines: list[Line], known: Sequence[Line] = ()) -> list[Line]:
     """The lines behind ``known`` ones, each with what came between its beginning and its place."""
     placed = [*known, *lines]
     return [
-        line._replace(rebased=_overtaken(placed, place, line.id))
+        line._replace(rebased=max(line.rebased, _overtaken(placed, place, line.id)))
         for place, line in enumerate(lines, len(known))
     ]
 
@@ -174,7 +174,8 @@ def _overtaken(lines: Sequence[Line], place: int, snapshot_id: str) -> int:
 def began_before(snapshot_id: str, created_ns: int) -> bool:
     """Whether a write began before another was placed; behind its own parent it was moved, then.
 
-    Manifests do not tell how a commit went, but an id holds the moment its write began.
+    A manifest tells how often it was moved, but not behind how many, and older ones tell nothing; an id holds
+    the moment its write began.
     """
     digits, dash, _ = snapshot_id.partition("-")
     return bool(dash) and len(digits) == _DIGITS and digits.isdecimal() and int(digits) < created_ns

@@ -15,7 +15,7 @@ from lode.errors import (
 from lode.format.manifest import FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.rules import byte_view
-from lode.write.commit import Draft
+from lode.write.commit import Draft, Rival
 from lode.write.draft import moment_after
 
 if TYPE_CHECKING:
@@ -85,9 +85,13 @@ class VolumeDraft(Draft[VolumeManifest]):
             parent_snapshot_id=parent.snapshot_id if parent else None,
             checksum_algorithm=self._algorithm(parent.checksum_algorithm if parent else None),
             sequence=sequence,
+            x=self.origin() or None,
         )
 
-    def overlap_with(self, other: VolumeManifest) -> str | None:
+    def rivals_in(self, manifest: VolumeManifest) -> Iterator[Rival]:
+        yield Rival(manifest.snapshot_id)
+
+    def overlap_with(self, rival: Rival) -> str | None:
         """Nothing: whether blocks overlap is found when they are placed, and is final."""
         return None
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 
@@ -34,10 +34,11 @@ from lode.format.manifest import encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
-from lode.store.protocol import SupportsCompareAndSwap
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink
+from lode.write.turns import Turns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lode.runtime import Runtime
     from lode.write.retry import Retry
@@ -47,8 +48,6 @@ logger = logging.getLogger("lode.commit")
 # Every lost swap is somebody else's success, so rebasing cannot livelock; the bound only stops a broken
 # store from spinning for ever. See docs/design/commit.md for the measurement behind it.
 MOST_REBASES = 10_000
-# The longest a commit steps back for others after it lost a swap, in seconds.
-LONGEST_PAUSE = 1.0
 # A request whose answer is lost this often while nothing moves is given up as unknown.
 MOST_UNANSWERED = 4
 
@@ -67,16 +66,42 @@ class Draft(ABC, Generic[M]):
     base: Head[M]
     idempotency: tuple[str, str] | None = None
     declared: Pending[M] | None = None
-    # Whether it may follow what came first and touches nothing of it.
+    # Who commits it, for whoever looks at the history later.
+    writer: str | None = None
+    # Whether it may follow what came first and touches nothing of it, and how often it has.
     rebase: bool = True
+    rebases: int = 0
+
+    def origin(self) -> dict[str, Any]:
+        """What its manifest's extension tells about this commit."""
+        told: dict[str, Any] = {}
+        if self.idempotency is not None:
+            told["idempotency"] = {"writer": self.idempotency[0], "key": self.idempotency[1]}
+        if self.writer is not None:
+            told["writer"] = self.writer
+        if self.rebases:
+            told["rebases"] = self.rebases
+        return told
 
     @abstractmethod
     def place_on(self, parent: M | None, sequence: int) -> M:
         """Return the manifest this draft has as the child of ``parent``."""
 
     @abstractmethod
-    def overlap_with(self, other: M) -> str | None:
+    def rivals_in(self, manifest: M) -> Iterator[Rival]:
+        """The snapshot itself and those before it that its manifest recalls, newest first."""
+
+    @abstractmethod
+    def overlap_with(self, rival: Rival) -> str | None:
         """Say what this draft and a snapshot that came first both touch, or None."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """A snapshot that came first: all of it that a writer must know to follow it."""
+
+    snapshot_id: str
+    partitions: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +122,20 @@ class Committed(Generic[M]):
 
     manifest: M
     report: CommitReport
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What one call of ``commit`` has met so far."""
+
+    began: float
+    attempts: int = 0
+    rebases: int = 0
+    retries: int = 0
+    unanswered: int = 0
+    rivals: int = 0
+    # The base that the intent on the store names.
+    declared_on: object = None
 
 
 class KeyRecord(msgspec.Struct, frozen=True):
@@ -121,14 +160,14 @@ class Committer(Generic[M]):
         self._chain = chain
         self._store = chain.store
         self._swapping = chain.store if isinstance(chain.store, SupportsCompareAndSwap) else None
+        self._linking = chain.store if isinstance(chain.store, SupportsLink) else None
         self._runtime = runtime
         self._nearby = is_nearby(chain.store)
         self._retry = retry
         self._observer = observer
         self._afterwards = afterwards
+        self._turns = Turns(runtime, nearby=self._nearby)
         self._head: Head[M] | None = None
-        # How many others committed while this process's last attempt was under way.
-        self._crowd = 0
 
     def base(self) -> Head[M]:
         """The head this process knows, which is what its next commit expects; read once, when cold."""
@@ -170,39 +209,21 @@ class Committer(Generic[M]):
             CommitUnknownError: the store stopped answering at the swap.
             CommitUnpublishedError: the store stopped answering between swap and publication.
         """
-        began = looked = self._runtime.monotonic()
-        attempts = rebases = retries = unanswered = 0
-        placed = self._declare(draft)
-
-        while not self._try_swap(draft, in_doubt=unanswered > 0):
-            attempts += 1
-            self._let_others_pass(looked, attempts)
-            looked = self._runtime.monotonic()
-            head = self._look_again(draft)
-            if head.pointer == draft.base.pointer:
-                unanswered += 1
-                if unanswered == MOST_UNANSWERED:
-                    raise CommitUnknownError(self._unknown(draft))
-                continue
-            rivals = self._since(draft, head)
-            self._crowd = len(rivals)
-            overlap = self._overlap(draft, rivals)
-            if overlap is not None and draft.rebase and retries < self._retry.count:
-                self._runtime.sleep(self._retry.delay(retries, self._runtime.random()))
-                retries += 1
-                head = self._look_again(draft)
-                rivals = self._since(draft, head)
-                overlap = None
-            settled = _same_commit(draft, rivals)
+        tally = _Tally(self._runtime.monotonic())
+        # In a crowd the head this process knows is surely gone: look before the first try. Who tries a draft
+        # again has just seen the head that it lost to.
+        behind = self._turns.begin() and draft.declared is None
+        while behind or not self._attempt(draft, tally):
+            if not behind:
+                tally.attempts += 1
+                self._turns.step_back(tally.attempts)
+            settled = self._catch_up(draft, tally, lost=not behind)
             if settled is not None:
-                ours = settled.snapshot_id == draft.snapshot_id
-                return self._report(settled, attempts, rebases, retries, began, replayed=not ours)
-            draft.base = head
-            if overlap is not None or rebases == MOST_REBASES:
-                raise SnapshotConflictError(self._conflict(draft, overlap, rebases))
-            rebases += 1
-            placed = self._declare(draft)
-
+                return self._report(settled, tally, replayed=settled.snapshot_id != draft.snapshot_id)
+            behind = False
+        tally.attempts += 1
+        placed = draft.declared
+        assert placed is not None, "an attempt declares its draft"
         try:
             self._publish(placed)
         except StoreError as error:
@@ -211,10 +232,52 @@ class Committer(Generic[M]):
                 f"be written ({error}); do not write it again, the next commit publishes it"
             ) from error
         self._head = Head(draft.snapshot_id.encode(), placed.manifest)
-        self._crowd //= 2
-        return self._report(placed.manifest, attempts + 1, rebases, retries, began)
+        self._turns.done(tally.rivals)
+        return self._report(placed.manifest, tally)
 
-    def _declare(self, draft: Draft[M]) -> Pending[M]:
+    def _attempt(self, draft: Draft[M], tally: _Tally) -> bool:
+        """Declare the draft as the child of its base, unless that is done, and swap."""
+        if tally.declared_on is not draft.base:
+            self._declare(draft)
+            tally.declared_on = draft.base
+        try:
+            return self._swap(draft.base.pointer, draft.snapshot_id)
+        except StoreError as error:
+            # A failure is only a failure as long as no swap before it may still take effect.
+            if not tally.unanswered:
+                raise
+            raise CommitUnknownError(self._unknown(draft)) from error
+
+    def _catch_up(self, draft: Draft[M], tally: _Tally, *, lost: bool) -> M | None:
+        """Move the draft behind what was committed since its base, or return the commit that it is."""
+        head = self._look_again(draft)
+        if head.pointer == draft.base.pointer:
+            tally.unanswered += lost
+            if tally.unanswered == MOST_UNANSWERED:
+                raise CommitUnknownError(self._unknown(draft))
+            return None
+        rivals = self._since(draft, head)
+        settled = self._same_commit(draft, rivals)
+        overlap = None if settled is not None else self._overlap(draft, rivals)
+        if overlap is not None and draft.rebase and tally.retries < self._retry.count:
+            self._runtime.sleep(self._retry.delay(tally.retries, self._runtime.random()))
+            tally.retries += 1
+            head = self._look_again(draft)
+            rivals = self._since(draft, head)
+            settled = self._same_commit(draft, rivals)
+            overlap = None
+        tally.rivals += len(rivals)
+        self._turns.met(tally.rivals)
+        if settled is not None:
+            return settled
+        draft.base = head
+        if overlap is not None or tally.rebases == MOST_REBASES:
+            raise SnapshotConflictError(self._conflict(draft, overlap, tally.rebases))
+        tally.rebases += 1
+        draft.rebases += 1
+        return None
+
+    def _declare(self, draft: Draft[M]) -> None:
         """Put the intent, or replace the one put for an earlier base."""
         sequence = self._chain.sequence_of(draft.base.manifest) + 1
         manifest = draft.place_on(draft.base.manifest, sequence)
@@ -228,7 +291,6 @@ class Committer(Generic[M]):
         else:
             self._replace(draft.snapshot_id, draft.declared.data, placed.data)
         draft.declared = placed
-        return placed
 
     def _replace(self, snapshot_id: str, earlier: bytes, data: bytes) -> None:
         """Replace our intent, conditionally: an overtaken request must not undo this when it lands late."""
@@ -274,14 +336,26 @@ class Committer(Generic[M]):
     def _publish(self, placed: Pending[M]) -> None:
         """Show a snapshot whose place is decided; others may be doing the same."""
         each = one_by_one if self._nearby else self._runtime.each
-        each(lambda copy: self._create(copy, placed.data), self._chain.copies(placed.manifest))
+        each(lambda copy: self._show(placed, copy), self._chain.copies(placed.manifest))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
             record = msgspec.json.encode(KeyRecord(writer, key, snapshot_id))
             self._create(self._chain.paths.key(writer, key), record)
-        self._create(self._chain.paths.manifest(snapshot_id), placed.data)
+        self._show(placed, self._chain.paths.manifest(snapshot_id))
         self._chain.remember(snapshot_id, placed.data)
+
+    def _show(self, placed: Pending[M], path: str) -> None:
+        """Put the manifest there. An intent in force never changes, so it can lend its bytes."""
+        if self._linking is not None:
+            try:
+                self._linking.link(self._chain.paths.intent(placed.manifest.snapshot_id), path)
+                return
+            except PathExistsError:
+                return
+            except (StoreError, NotFoundError):
+                logger.debug("%s: no link to an intent at %s", self._chain.name, path)
+        self._create(path, placed.data)
 
     def _create(self, path: str, data: bytes) -> None:
         for remaining in reversed(range(MOST_UNANSWERED)):
@@ -294,27 +368,6 @@ class Committer(Generic[M]):
                 if not remaining:
                     raise
 
-    def _let_others_pass(self, looked: float, attempts: int) -> None:
-        """Wait a little in a crowd before trying again, the less the more often this commit has lost.
-
-        When everybody tries at once all but one look in vain, and who has just won is the quickest to win
-        again. A random part of the time the others need spreads the attempts out. Where a look costs next
-        to nothing there is nothing to spread.
-        """
-        if self._crowd > 1 and not self._nearby:
-            attempt = self._runtime.monotonic() - looked
-            pause = self._runtime.random() * self._crowd * attempt / attempts
-            self._runtime.sleep(min(pause, LONGEST_PAUSE))
-
-    def _try_swap(self, draft: Draft[M], *, in_doubt: bool) -> bool:
-        """Swap; a failure is only a failure as long as no swap before it may still take effect."""
-        try:
-            return self._swap(draft.base.pointer, draft.snapshot_id)
-        except StoreError as error:
-            if not in_doubt:
-                raise
-            raise CommitUnknownError(self._unknown(draft)) from error
-
     # Behind a swap whose answer was lost, whatever keeps us from looking leaves it open whether it landed:
     # its files may be part of history, and who took this for a failure would remove them.
 
@@ -324,15 +377,15 @@ class Committer(Generic[M]):
         except LodeError as error:
             raise CommitUnknownError(self._unknown(draft)) from error
 
-    def _since(self, draft: Draft[M], head: Head[M]) -> list[M]:
+    def _since(self, draft: Draft[M], head: Head[M]) -> list[Rival]:
         """What was committed behind the draft's base, newest first."""
         base = draft.base
-        rivals: list[M] = []
+        rivals: list[Rival] = []
         try:
-            for manifest in self._chain.back(head.manifest):
-                if manifest.snapshot_id == base.id:
+            for rival in self._back(draft, head.manifest):
+                if rival.snapshot_id == base.id:
                     return rivals
-                rivals.append(manifest)
+                rivals.append(rival)
         except LodeError as error:
             raise CommitUnknownError(self._unknown(draft)) from error
         if base.id is None:
@@ -342,10 +395,30 @@ class Committer(Generic[M]):
             "it did not land. Was the dataset replaced?"
         )
 
-    def _overlap(self, draft: Draft[M], rivals: list[M]) -> str | None:
-        """What a rival touched of ours. The whole chain counts, not only its head."""
-        if _same_commit(draft, rivals) is not None:
+    def _back(self, draft: Draft[M], manifest: M | None) -> Iterator[Rival]:
+        """Walk back to the root; one read for as many snapshots as a manifest recalls."""
+        told = 0
+        while manifest is not None:
+            rivals = list(draft.rivals_in(manifest))
+            yield from rivals[told:]
+            # The last one recalled has been told, and recalls what came before it.
+            told = int(len(rivals) > 1)
+            before = rivals[-1].snapshot_id if told else manifest.parent_snapshot_id
+            manifest = self._chain.require(before) if before else None
+
+    def _same_commit(self, draft: Draft[M], rivals: list[Rival]) -> M | None:
+        """The rival that is this very commit: ours, seen to have won after all, or one under the same key.
+
+        Who has been built upon has published its key, so one read tells.
+        """
+        if any(rival.snapshot_id == draft.snapshot_id for rival in rivals):
+            return self._chain.require(draft.snapshot_id)
+        if draft.idempotency is None or not rivals:
             return None
+        return self.find_key(draft.idempotency)
+
+    def _overlap(self, draft: Draft[M], rivals: list[Rival]) -> str | None:
+        """What a rival touched of ours. The whole chain counts, not only its head."""
         if rivals and not draft.rebase:
             return f"snapshot {rivals[0].snapshot_id} was committed"
         for rival in rivals:
@@ -354,10 +427,9 @@ class Committer(Generic[M]):
                 return f"snapshot {rival.snapshot_id} also wrote {common}"
         return None
 
-    def _report(
-        self, manifest: M, attempts: int, rebases: int, retries: int, began: float, *, replayed: bool = False
-    ) -> Committed[M]:
-        report = CommitReport(attempts, rebases, retries, self._runtime.monotonic() - began, replayed)
+    def _report(self, manifest: M, tally: _Tally, *, replayed: bool = False) -> Committed[M]:
+        seconds = self._runtime.monotonic() - tally.began
+        report = CommitReport(tally.attempts, tally.rebases, tally.retries, seconds, replayed)
         logger.debug("%s: committed %s: %s", self._chain.name, manifest.snapshot_id, report)
         if self._afterwards is not None and not replayed:
             self._afterwards(manifest)
@@ -380,13 +452,3 @@ class Committer(Generic[M]):
             f"{self._chain.name}: {reason} since this write began, so {draft.snapshot_id} did not land; "
             "merge if you must and commit error.transaction again, or allow Retry(count)"
         )
-
-
-def _same_commit(draft: Draft[M], rivals: list[M]) -> M | None:
-    """The rival that is this very commit: ours, seen to have won after all, or one under the same key."""
-    for rival in rivals:
-        if rival.snapshot_id == draft.snapshot_id:
-            return rival
-        if draft.idempotency is not None and rival.idempotency == draft.idempotency:
-            return rival
-    return None

@@ -6,12 +6,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, format_time_ns, parse_time_ns
-from lode.write.commit import Draft
-from lode.write.rebase import common_partition, partitions_of
+from lode.write.commit import Draft, Rival
+from lode.write.rebase import common_partition, partitions_of, recall
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from lode.format.manifest import FileRef
     from lode.write.stage import Staged, Stager
 
 
@@ -26,7 +27,6 @@ class DatasetDraft(Draft[Manifest]):
 
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
         components = self.stager.components
-        writer_and_key = self.idempotency
         return Manifest(
             schema_name=SCHEMA_NAME,
             format_version=FORMAT_VERSION,
@@ -34,9 +34,7 @@ class DatasetDraft(Draft[Manifest]):
             snapshot_id=self.snapshot_id,
             created_at=moment_after(parent.created_at if parent else None, self.now_ns),
             metadata=self.metadata,
-            files=tuple(
-                sorted((file for part in self.staged for file in part.files), key=lambda file: file.path)
-            ),
+            files=tuple(sorted(self._files(), key=lambda file: file.path)),
             parent_snapshot_id=parent.snapshot_id if parent else None,
             row_count=sum(part.row_count for part in self.staged),
             min_timestamp=_pick(min, [part.min_timestamp for part in self.staged]),
@@ -46,15 +44,28 @@ class DatasetDraft(Draft[Manifest]):
             partitioner=self.stager.layout.partitioner,
             checksum_algorithm=components.checksum.name if components.checksum else None,
             sequence=sequence,
-            x={"idempotency": {"writer": writer_and_key[0], "key": writer_and_key[1]}}
-            if writer_and_key
-            else None,
+            x=self._extension(parent) or None,
         )
 
-    def overlap_with(self, other: Manifest) -> str | None:
+    def _extension(self, parent: Manifest | None) -> dict[str, Any]:
+        found = self.origin()
+        recalled = recall(parent, self.stager.layout, crowded=self.rebases > 0)
+        if recalled:
+            found["recent"] = recalled
+        return found
+
+    def rivals_in(self, manifest: Manifest) -> Iterator[Rival]:
         layout = self.stager.layout
-        assert self.declared is not None, "a draft is compared only after it was declared"
-        return common_partition(partitions_of(self.declared.manifest, layout), partitions_of(other, layout))
+        yield Rival(manifest.snapshot_id, partitions_of(manifest.dataset_id, manifest.files, layout))
+        for snapshot_id, partitions in manifest.recent.items():
+            yield Rival(snapshot_id, frozenset(partitions))
+
+    def overlap_with(self, rival: Rival) -> str | None:
+        ours = partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
+        return common_partition(ours, rival.partitions)
+
+    def _files(self) -> Iterator[FileRef]:
+        return (file for part in self.staged for file in part.files)
 
 
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:

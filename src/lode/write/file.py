@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from lode.codec.protocol import StatisticalCodec, StatisticalStreamEncoder, StreamingCodec, WholeFileCodec
+from lode.codec.protocol import StatisticalCodec, WholeFileCodec, reports, streams
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
 from lode.store.rules import byte_view
@@ -73,7 +73,7 @@ class RecordFile:
 
     def finish(self) -> FileRef:
         self._encoding.close()
-        stats = self._encoding.statistics() if isinstance(self._encoding, StatisticalStreamEncoder) else None
+        stats = self._encoding.statistics() if reports(self._encoding) else None
         for column in stats.columns if stats else ():
             refuse_non_json([column.min, column.max], f"the statistics of column {column.name!r}")
         plain = self._file.finish()
@@ -108,9 +108,9 @@ class _WholeFileWithStatistics(_WholeFile):
 
 
 def _encoding(codec: Codec | None, file: DataFile) -> StreamEncoder:
+    if streams(codec):
+        return codec.stream_encoder(file)
     match codec:
-        case StreamingCodec():
-            return codec.stream_encoder(file)
         case StatisticalCodec():
             return _WholeFileWithStatistics(codec, file)
         case WholeFileCodec():

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
 
-    from lode.format.manifest import Manifest
+    from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
 
+# How much of the past a manifest recalls: two rounds of a crowd of sixteen, in a few kilobytes.
+MOST_RECALLED = 32
+MOST_RECALLED_TEXT = 4096
 
-def partitions_of(manifest: Manifest, layout: Layout) -> frozenset[str]:
-    """The partitions a snapshot wrote to; the empty one stands for all of the dataset."""
+
+def partitions_of(dataset_id: str, files: Iterable[FileRef], layout: Layout) -> frozenset[str]:
+    """The partitions that files belong to; the empty one stands for all of the dataset."""
     if not layout.keys:
         return frozenset({""})
-    return frozenset(layout.partition_of(manifest.dataset_id, file.path) for file in manifest.files)
+    return frozenset(layout.partition_of(dataset_id, file.path) for file in files)
+
+
+def recall(parent: Manifest | None, layout: Layout, *, crowded: bool) -> dict[str, list[str]]:
+    """The snapshots behind a child of ``parent`` with what they touched, newest first.
+
+    Writers of a crowd are many snapshots behind whenever they look; with this they catch up in one read.
+    Where neither of the two met anybody, the child recalls a little less, so this does not outlive the crowd.
+    """
+    if parent is None or not layout.keys or not (crowded or parent.recent):
+        return {}
+    past = {parent.snapshot_id: sorted(partitions_of(parent.dataset_id, parent.files, layout))}
+    past |= parent.recent
+    most = MOST_RECALLED if crowded or parent.rebases else len(parent.recent) - 1
+    recalled: dict[str, list[str]] = {}
+    room = MOST_RECALLED_TEXT
+    for snapshot_id, partitions in islice(past.items(), most):
+        room -= len(snapshot_id) + sum(map(len, partitions))
+        if room < 0:
+            break
+        recalled[snapshot_id] = partitions
+    return recalled
 
 
 def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | None:

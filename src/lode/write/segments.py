@@ -8,8 +8,8 @@ from typing import TypeVar
 import msgspec
 
 from lode.errors import LodeError, NotFoundError, PathExistsError
-from lode.read.history import LEVELS, decode_segment, encode_segment
 from lode.read.resolve import AnyManifest, Chain
+from lode.read.segment import LEVELS, decode_segment, encode_segment
 
 logger = logging.getLogger("lode.history")
 
@@ -58,7 +58,7 @@ def _ensure(chain: Chain[M], snapshot_id: str, last: int, level: int) -> list[by
 
 def _existing(chain: Chain[M], path: str, snapshot_id: str) -> list[bytes] | None:
     try:
-        manifests = [bytes(raw) for raw in decode_segment(chain.store.get(path)).manifests]
+        manifests = [bytes(raw) for raw in decode_segment(chain.store.get(path))]
     except NotFoundError:
         return None
     return manifests if chain.decode(manifests[-1], path).snapshot_id == snapshot_id else None

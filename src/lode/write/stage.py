@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.protocol import ConformingCodec
+from lode.codec.protocol import conforms
 from lode.codec.records import chunks_of
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
@@ -20,6 +20,7 @@ from lode.format.manifest import FileRef, format_time
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.open import is_nearby
 from lode.write.file import DataFile, RecordFile
+from lode.write.parallel import FileJob, parts_of, write_files
 from lode.write.partition import split
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Chunk
     from lode.format.paths import Layout
     from lode.store.protocol import Store
+    from lode.write.parallel import Each
 
 # How many partitions a streaming write keeps open; the one untouched for longest is finished first.
 MOST_OPEN_FILES: Final = 32
@@ -93,18 +95,16 @@ class Stager:
             raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: records need one")
         pool = _OpenFiles(self, self._token())
         timestamps = TimestampRange(self.timestamp_column)
-        rows = 0
+        keys = self.layout.keys
         try:
-            for chunk in chunks_of(records):
-                timestamps.observe(chunk)
-                for partition, part in self._split(self._conform(chunk, rows)):
+            for chunk in self._conformed(records, timestamps):
+                for partition, part in split(chunk, keys) if keys else [("", chunk)]:
                     pool.write(partition, part)
-                rows += len(chunk)
             files = pool.finish()
         except BaseException:
             pool.abort()
             raise
-        return _staged(files, rows, timestamps, task)
+        return _staged(files, timestamps, task)
 
     def discard(self, files: Iterable[FileRef]) -> None:
         """Remove staged files, best effort; what remains is invisible and sweep finds it."""
@@ -137,54 +137,43 @@ class Stager:
             raise
 
     def _stage_records(self, data: Any, suffix: str, task: str | None) -> Staged:
-        timestamps = TimestampRange(self.timestamp_column)
-        file = self.record_file("", suffix)
-        rows = 0
-        try:
-            for chunk in chunks_of(data):
-                timestamps.observe(chunk)
-                file.write(self._conform(chunk, rows))
-                rows += len(chunk)
-            return _staged([file.finish()], rows, timestamps, task)
-        except BaseException:
-            file.abort()
-            raise
+        parts = parts_of(data, self.components.codec)
+        alone = len(parts) == 1
+        jobs, ranges = [], []
+        for number, (first_row, part) in enumerate(parts):
+            ranges.append(TimestampRange(self.timestamp_column, first_row=first_row))
+            # Files are read in the order of their names, which is that of the rows.
+            name = suffix if alone else f"{suffix}-p{number:03d}"
+            jobs.append(FileJob("", name, self._conformed(part, ranges[-1])))
+        files = self._write(jobs, one_by_one if alone else self.runtime.each)
+        for later in ranges[1:]:
+            ranges[0].extend(later)
+        return _staged(files, ranges[0], task)
 
     def _stage_partitions(self, data: Any, suffix: str, task: str | None) -> Staged:
         timestamps = TimestampRange(self.timestamp_column)
         groups: dict[str, list[Chunk]] = {}
-        rows = 0
-        for chunk in chunks_of(data):
-            timestamps.observe(chunk)
-            for partition, part in self._split(self._conform(chunk, rows)):
+        for chunk in self._conformed(data, timestamps):
+            for partition, part in split(chunk, self.layout.keys):
                 groups.setdefault(partition, []).append(part)
-            rows += len(chunk)
-        finished: list[FileRef] = []
-        try:
-            each = one_by_one if rows < FEW_ROWS and is_nearby(self.store) else self.runtime.each
-            each(lambda group: finished.append(self._write_group(group[0], group[1], suffix)), groups.items())
-        except Exception:
-            self.discard(finished)
-            raise
-        return _staged(finished, rows, timestamps, task)
+        few = timestamps.rows < FEW_ROWS and is_nearby(self.store)
+        files = self._write(
+            [FileJob(partition, suffix, chunks) for partition, chunks in groups.items()],
+            one_by_one if few else self.runtime.each,
+        )
+        return _staged(files, timestamps, task)
 
-    def _write_group(self, partition: str, chunks: list[Chunk], suffix: str) -> FileRef:
-        file = self.record_file(partition, suffix)
-        try:
-            for chunk in chunks:
-                file.write(chunk)
-            return file.finish()
-        except BaseException:
-            file.abort()
-            raise
+    def _write(self, jobs: list[FileJob], each: Each) -> list[FileRef]:
+        return write_files(jobs, self.record_file, self.discard, each)
 
-    def _conform(self, chunk: Chunk, first_row: int) -> Chunk:
-        """Let the codec check rows against its schema here, where their numbers are still the caller's."""
+    def _conformed(self, data: Any, timestamps: TimestampRange) -> Iterator[Chunk]:
+        """Pull chunks, take their times, and bring them into the codec's schema while rows have numbers."""
         codec = self.components.codec
-        return codec.conform(chunk, first_row) if isinstance(codec, ConformingCodec) else chunk
-
-    def _split(self, chunk: Chunk) -> Iterator[tuple[str, Chunk]]:
-        return split(chunk, self.layout.keys) if self.layout.keys else iter([("", chunk)])
+        conform = codec.conform if conforms(codec) else None
+        for chunk in chunks_of(data):
+            first_row = timestamps.next_row
+            timestamps.observe(chunk)
+            yield chunk if conform is None else conform(chunk, first_row)
 
     def _path(self, partition: str, kind: str, suffix: str) -> str:
         name = f"{kind}{suffix}{self.components.compressor.extension}"
@@ -226,7 +215,7 @@ class _OpenFiles:
         self._stager.discard(self._finished)
 
 
-def _staged(files: Iterable[FileRef], rows: int, timestamps: TimestampRange, task: str | None) -> Staged:
+def _staged(files: Iterable[FileRef], timestamps: TimestampRange, task: str | None) -> Staged:
     earliest = format_time(timestamps.min) if timestamps.min else None
     latest = format_time(timestamps.max) if timestamps.max else None
-    return Staged(tuple(files), rows, earliest, latest, task)
+    return Staged(tuple(files), timestamps.rows, earliest, latest, task)

@@ -1,8 +1,8 @@
 """The durable log of one write stream: its rows, in order, on the local disk before they are acknowledged.
 
-A log is a directory of segments (``log_segment.py``), each a file of records (``log_record.py``). Rows are
+A log is a directory of segments (``segment.py``), each a file of records (``record.py``). Rows are
 appended to the newest; when it is full, it is sealed and another begun. What is no longer needed goes
-by whole segments. ``log_recover.py`` finds out what a crash has left.
+by whole segments. ``recover.py`` finds out what a crash has left.
 """
 
 # Plain os calls: an append makes several of them and the objects around them would cost more.

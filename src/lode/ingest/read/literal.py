@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, date, datetime, time, timedelta, timezone, tzinfo
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
-from zoneinfo import ZoneInfo
 
 from lode.ingest.read.selection import shown
 from lode.ingest.schema.columns import ALIASES, Column, arrow_type
+from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
 from lode.lazy import pa
 
@@ -31,12 +30,12 @@ _FITTING: Final = {
 _LARGEST_EXPONENT: Final = 400
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE]([+-]?\d{1,9}))?", re.ASCII)
-_DATE = r"(\d{4})-(\d{1,2})-(\d{1,2})"
-_CLOCK = r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,6}))?)?"
-_ZONE = r"([zZ]|[+-]\d{1,2}(?::\d\d)?|\s[A-Za-z_]+(?:/[A-Za-z0-9_+-]+)*)"
-_DAY_ONLY = re.compile(_DATE, re.ASCII)
-_TIME = re.compile(_CLOCK, re.ASCII)
-_MOMENT = re.compile(rf"{_DATE}(?:[ tT]{_CLOCK})?(?:\s?{_ZONE})?", re.ASCII)
+_WRITTEN: Final = {
+    "DATE": "YYYY-MM-DD",
+    "TIME": "HH:MM:SS",
+    "DATETIME": "YYYY-MM-DD HH:MM:SS",
+    "TIMESTAMP": "YYYY-MM-DD HH:MM:SS and a time zone",
+}
 
 
 class Literal(NamedTuple):
@@ -57,7 +56,10 @@ def number(text: str) -> Decimal:
     """Read a number, or refuse it."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None or len(text) > 200 or abs(int(match.group(1) or 0)) > _LARGEST_EXPONENT:
-        raise invalid(f"row_restriction has {shown(text)} where a number must be.")
+        raise invalid(
+            f"row_restriction has {shown(text)} where a number must be: write digits, with a "
+            "point or an exponent if need be."
+        )
     return Decimal(text.strip())
 
 
@@ -78,7 +80,7 @@ def value_of(literal: Literal, column: Column) -> Any:
     if literal.kind not in fitting:
         raise invalid(
             f"row_restriction compares {column.name!r}, a {column.type}, "
-            f"with {shown(str(literal.value))}, which is a {literal.kind}."
+            f"with {shown(str(literal.value))}, which is a {literal.kind}: compare it with a {column.type}."
         )
     kind = arrow_type(column)
     match column.type:
@@ -110,56 +112,10 @@ def _decimal(units: int, scale: int) -> Decimal:
     return Decimal((int(units < 0), tuple(map(int, str(abs(units)))), -scale))
 
 
-def _moment(text: str, kind: str) -> date | time | datetime:
+def _moment(text: str, kind: str) -> int:
     try:
-        match kind:
-            case "DATE":
-                return date(*_ints(_DAY_ONLY, text))
-            case "TIME":
-                return _time(_groups(_TIME, text))
-            case "DATETIME":
-                return _datetime(text, zoned=False)
-        return _datetime(text, zoned=True)
+        return PARSERS[kind](text.strip())
     except (ValueError, OverflowError):
-        raise invalid(f"row_restriction has {shown(text)}, which is not a valid {kind}.") from None
-
-
-def _datetime(text: str, *, zoned: bool) -> datetime:
-    *day, hour, minute, second, fraction, zone = _groups(_MOMENT, text)
-    clock = _time([hour or "0", minute or "0", second, fraction])
-    moment = datetime.combine(date(*map(int, day)), clock)
-    if not zoned:
-        if zone:
-            raise ValueError("a zone where none belongs")
-        return moment
-    return moment.replace(tzinfo=_zone(zone)).astimezone(UTC)
-
-
-def _time(groups: list[str]) -> time:
-    hour, minute, second, fraction = groups
-    return time(int(hour), int(minute), int(second or 0), int((fraction or "").ljust(6, "0")))
-
-
-def _zone(text: str | None) -> tzinfo:
-    if not text or text in "zZ" or text.strip().upper() == "UTC":
-        return UTC
-    if text[0] in "+-":
-        hours, _, minutes = text[1:].partition(":")
-        offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
-        return timezone(offset if text[0] == "+" else -offset)
-    try:
-        return ZoneInfo(text.strip())
-    except (KeyError, OSError):  # no such zone, or a directory of them
-        raise ValueError(f"no time zone {text}") from None
-
-
-def _groups(pattern: re.Pattern[str], text: str) -> list[str]:
-    match = pattern.fullmatch(text.strip())
-    if match is None:
-        raise ValueError(text)
-    return list(match.groups())
-
-
-def _ints(pattern: re.Pattern[str], text: str) -> tuple[int, int, int]:
-    year, month, day = map(int, _groups(pattern, text))
-    return year, month, day
+        raise invalid(
+            f"row_restriction has {shown(text)}, which is not a valid {kind}: write {_WRITTEN[kind]}."
+        ) from None

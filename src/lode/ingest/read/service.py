@@ -1,7 +1,7 @@
 """BigQuery's Storage Read API: sessions over a snapshot of a table, read as Arrow in parallel streams.
 
-The way of a read: ``read_session.py`` (names that carry everything) → ``read_plan.py`` (files, and where to
-cut them) → ``read_stream.py`` (rows), with ``read_selection.py`` (columns) and ``read_restriction.py``
+The way of a read: ``session.py`` (names that carry everything) → ``plan.py`` (files, and where to
+cut them) → ``stream.py`` (rows), with ``selection.py`` (columns) and ``restriction.py``
 (conditions).
 """
 
@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -22,10 +22,10 @@ from google.cloud.bigquery_storage_v1 import types
 from lode.errors import DataError, MissingError, NoSnapshotsError, StoreError
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
+from lode.ingest.read.message import message_of
 from lode.ingest.read.plan import Plans, cut, row_groups
 from lode.ingest.read.request import (
     ARROW,
-    COMPRESSIONS,
     check_format,
     compression_of,
     moment_of,
@@ -35,17 +35,18 @@ from lode.ingest.read.request import (
 from lode.ingest.read.restriction import parse_restriction
 from lode.ingest.read.selection import follow, outline, select, shown
 from lode.ingest.read.session import (
+    EXPIRES,
     Session,
     SessionName,
     Span,
     parse_project,
     parse_read_stream,
+    remove_expired,
     session_of,
     token_of,
 )
 from lode.ingest.read.stream import Reader
 from lode.ingest.status import Code, Refused, invalid
-from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
@@ -55,11 +56,9 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryRead"
-EXPIRES: Final = timedelta(hours=24)
 THREADS: Final = 16
 FETCHERS: Final = 32
 _LONGEST_MESSAGE: Final = 1_000
-_END_OF_STREAM: Final = 8
 
 # The generated classes are made at run time, so that type checkers know nothing of them.
 _CreateReadSession: Any = types.CreateReadSessionRequest.pb()
@@ -115,6 +114,10 @@ class ReadService:
         """Let the threads go; calls that still run end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._fetchers.shutdown(wait=False, cancel_futures=True)
+
+    def expire(self) -> int:
+        """Remove what sessions have left on the store when nobody can read them any more."""
+        return remove_expired(self._store, datetime.now(UTC))
 
     # -- on the event loop ---------------------------------------------------------------------
 
@@ -200,19 +203,26 @@ class ReadService:
         dataset = table.open(self._store)
         moment = moment_of(modifiers.snapshot_time) if modifiers.HasField("snapshot_time") else None
         if moment is not None and moment.timestamp() > time.time() + 1:
-            raise invalid(f"snapshot_time {moment.isoformat()} is in the future.")
+            raise invalid(
+                f"snapshot_time {moment.isoformat()} is in the future: give an earlier one, or "
+                "none for the newest rows."
+            )
         try:
             newest = next(dataset.history(as_of=moment), None)
         except NoSnapshotsError:
             newest = None
         if newest is None and moment is not None and moment.timestamp() * 1000 < table.created_ms - 1:
-            raise invalid(f"snapshot_time {moment.isoformat()} is before the table was created.")
+            raise invalid(
+                f"snapshot_time {moment.isoformat()} is before the table was created: give a later one."
+            )
         return newest.id if newest else ""
 
     def _responses(self, data: bytes) -> Generator[bytes, None, None]:
         request = parsed(_ReadRows, data)
         if request.offset < 0:
-            raise invalid(f"The offset is {request.offset}: it must not be negative.")
+            raise invalid(
+                f"The offset is {request.offset}: it must not be negative, offsets count rows from 0."
+            )
         opened = self._open(request.read_stream)
         compression = opened.session.compression
         if request.HasField("arrow_serialization_options"):
@@ -221,7 +231,7 @@ class ReadService:
         start = 0.0
         for batch, done in opened.reader.read(opened.span, request.offset):
             response = _ReadRowsResponse(row_count=batch.num_rows)
-            response.arrow_record_batch.serialized_record_batch = _message(batch, compression)
+            response.arrow_record_batch.serialized_record_batch = message_of(batch, compression)
             response.arrow_record_batch.row_count = batch.num_rows
             response.stats.progress.at_response_start = start
             response.stats.progress.at_response_end = start = done
@@ -250,11 +260,15 @@ class ReadService:
         if table.generation != session.generation:
             raise Refused(
                 Code.NOT_FOUND,
-                f"Not found: the session's table {table.name.short} was deleted, and created again since.",
+                f"Not found: the session's table {table.name.short} was deleted, and created "
+                "again since: create another session.",
             )
         reader = self._reader(session, table)
         if span.stop > reader.plan.rows:
-            raise invalid(f"Invalid read stream name {shown(stream)}: its snapshot has fewer rows.")
+            raise invalid(
+                f"Invalid read stream name {shown(stream)}: its snapshot has fewer rows, use one "
+                "that CreateReadSession has returned."
+            )
         return _Opened(session, name, span, reader)
 
     def _reader(self, session: Session, table: TableDefinition) -> Reader:
@@ -265,20 +279,6 @@ class ReadService:
             parse_restriction(session.restriction, table.schema),
             self._fetchers,
         )
-
-
-def _message(batch: pa.RecordBatch, compression: int) -> bytes:
-    """The batch as one message of Arrow's IPC format."""
-    if not compression:
-        return batch.serialize().to_pybytes()
-    # Only whole streams can be compressed: the schema's message is cut off again, and the mark of the end.
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression=COMPRESSIONS[compression])
-    with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
-        writer.write_batch(batch)
-    whole = sink.getvalue()
-    start = batch.schema.serialize().size
-    return whole.slice(start, whole.size - start - _END_OF_STREAM).to_pybytes()
 
 
 async def _end(context: Any, error: Exception) -> None:

@@ -10,6 +10,7 @@ import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
 
 import msgspec
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 # Clients repeat a stream's name in a header, and the headers of a call may have 8 kB between them.
 LONGEST_TOKEN: Final = 2_000
 FOLDER: Final = "read-sessions"
+EXPIRES: Final = timedelta(hours=24)
+# A session may be created again under its name for a day, and is good for EXPIRES from then on.
+_KEPT: Final = timedelta(days=1, hours=1) + EXPIRES
 _LARGEST_SESSION: Final = 8 << 20
 
 _PROJECT = re.compile(r"projects/([^/\s]{1,255})")
@@ -97,10 +101,19 @@ def token_of(session: Session, store: Store) -> str:
         token = min(token, "z" + _text(zlib.compress(plain, 9)), key=len)
     if len(token) <= LONGEST_TOKEN:
         return token
-    digest = hashlib.sha256(plain).hexdigest()
+    # Another name every day: an object that is created again would otherwise be as old as its first time.
+    digest = hashlib.sha256(plain + datetime.now(UTC).date().isoformat().encode()).hexdigest()
     with suppress(PathExistsError):  # the same session, made before
         store.put(f"{FOLDER}/{digest}.json", plain)
     return "s" + digest
+
+
+def remove_expired(store: Store, now: datetime) -> int:
+    """Remove the sessions on the store that nobody can be reading any more; returns how many."""
+    expired = [info.path for info in store.list(f"{FOLDER}/") if now - info.modified > _KEPT]
+    for path in expired:
+        store.delete(path)
+    return len(expired)
 
 
 def session_of(token: str, store: Store) -> Session:
@@ -111,7 +124,9 @@ def session_of(token: str, store: Store) -> Session:
         raise invalid("Invalid read session name: use one that CreateReadSession has returned.") from None
     # A token can be made up, and a path must not be.
     if parse_table(str(session.table)) != session.table:
-        raise invalid("Invalid read session name: it names no table.")
+        raise invalid(
+            "Invalid read session name: it names no table, use one that CreateReadSession has returned."
+        )
     return session
 
 

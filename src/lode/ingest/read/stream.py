@@ -7,15 +7,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lode.ingest.catalog.table import complete
+from lode.ingest.joined import one_batch
 from lode.ingest.read.ahead import fetch_ahead
 from lode.ingest.read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read.selection import paths, select
 from lode.ingest.status import Code, Refused
-from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from concurrent.futures import Executor
+
+    import pyarrow as pa
 
     from lode.format.manifest import FileRef
     from lode.ingest.catalog.table import TableDefinition
@@ -80,13 +82,13 @@ class Reader:
         for batch, position in pieces(span, offset):
             for part in _parts(batch):
                 if held and size + part.nbytes > RESPONSE_BYTES:
-                    yield Progress(_joined(held), done)
+                    yield Progress(one_batch(held), done)
                     held, size = [], 0
                 held.append(part)
                 size += part.nbytes
             done = (position - span.start) / span.rows
         if held:
-            yield Progress(_joined(held), 1.0)
+            yield Progress(one_batch(held), 1.0)
 
     def _plain(self, span: Span, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Without a restriction, positions and offsets are the same: what lies before is not even opened."""
@@ -158,9 +160,3 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     rows = min(max(batch.num_rows * RESPONSE_BYTES // batch.nbytes, 1), batch.num_rows - 1)
     for start in range(0, batch.num_rows, rows):
         yield from _parts(batch.slice(start, rows))
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    arrow: Any = pa  # whose stubs do not know the function
-    joined: pa.RecordBatch = batches[0] if len(batches) == 1 else arrow.concat_batches(batches)
-    return joined

@@ -96,7 +96,9 @@ def read_token(token: str) -> str:
     try:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (ValueError, UnicodeError):
-        raise invalid(f"Invalid value for pageToken: {token[:100]!r} is none of this server's.") from None
+        raise invalid(
+            f"Invalid value for pageToken: {token[:100]!r} is none of this server's: start again without one."
+        ) from None
 
 
 async def read_call(request: Request, *, limit: int) -> Call:
@@ -133,7 +135,10 @@ def _unpacked(packed: bytes, limit: int) -> bytes:
     try:
         body = unpacker.decompress(packed, limit + 1)
     except zlib.error as error:
-        raise invalid(f"The body is not gzip, as Content-Encoding says: {error}.") from None
+        raise invalid(
+            f"The body is not gzip, as Content-Encoding says ({error}): send it packed, or "
+            "leave that header out."
+        ) from None
     if len(body) > limit:
         raise _too_large(limit)
     if not unpacker.eof or unpacker.unused_data:
@@ -156,7 +161,7 @@ def _parsed(packing: str, received: bytes, limit: int) -> dict[str, Any]:
         # Decimals keep every digit of a NUMERIC that was sent as a number.
         parsed = json.loads(body, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        raise invalid(f"Parse Error: the body is not JSON ({error}).") from None
+        raise invalid(f"Parse Error: the body is not JSON ({error}): send one JSON object.") from None
     if not isinstance(parsed, dict):
         raise invalid("Parse Error: the body must be a JSON object.")
     return parsed
@@ -167,7 +172,7 @@ def plain(value: Any, where: str) -> Any:
     match value:
         case str():
             if not is_utf8(value):
-                raise invalid(f"{where} holds text that UTF-8 cannot carry.")
+                raise invalid(f"{where} holds text that UTF-8 cannot carry: leave out lone surrogates.")
             return value
         case Decimal():
             return float(value)

@@ -61,7 +61,7 @@ class Content:
         if not snapshot_id:
             return 0
         if snapshot_id not in self.reach:
-            raise invalid("Invalid value for pageToken: it is not of this table.")
+            raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
         count = self.reach[snapshot_id]
         return self.ends[count - 1] if count else 0
 

@@ -92,7 +92,9 @@ def _referenced(call: Call) -> DatasetName:
     if not isinstance(reference, dict) or not isinstance(reference.get("datasetId"), str):
         raise invalid("Required parameter is missing: datasetReference.datasetId.")
     if reference.get("projectId", call.project) != call.project:
-        raise invalid(f"The datasetReference names another project than the path, {call.project!r}.")
+        raise invalid(
+            f"The datasetReference names another project than the path: give {call.project!r} in both."
+        )
     return dataset_name(call.project, reference["datasetId"])
 
 

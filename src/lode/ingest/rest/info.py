@@ -147,7 +147,7 @@ def merged_info(
                 raise not_implemented(f"A {kind} with {key} is not supported: {properties.refused[key]}.")
             continue
         if key not in properties.kept:
-            raise invalid(f"Invalid JSON payload received. Unknown name {key!r} of a {kind}.")
+            raise invalid(f"Invalid JSON payload received. Unknown name {key!r} of a {kind}: leave it out.")
         kept = _merged(current.get(key), _checked(key, value, properties.kept[key]))
         if kept is None or kept == {}:
             merged.pop(key, None)

@@ -148,7 +148,7 @@ class RowMethods:
 def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
     entries = body.get("rows")
     if not isinstance(entries, list) or not entries:
-        raise invalid("No rows present in the request.")
+        raise invalid("No rows present in the request: send at least one.")
     rows: list[Any] = []
     ids: list[str | None] = []
     for index, entry in enumerate(entries):
@@ -158,9 +158,12 @@ def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
         if isinstance(insert_id, int) and not isinstance(insert_id, bool):
             insert_id = str(insert_id)
         if insert_id is not None and not isinstance(insert_id, str):
-            raise invalid(f"Row {index} has an insertId that is not text.")
+            raise invalid(f"Row {index} has an insertId that is not text: send text, or none.")
         if insert_id is not None and len(insert_id) > LONGEST_INSERT_ID:
-            raise invalid(f"Row {index} has an insertId of more than {LONGEST_INSERT_ID} characters.")
+            raise invalid(
+                f"Row {index} has an insertId of more than {LONGEST_INSERT_ID} characters: send a "
+                "shorter one."
+            )
         rows.append(entry["json"])
         ids.append(insert_id or None)
     return rows, ids
@@ -215,5 +218,5 @@ def _position(call: Call, definition: TableDefinition, head: str) -> tuple[str, 
     generation, _, rest = read_token(token).partition(":")
     snapshot, _, row = rest.partition(":")
     if generation != str(definition.generation) or not row.isascii() or not row.isdigit() or len(row) > 18:
-        raise invalid("Invalid value for pageToken: it is not of this table.")
+        raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
     return snapshot, int(row)

@@ -118,7 +118,7 @@ def selected(schema: TableSchema, text: str) -> TableSchema:
         return schema
     for name in sorted(wanted):
         if name.partition(".")[0] not in schema.positions:
-            raise invalid(f"No such field: {name}.")
+            raise invalid(f"No such field: {name}; select columns that the table has.")
         if "." in name:
             raise not_implemented(f"Selecting {name} is not supported: select the whole column instead.")
     return TableSchema(tuple(column for column in schema if column.name.lower() in wanted))
@@ -130,7 +130,9 @@ def _referenced(call: Call) -> TableName:
         raise invalid("Required parameter is missing: tableReference.tableId.")
     project, dataset = call.dataset
     if (reference.get("projectId", project), reference.get("datasetId", dataset)) != call.dataset:
-        raise invalid(f"The tableReference names another dataset than the path, {project}:{dataset}.")
+        raise invalid(
+            f"The tableReference names another dataset than the path: give {project}:{dataset} in both."
+        )
     return table_name(project, dataset, reference["tableId"])
 
 
@@ -156,7 +158,10 @@ def _check_clustering(info: Mapping[str, Any], schema: TableSchema) -> None:
         raise invalid("Invalid value for clustering: its fields must be a list of columns.")
     for field in fields:
         if field.lower() not in schema.positions:
-            raise invalid(f"The table cannot be clustered by {field!r}: there is no column of that name.")
+            raise invalid(
+                f"The table cannot be clustered by {field!r}: there is no column of that name, "
+                "add it to the schema."
+            )
 
 
 def _item(definition: TableDefinition) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Rows as serialised protobuf messages, into batches of a table's schema.
 
-The way of a row: ``rows_proto_plan.py`` (the writer's descriptor against the table's columns, once) →
-``rows_proto_parser.py`` (bytes into Arrow) → ``rows_proto_columns.py`` and ``rows_proto_values.py`` (into
+The way of a row: ``proto_plan.py`` (the writer's descriptor against the table's columns, once) →
+``proto_parser.py`` (bytes into Arrow) → ``proto_columns.py`` and ``proto_values.py`` (into
 types that the columns take) → ``fill.py`` (what the rows of every writer need).
 """
 

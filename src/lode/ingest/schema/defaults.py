@@ -6,8 +6,6 @@ understood, and anything else is refused when the table is created, not when the
 
 from __future__ import annotations
 
-import re
-from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
@@ -16,10 +14,13 @@ from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
 from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
+from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
 from lode.lazy import pa
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lode.ingest.schema.columns import Column
 
 # Each function and the type of column it is a default for.
@@ -155,16 +156,14 @@ def _decimal(text: str) -> Decimal:
     return value
 
 
-def _timestamp(text: str) -> datetime:
-    value = datetime.fromisoformat(re.sub(r"\s*(UTC|Z)$", "+00:00", text))
-    return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+def _moment(kind: str) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        try:
+            return PARSERS[kind](text)
+        except ValueError as why:
+            raise NotALiteralError(f"{text!r} {why}") from None
 
-
-def _naive(text: str) -> datetime:
-    value = datetime.fromisoformat(text)
-    if value.tzinfo is not None:
-        raise NotALiteralError("a DATETIME has no zone")
-    return value
+    return read
 
 
 def _json(text: str) -> str:
@@ -181,9 +180,6 @@ _READS: Final[dict[str, Any]] = {
     "FLOAT64": float,
     "NUMERIC": _decimal,
     "BIGNUMERIC": _decimal,
-    "DATE": date.fromisoformat,
-    "TIME": time.fromisoformat,
-    "DATETIME": _naive,
-    "TIMESTAMP": _timestamp,
+    **{kind: _moment(kind) for kind in PARSERS},
     "JSON": _json,
 }

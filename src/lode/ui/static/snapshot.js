@@ -26,6 +26,7 @@ export async function snapshot(visit, name, id) {
       ["Codec", `${found.codec ?? "none, a blob"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
       ["Checksum", found.checksum ?? "none"],
       ["Covers", found.min_timestamp ? [time(found.min_timestamp), " to ", time(found.max_timestamp)] : null],
+      ["Writer", found.writer],
       ["Rebased", found.rebased ? `behind ${count(found.rebased, "other")}` : null],
       ["Idempotency key", found.idempotency ? found.idempotency.filter(Boolean).join(" / ") : null],
     ]),

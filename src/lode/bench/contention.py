@@ -1,0 +1,94 @@
+"""Many writers at once, each in a process of its own: how many commits a second, and is each row there?"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import threading
+from collections import Counter
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.bench.results import Contention
+from lode.bench.writer import dataset_on, write_in_rounds
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lode.bench.rounds import Advance
+    from lode.bench.scratch import Scratch
+    from lode.bench.writer import Told
+
+_ROUNDS: Final = 3
+# In a writer's process: where it meets the others. It cannot be sent there, only inherited.
+_here: Any = None
+
+
+def measure_contention(scratch: Scratch, writers: int, *, seconds: float, advance: Advance) -> Contention:
+    """Let the writers loose, with Lode and without in turns, then read back what they were told is there."""
+    processes = not scratch.is_of_this_process
+    with _pool(writers, processes=processes) as pool:
+        jobs = [pool.submit(_write, scratch, number, seconds / _ROUNDS / 2) for number in range(writers)]
+        told: list[Told] = []
+        for done, job in enumerate(as_completed(jobs), 1):
+            told.append(job.result())
+            advance(done, writers)
+    found = Counter(
+        (row["writer"], row["n"]) for row in dataset_on(scratch.open()).scan().read_all().to_pylist()
+    )
+    acknowledged = [row for each in told for row in each.acknowledged]
+    return Contention(
+        writers=writers,
+        processes=processes,
+        commits=len(acknowledged),
+        commits_per_second=_per_second([each.lode for each in told]),
+        floor_per_second=_per_second([each.floor for each in told]),
+        slowest=max(each.slowest for each in told),
+        rebases=sum(each.rebases for each in told),
+        failed=sum(each.failed for each in told),
+        lost=sum(not found[row] for row in acknowledged),
+        doubled=sum(times - 1 for times in found.values()),
+    )
+
+
+def _per_second(rounds: Sequence[Sequence[tuple[int, float]]]) -> float:
+    """All commits of all writers; a round lasts until the last of them is done."""
+    commits = sum(count for writer in rounds for count, _ in writer)
+    lasted: list[float] = [max(seconds for _, seconds in together) for together in zip(*rounds, strict=True)]
+    return commits / sum(lasted)
+
+
+@contextmanager
+def _pool(writers: int, *, processes: bool) -> Iterator[Executor]:
+    """Threads or processes that have a meeting in common; it is called off when somebody stops waiting."""
+    meeting: Any
+    if processes:
+        context = multiprocessing.get_context("spawn")
+        meeting = context.Barrier(writers)
+        pool: Executor = ProcessPoolExecutor(writers, context, initializer=_begin, initargs=(meeting,))
+    else:
+        meeting = threading.Barrier(writers)
+        pool = ThreadPoolExecutor(writers, initializer=_meet, initargs=(meeting,))
+    try:
+        yield pool
+    except BaseException:
+        meeting.abort()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _begin(meeting: Any) -> None:
+    """A keyboard interrupt is the parent's to handle: it calls the meeting off."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _meet(meeting)
+
+
+def _meet(meeting: Any) -> None:
+    global _here
+    _here = meeting
+
+
+def _write(scratch: Scratch, number: int, seconds: float) -> Told:
+    return write_in_rounds(scratch, number, _ROUNDS, seconds, _here)

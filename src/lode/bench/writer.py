@@ -1,0 +1,80 @@
+"""One of many writers that commit at once: what it does in each round, and what it tells afterwards."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, Protocol
+
+from lode.bench.floor import Floor
+from lode.dataset import Dataset
+from lode.errors import CommitError
+from lode.format.paths import HiveLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lode.bench.scratch import Scratch
+    from lode.store.protocol import Store
+
+NAME: Final = "contention"
+# Nobody waits for a writer that has died.
+_LONGEST_WAIT: Final = 120.0
+
+
+class Meeting(Protocol):
+    """A barrier, of threads or of processes."""
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+
+@dataclass(slots=True)
+class Told:
+    """What one writer did: for each round how many commits in how many seconds, with Lode and without."""
+
+    lode: list[tuple[int, float]] = field(default_factory=list)
+    floor: list[tuple[int, float]] = field(default_factory=list)
+    acknowledged: list[tuple[str, int]] = field(default_factory=list)
+    rebases: int = 0
+    failed: int = 0
+    slowest: float = 0.0
+
+
+def dataset_on(store: Store) -> Dataset:
+    """The dataset that all writers append to, each to a partition of its own."""
+    return Dataset(NAME, store, codec="jsonl", layout=HiveLayout("writer"))
+
+
+def write_in_rounds(scratch: Scratch, number: int, rounds: int, seconds: float, meeting: Meeting) -> Told:
+    """Commit as fast as it goes, together with all others, with Lode and without in turns."""
+    store = scratch.open()
+    dataset, floor, told = dataset_on(store), Floor(store, NAME, number), Told()
+    content = f'{{"writer":"{number}","n":0}}\n'.encode()
+
+    def append() -> None:
+        row = (str(number), len(told.acknowledged) + told.failed)
+        began = time.perf_counter()
+        try:
+            snapshot = dataset.write([{"writer": row[0], "n": row[1]}])
+        except CommitError:
+            told.failed += 1
+            return
+        told.slowest = max(told.slowest, time.perf_counter() - began)
+        told.acknowledged.append(row)
+        told.rebases += snapshot.commit.rebases if snapshot.commit else 0
+
+    for _ in range(rounds):
+        meeting.wait(_LONGEST_WAIT)
+        told.floor.append(_repeat(lambda: floor.commit(content), seconds))
+        meeting.wait(_LONGEST_WAIT)
+        told.lode.append(_repeat(append, seconds))
+    return told
+
+
+def _repeat(task: Callable[[], None], seconds: float) -> tuple[int, float]:
+    began = time.monotonic()
+    done = 0
+    while not done or time.monotonic() - began < seconds:
+        task()
+        done += 1
+    return done, time.monotonic() - began

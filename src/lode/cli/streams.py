@@ -1,0 +1,127 @@
+"""``lode ls --streams``: the write streams of an ingest server, as its lake and its state tell of them.
+
+No server is asked: snapshots say how far the rows of each stream are visible, and the logs in the server's
+state directory what is staged and whether more may come.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lode.cli.listing import Listing
+from lode.cli.terminal import as_json, show
+from lode.cli.units import moment
+from lode.discover import dataset_names, open_dataset
+from lode.errors import InvalidOptionError, NotFoundError
+from lode.ingest.log.look import glance
+from lode.ingest.names import parse_stream
+from lode.ingest.position import State, StreamType
+from lode.ingest.progress import METADATA, Shown
+from lode.ingest.settings import Settings
+from lode.ingest.strategies import select_strategy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from lode.ingest.log.look import Glance
+    from lode.store.protocol import Store
+
+
+def streams_of(store: Store, dataset: str | None, logs: Iterable[Path]) -> list[dict[str, Any]]:
+    """A line for each stream of one dataset, or of all, the latest written first."""
+    shown = {name: _shown(name, store) for name in (dataset_names(store) if dataset is None else [dataset])}
+    lines = []
+    for log in filter(None, map(glance, logs)):
+        table = log.facts["dataset"]
+        if dataset in (None, table):
+            # A table whose rows are all staged has no snapshot, and so no dataset to be listed.
+            lines.append(_line(log, shown.get(table, {}).pop(parse_stream(log.facts["name"]).stream, None)))
+    lines += [
+        _forgotten(dataset, stream, found)
+        for dataset, streams in shown.items()
+        for stream, found in streams.items()
+    ]
+    return sorted(lines, key=lambda line: line["last_write"], reverse=True)
+
+
+def state_of(store: Store, said: Path | None) -> Path | None:
+    """The state directory of the lake's server: the one said, or where it is unless told otherwise."""
+    try:
+        return Settings(root=store, state=said).state_directory(store)
+    except InvalidOptionError:
+        return None
+
+
+def logs_in(state: Path | None) -> list[Path]:
+    """The logs of a server's streams; none where there is no state of one."""
+    folder = state / "streams" if state is not None else None
+    return sorted(folder.iterdir()) if folder is not None and folder.is_dir() else []
+
+
+def show_streams(lines: Iterable[dict[str, Any]], *, names: bool, json: bool) -> None:
+    """Write them as people, or scripts, want them."""
+    if names or json:
+        for line in lines:
+            if json:
+                as_json({"name": line["name"]} if names else line)
+            else:
+                print(line["name"])
+        return
+    headings = ("table", "stream", "type", "state", "rows", "visible", "last write")
+    listing = Listing(*headings, right=("rows", "visible"))
+    for line in lines:
+        cells = (line["table"], line["id"], line["type"] or "", line["state"] or "")
+        listing.add(*cells, f"{line['rows']:,}", f"{line['visible']:,}", moment(line["last_write"]))
+    show(listing)
+
+
+def _shown(dataset: str, store: Store) -> dict[str, Shown]:
+    try:
+        opened = open_dataset(dataset, store)
+    except NotFoundError:
+        return {}
+    found: dict[str, Shown] = {}
+    for snapshot in opened.history():
+        for stream, rows in _rows(snapshot.metadata.get(METADATA)).items():
+            if stream not in found or rows > found[stream].rows:
+                found[stream] = Shown(rows, snapshot.created_at)
+    return found
+
+
+def _rows(written: Any) -> dict[str, int]:
+    """What a snapshot says of streams; anybody may write metadata, so it may say anything."""
+    streams = written.get("streams") if isinstance(written, dict) else None
+    if not isinstance(streams, dict):
+        return {}
+    return {stream: rows for stream, rows in streams.items() if isinstance(rows, int)}
+
+
+def _line(log: Glance, shown: Shown | None) -> dict[str, Any]:
+    facts = log.facts
+    name, kind = parse_stream(facts["name"]), StreamType[facts["type"]]
+    visible = shown.rows if shown else 0
+    rows = log.end if select_strategy(kind).stages else visible
+    return {
+        "table": name.table.short,
+        "dataset": facts["dataset"],
+        "name": str(name),
+        "id": name.stream,
+        "type": kind.name,
+        "state": _state(kind, log.marks, shown).value,
+        "rows": rows,
+        "visible": visible,
+        "last_write": shown.at if shown is not None and rows == visible else log.written,
+    }
+
+
+def _forgotten(dataset: str, stream: str, shown: Shown) -> dict[str, Any]:
+    """A stream whose log is not here: it has expired, or the state is elsewhere."""
+    told = {"table": dataset, "dataset": dataset, "name": stream, "id": stream, "type": None, "state": None}
+    return {**told, "rows": shown.rows, "visible": shown.rows, "last_write": shown.at}
+
+
+def _state(kind: StreamType, marks: Mapping[str, Any], shown: Shown | None) -> State:
+    if kind is StreamType.PENDING and shown is not None:
+        return State.COMMITTED
+    return State.FINALIZED if marks.get("finalized") else State.OPEN

@@ -1,0 +1,96 @@
+"""A whole history in order, of which only what a plan asks is at hand; manifests are decoded on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+import msgspec
+
+from lode.errors import LodeError
+from lode.read.segment import Listing, decode_segment, list_segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.format.manifest import Manifest
+    from lode.read.resolve import Chain
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """The snapshots of one segment. It is kept compressed, which is small."""
+
+    listing: Listing
+    _data: bytes
+    _chain: Chain[Manifest]
+
+    @property
+    def newest(self) -> str:
+        return self.listing.snapshots[-1]
+
+    def manifests(self) -> list[Manifest]:
+        """Its manifests, oldest first; should one in the segment be invalid, all are read by themselves."""
+        try:
+            raw = decode_segment(self._data)
+            return [self._chain.decode(bytes(manifest), self._chain.paths.root) for manifest in raw]
+        except (LodeError, msgspec.MsgspecError):
+            return [self._chain.require(snapshot_id) for snapshot_id in self.listing.snapshots]
+
+
+def run_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> Run | None:
+    """The snapshots a segment holds; None if it is missing or broken."""
+    try:
+        return None if data is None else Run(list_segment(data, level, last), data, chain)
+    except (LodeError, msgspec.MsgspecError, ValueError):
+        return None
+
+
+class Line(Sequence["Manifest"]):
+    """Manifests of one line of history, oldest first."""
+
+    def __init__(self, pieces: Sequence[Run | Manifest]) -> None:
+        self._pieces = pieces
+
+    @property
+    def paths(self) -> list[str]:
+        """The name of every file."""
+        found: list[str] = []
+        for piece in self._pieces:
+            found += piece.listing.paths if isinstance(piece, Run) else [file.path for file in piece.files]
+        return found
+
+    @property
+    def row_count(self) -> int:
+        return sum(
+            sum(piece.listing.rows) if isinstance(piece, Run) else piece.row_count for piece in self._pieces
+        )
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(
+            sum(piece.listing.sizes if isinstance(piece, Run) else (file.size_bytes for file in piece.files))
+            for piece in self._pieces
+        )
+
+    @cached_property
+    def _manifests(self) -> list[Manifest]:
+        found: list[Manifest] = []
+        for piece in self._pieces:
+            found += piece.manifests() if isinstance(piece, Run) else [piece]
+        return found
+
+    def __len__(self) -> int:
+        return sum(len(piece.listing.snapshots) if isinstance(piece, Run) else 1 for piece in self._pieces)
+
+    def __iter__(self) -> Iterator[Manifest]:
+        return iter(self._manifests)
+
+    @overload
+    def __getitem__(self, index: int) -> Manifest: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Manifest]: ...
+    def __getitem__(self, index: int | slice) -> Manifest | list[Manifest]:
+        return self._manifests[index]

@@ -1,0 +1,127 @@
+"""A history segment: the manifests of 16, 256 or 4,096 sequences in one compressed object.
+
+A plan asks little of a manifest: names and sizes of files, numbers of rows. So a segment begins with just
+that, column by column, and a plan decompresses no more of it. The manifests behind it are as published.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Final, Literal
+
+import msgspec
+
+from lode.errors import ManifestInvalidError
+from lode.format.manifest import Count, Text  # noqa: TC001 - msgspec reads the annotations
+
+LEVELS: Final = (4096, 256, 16)
+SCHEMA_NAME: Final = "lode-history"
+
+_MANIFESTS: Final = b',"manifests":['
+_PIECE: Final = 1 << 17
+
+
+class Listing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What a plan asks of a run of snapshots, oldest first."""
+
+    parent: str | None = None
+    snapshots: list[str]
+    rows: list[Count]
+    # How many of the paths and sizes are of which snapshot.
+    files: list[Count]
+    paths: list[Text]
+    sizes: list[Count]
+
+
+class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The manifests of a run of sequences, oldest first, each exactly as it was published."""
+
+    schema_name: str
+    first: int
+    last: int
+    listing: Listing | None = None
+    manifests: tuple[msgspec.Raw, ...] = ()
+
+
+class _ListedFile(msgspec.Struct, gc=False):
+    path: Text
+    size_bytes: Count
+
+
+class _Listed(msgspec.Struct, gc=False, kw_only=True):
+    # Of another version nothing is known here: such manifests are read by themselves, and refused by name.
+    format_version: Literal["1.0.0"]
+    snapshot_id: Text
+    parent_snapshot_id: str | None = None
+    row_count: Count
+    files: tuple[_ListedFile, ...]
+
+
+_segments: Final = msgspec.json.Decoder(Segment)
+_listed: Final = msgspec.json.Decoder(_Listed)
+
+
+def encode_segment(manifests: list[bytes], last: int) -> bytes:
+    """A run of published manifests, oldest first, as one compressed object."""
+    import zstandard
+
+    raw = tuple(msgspec.Raw(data) for data in manifests)
+    segment = Segment(SCHEMA_NAME, last - len(raw) + 1, last, list_manifests(raw), raw)
+    return zstandard.ZstdCompressor(level=3).compress(msgspec.json.encode(segment))
+
+
+def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
+    """The manifests of a segment, none of them decoded yet."""
+    import zstandard
+
+    try:
+        return _segments.decode(zstandard.ZstdDecompressor().decompress(data)).manifests
+    except zstandard.ZstdError as error:
+        raise ManifestInvalidError(f"not a history segment: {error}") from None
+
+
+def list_segment(data: bytes, level: int, last: int) -> Listing:
+    """What a plan asks of a segment's manifests, or ``ManifestInvalidError`` if they are not those."""
+    head = _segments.decode(_head(data))
+    listing = head.listing or list_manifests(decode_segment(data))
+    if (head.first, head.last, len(listing.snapshots)) != (last - level + 1, last, level):
+        raise ManifestInvalidError(f"the segment does not hold sequences {last - level + 1} to {last}")
+    if not (
+        len(listing.rows) == len(listing.files) == level
+        and len(listing.paths) == len(listing.sizes) == sum(listing.files)
+    ):
+        raise ManifestInvalidError(f"the segment of {last} lists other files than it counts")
+    return listing
+
+
+def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
+    """What a plan asks of these manifests, or ``ManifestInvalidError`` if they are not one line."""
+    listed = [_listed.decode(raw) for raw in manifests]
+    for older, newer in pairwise(listed):
+        if newer.parent_snapshot_id != older.snapshot_id:
+            raise ManifestInvalidError(f"{newer.snapshot_id} does not follow {older.snapshot_id}")
+    return Listing(
+        parent=listed[0].parent_snapshot_id if listed else None,
+        snapshots=[each.snapshot_id for each in listed],
+        rows=[each.row_count for each in listed],
+        files=[len(each.files) for each in listed],
+        paths=[file.path for each in listed for file in each.files],
+        sizes=[file.size_bytes for each in listed for file in each.files],
+    )
+
+
+def _head(data: bytes) -> bytes:
+    """A segment without its manifests. Between quotes, a quote is escaped: the mark is in no text."""
+    import zstandard
+
+    head = bytearray()
+    try:
+        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+            while piece := reader.read(_PIECE):
+                head += piece
+                end = head.find(_MANIFESTS)
+                if end >= 0:
+                    return bytes(head[:end]) + b"}"
+    except zstandard.ZstdError as error:
+        raise ManifestInvalidError(f"not a history segment: {error}") from None
+    return bytes(head)

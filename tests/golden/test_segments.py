@@ -1,0 +1,38 @@
+"""Segments as they were first written, and with the listing they begin with now: both say the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lode.format.manifest import decode_manifest
+from lode.read.segment import decode_segment, encode_segment, list_segment
+
+SEGMENTS = Path(__file__).parent / "segments"
+EVERY_SEGMENT = pytest.mark.parametrize("name", ["plain", "listed"])
+
+
+def stored(name: str) -> bytes:
+    return (SEGMENTS / f"{name}.json.zst").read_bytes()
+
+
+@EVERY_SEGMENT
+def test_a_segment_lists_what_its_manifests_say(name: str) -> None:
+    listing = list_segment(stored(name), 16, 16)
+    manifests = [decode_manifest(bytes(raw), name) for raw in decode_segment(stored(name))]
+    files = [file for manifest in manifests for file in manifest.files]
+    assert listing.parent is None
+    assert listing.snapshots == [manifest.snapshot_id for manifest in manifests]
+    assert listing.rows == [manifest.row_count for manifest in manifests] == list(range(1, 17))
+    assert listing.files == [1] * 16
+    assert listing.paths == [file.path for file in files]
+    assert listing.sizes == [file.size_bytes for file in files]
+
+
+@EVERY_SEGMENT
+def test_a_segment_is_written_again_with_its_manifests_byte_for_byte(name: str) -> None:
+    manifests = decode_segment(stored(name))
+    again = encode_segment([bytes(raw) for raw in manifests], 16)
+    assert decode_segment(again) == manifests == decode_segment(stored("plain"))
+    assert list_segment(again, 16, 16) == list_segment(stored("listed"), 16, 16)
