@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,6 +19,7 @@ from lode.write.rebase import MOST_RECALLED, MOST_RECALLED_TEXT
 from lode.write.turns import LARGEST_CROWD, LONGEST_PAUSE, Turns
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from lode.snapshot import Snapshot
@@ -263,9 +265,14 @@ class Clock:
 
 
 def commit_once(clock: Clock, turns: Turns, rivals: int, *, work: float = 0.02) -> None:
-    turns.begin()
-    clock.now += work
-    turns.done(rivals)
+    with turns.in_line():
+        clock.now += work
+        turns.done(rivals)
+
+
+def in_line(turns: Turns) -> bool:
+    with turns.in_line() as crowded:
+        return crowded
 
 
 def test_who_is_alone_never_waits() -> None:
@@ -280,7 +287,7 @@ def test_after_a_commit_in_a_crowd_the_others_have_their_turns_first() -> None:
     clock = Clock()
     turns = clock.turns()
     commit_once(clock, turns, rivals=7)
-    turns.begin()
+    in_line(turns)
     assert clock.slept == [pytest.approx(7 * 0.02)]
 
 
@@ -289,7 +296,7 @@ def test_the_time_a_writer_needed_for_its_own_work_counts_as_waiting() -> None:
     turns = clock.turns()
     commit_once(clock, turns, rivals=7)
     clock.now += 7 * 0.02
-    turns.begin()
+    in_line(turns)
     assert clock.slept == []
 
 
@@ -306,7 +313,7 @@ def test_nobody_waits_longer_than_the_longest_pause() -> None:
     clock = Clock()
     turns = clock.turns()
     commit_once(clock, turns, rivals=1000, work=5.0)
-    turns.begin()
+    in_line(turns)
     turns.step_back(1)
     assert clock.slept == [LONGEST_PAUSE, LONGEST_PAUSE]
 
@@ -317,7 +324,7 @@ def test_a_crowd_is_forgotten_by_halves() -> None:
     commit_once(clock, turns, rivals=LARGEST_CROWD)
     crowded = []
     for _ in range(6):
-        crowded.append(turns.begin())
+        crowded.append(in_line(turns))
         turns.done(0)
     assert crowded == [True, True, True, True, True, False]
 
@@ -326,9 +333,38 @@ def test_on_a_disk_nobody_waits() -> None:
     clock = Clock()
     turns = clock.turns(nearby=True)
     commit_once(clock, turns, rivals=8)
-    turns.begin()
+    in_line(turns)
     turns.step_back(1)
     assert clock.slept == []
+
+
+def queueing(store: LocalStore, *, patience: float) -> AbstractContextManager[None]:
+    return store.queue("datasets/events/latest", patience, 0.001)
+
+
+def test_on_a_disk_a_crowd_stands_in_line(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("datasets/events/other", b"")
+    order = []
+
+    def come(name: str) -> None:
+        with queueing(store, patience=30):
+            order.append(name)
+
+    with queueing(store, patience=30):
+        other = threading.Thread(target=come, args=("second",))
+        other.start()
+        other.join(0.05)
+        order.append("first")
+    other.join()
+    assert order == ["first", "second"]
+
+
+def test_who_is_in_line_behind_a_dead_end_goes_on_alone(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.put("datasets/events/other", b"")
+    with queueing(store, patience=30), queueing(store, patience=0.01):
+        assert write(store, "a").sequence == 1
 
 
 # -- publishing on a disk ----------------------------------------------------------------------------------

@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError, UsageError
-from lode.store.local_files import NewFile, is_hidden, link_file, locked, translated
+from lode.store.local_files import NewFile, is_hidden, link_file, locked, queued, translated
 from lode.store.local_walk import walk
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, moment, same_content
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
@@ -74,6 +75,9 @@ class LocalStore:
 
     def link(self, source: str, path: str) -> None:
         link_file(self._file(source), self._file(path), path, durable=self._durable)
+
+    def queue(self, path: str, patience: float, interval: float) -> AbstractContextManager[None]:
+        return queued(self._file(path), patience, interval)
 
     def get(self, path: str) -> bytes:
         with self.open_reader(path) as reader:

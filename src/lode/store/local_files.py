@@ -8,7 +8,9 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+import random
 import secrets
+import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -207,6 +209,31 @@ def locked(file: str, path: str, *, durable: bool, make: bool) -> Iterator[bool]
     finally:
         # Closing gives the lock back. The file stays: a removed one would lock nobody out.
         os.close(descriptor)
+
+
+@contextmanager
+def queued(file: str, patience: float, interval: float) -> Iterator[None]:
+    """Wait for a place of one's own beside ``file``, asking every now and then, and not for ever."""
+    try:
+        descriptor = os.open(f"{file}.queue.lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        yield
+        return
+    try:
+        give_up = time.monotonic() + patience
+        while not _try_lock(descriptor) and time.monotonic() < give_up:
+            time.sleep(interval * random.uniform(0.5, 1.0))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def open_in_directory(file: str, flags: int, path: str, *, grown: list[str], make: bool = True) -> int:

@@ -12,6 +12,7 @@ from lode.errors import InvalidPathError, InvalidRangeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from datetime import datetime
     from types import TracebackType
     from typing import Self
@@ -140,6 +141,18 @@ class SupportsLink(Protocol):
         """Make ``path`` the same object as ``source`` unless it exists: ``put`` without the bytes.
 
         Raises ``PathExistsError``, or ``NotFoundError`` if there is no ``source`` or no place for ``path``.
+        """
+        ...
+
+
+@runtime_checkable
+class SupportsQueue(Protocol):
+    """A store on which the writers of one machine can queue up, such as a disk with its file locks."""
+
+    def queue(self, path: str, patience: float, interval: float) -> AbstractContextManager[None]:
+        """Be the only one inside for this path, or stop waiting for that after ``patience`` seconds.
+
+        It is a courtesy that saves vain attempts, never a promise: whoever is inside may be dead.
         """
         ...
 

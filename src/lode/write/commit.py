@@ -15,6 +15,7 @@ from __future__ import annotations
 import logging
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -34,7 +35,7 @@ from lode.format.manifest import encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
-from lode.store.protocol import SupportsCompareAndSwap, SupportsLink
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue
 from lode.write.turns import Turns
 
 if TYPE_CHECKING:
@@ -166,7 +167,10 @@ class Committer(Generic[M]):
         self._retry = retry
         self._observer = observer
         self._afterwards = afterwards
-        self._turns = Turns(runtime, nearby=self._nearby)
+        queue = None
+        if isinstance(chain.store, SupportsQueue):
+            queue = partial(chain.store.queue, chain.paths.pointer)
+        self._turns = Turns(runtime, nearby=self._nearby, queue=queue)
         self._head: Head[M] | None = None
 
     def base(self) -> Head[M]:
@@ -210,9 +214,12 @@ class Committer(Generic[M]):
             CommitUnpublishedError: the store stopped answering between swap and publication.
         """
         tally = _Tally(self._runtime.monotonic())
-        # In a crowd the head this process knows is surely gone: look before the first try. Who tries a draft
-        # again has just seen the head that it lost to.
-        behind = self._turns.begin() and draft.declared is None
+        with self._turns.in_line() as crowded:
+            # In a crowd the head this process knows is surely gone: look before the first try. Who tries a
+            # draft again has just seen the head that it lost to.
+            return self._commit(draft, tally, behind=crowded and draft.declared is None)
+
+    def _commit(self, draft: Draft[M], tally: _Tally, *, behind: bool) -> Committed[M]:
         while behind or not self._attempt(draft, tally):
             if not behind:
                 tally.attempts += 1

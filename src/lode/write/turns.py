@@ -7,26 +7,36 @@ tries. That only spreads attempts out; which of them wins is the swap's to decid
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+
     from lode.runtime import Runtime
+
+Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 
 # The longest a commit steps back for others, in seconds.
 LONGEST_PAUSE = 1.0
 # A writer that is further behind than this has been away; it is no measure of how many are at it now.
 LARGEST_CROWD = 16
+# How long who stands in line looks away at least, in seconds.
+SHORTEST_INTERVAL = 0.0005
 
 
 class Turns:
     """What one process has learned about the others at its pointer.
 
-    Where a look costs next to nothing (``nearby``) there is nothing to spread, and it never waits.
+    Where a look costs next to nothing (``nearby``) there is nothing to spread, and it never waits; on a disk
+    (``queue``) it stands in line instead.
     """
 
-    def __init__(self, runtime: Runtime, *, nearby: bool) -> None:
+    def __init__(self, runtime: Runtime, *, nearby: bool, queue: Queue | None = None) -> None:
         self._runtime = runtime
         self._nearby = nearby
+        self._queue = queue
         # How many others commit between two commits of this process.
         self._crowd = 0
         # How long the pointer is one writer's: from its look at the head to its publication.
@@ -34,7 +44,16 @@ class Turns:
         self._turn = 0.0
         self._looked = 0.0
 
-    def begin(self) -> bool:
+    @contextmanager
+    def in_line(self) -> Iterator[bool]:
+        """Be in turn for one commit; True if others have surely moved the pointer since our last look."""
+        if self._queue is None or not self._crowd:
+            yield self._begin()
+            return
+        with self._queue(LONGEST_PAUSE, max(self._slot / 2, SHORTEST_INTERVAL)):
+            yield self._begin()
+
+    def _begin(self) -> bool:
         """Wait for our turn; True if others have surely moved the pointer since this process looked."""
         if self._crowd:
             self._pause(self._turn - self._runtime.monotonic())
