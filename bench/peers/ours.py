@@ -35,7 +35,7 @@ class Lode(Appender):
         return _Handle(self._dataset(place))
 
     def plan(self, place: Place) -> int:
-        return len(self._dataset(place).plan().files)
+        return len(self._dataset(place).plan().paths)
 
     def history(self, place: Place) -> int:
         return sum(1 for _ in self._dataset(place).history())

@@ -227,10 +227,19 @@ def test_an_encoder_that_is_given_up_writes_no_footer() -> None:
 
 def test_a_small_file_reaches_its_sink_in_one_piece() -> None:
     sink = CountingSink()
-    encoder = Parquet(SCHEMA, row_group_rows=100).stream_encoder(sink)
+    encoder = Parquet(SCHEMA).stream_encoder(sink)
     encoder.write([{"id": index, "name": str(index)} for index in range(1000)])
     encoder.close()
     assert len(sink.sizes) == 1
+
+
+def test_a_row_group_that_is_full_goes_to_the_sink_at_once() -> None:
+    sink = CountingSink()
+    encoder = Parquet(SCHEMA, row_group_rows=100).stream_encoder(sink)
+    encoder.write([{"id": index, "name": str(index)} for index in range(99)])
+    assert not sink.sizes
+    encoder.write([{"id": 99, "name": "99"}])
+    assert sum(sink.sizes) > 100
 
 
 def test_rows_are_conformed_before_they_are_split() -> None:

@@ -375,12 +375,15 @@ def same_file(*files: Path) -> bool:
 
 
 @pytest.mark.parametrize("durable", [False, True])
-def test_on_a_disk_a_manifest_is_its_intent_under_another_name(tmp_path: Path, durable: bool) -> None:
+def test_on_a_disk_the_copies_of_a_manifest_take_no_room(tmp_path: Path, durable: bool) -> None:
     snapshot = write(lode.open_store(tmp_path, durable=durable), "a")
     root = tmp_path / "datasets/events"
     folder = root / "segments" / snapshot.id
     copy = root / "partitions/part=a/segments" / snapshot.id / "manifest.json"
-    assert same_file(folder / "intent.json", folder / "manifest.json", copy)
+    assert copy.read_bytes() == (folder / "manifest.json").read_bytes()
+    assert same_file(folder / "intent.json", copy)
+    # Damage to one of these leaves the other.
+    assert not same_file(folder / "intent.json", folder / "manifest.json")
 
 
 def test_a_link_never_replaces_an_object(tmp_path: Path) -> None:

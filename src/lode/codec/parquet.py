@@ -159,6 +159,8 @@ class ParquetEncoder:
             self._pending_bytes += head.nbytes
             if self._is_full():
                 self._write_row_group()
+                # Whoever closes files at a size must see how large this one has become.
+                self._buffer.flush()
 
     def close(self) -> None:
         if self._schema is None:

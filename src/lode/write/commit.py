@@ -343,17 +343,20 @@ class Committer(Generic[M]):
     def _publish(self, placed: Pending[M]) -> None:
         """Show a snapshot whose place is decided; others may be doing the same."""
         each = one_by_one if self._nearby else self._runtime.each
-        each(lambda copy: self._show(placed, copy), self._chain.copies(placed.manifest))
+        each(lambda copy: self._copy(placed, copy), self._chain.copies(placed.manifest))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
             record = msgspec.json.encode(KeyRecord(writer, key, snapshot_id))
             self._create(self._chain.paths.key(writer, key), record)
-        self._show(placed, self._chain.paths.manifest(snapshot_id))
+        self._create(self._chain.paths.manifest(snapshot_id), placed.data)
         self._chain.remember(snapshot_id, placed.data)
 
-    def _show(self, placed: Pending[M], path: str) -> None:
-        """Put the manifest there. An intent in force never changes, so it can lend its bytes."""
+    def _copy(self, placed: Pending[M], path: str) -> None:
+        """Repeat the manifest there. An intent in force never changes, so where it can, it lends its bytes.
+
+        The manifest itself is never a link: should one of the two be damaged, the other is there to mend it.
+        """
         if self._linking is not None:
             try:
                 self._linking.link(self._chain.paths.intent(placed.manifest.snapshot_id), path)
