@@ -200,4 +200,9 @@ AIMS: Final = (
         "spark", "read", 'Lode, spark.read.format("lode")', ("seconds",),
         at_most=1.5, to=(_PLAIN_SPARK_READ,),
     ),
+    Aim(
+        "Spark: a micro-batch, dataset to dataset",
+        "spark", "stream", "Lode, dataset to dataset", ("micro-batch, s",),
+        at_most=1.2, to=("Spark, Parquet files to Parquet files",),
+    ),
 )  # fmt: skip

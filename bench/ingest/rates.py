@@ -49,10 +49,10 @@ class Kind:
 
 
 KINDS: Final = (
-    Kind("Arrow", 1_000, 1, rows=200_000, pending=500_000),
-    Kind("Arrow", 1_000, 4, rows=200_000, pending=500_000),
+    Kind("Arrow", 1_000, 1, rows=400_000, pending=1_000_000),
+    Kind("Arrow", 1_000, 4, rows=400_000, pending=1_000_000),
     Kind("Arrow", 50_000, 1, rows=1_000_000, pending=2_500_000),
-    Kind("Protobuf", 1_000, 1, rows=200_000, pending=200_000),
+    Kind("Protobuf", 1_000, 1, rows=400_000, pending=400_000),
 )
 
 
