@@ -91,9 +91,9 @@ class VolumeDraft(Draft[VolumeManifest]):
     def rivals_in(self, manifest: VolumeManifest) -> Iterator[Rival]:
         yield Rival(manifest.snapshot_id)
 
-    def overlap_with(self, rival: Rival) -> str | None:
-        """Nothing: whether blocks overlap is found when they are placed, and is final."""
-        return None
+    def touched(self) -> frozenset[str]:
+        """None: whether blocks overlap is found when they are placed, and is final."""
+        return frozenset()
 
     def _algorithm(self, before: str | None) -> str | None:
         """The one algorithm of all checksums; a manifest has no room for a second."""

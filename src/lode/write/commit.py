@@ -36,6 +36,7 @@ from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue
+from lode.write.rebase import common_partition
 from lode.write.turns import Turns
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ class Draft(ABC, Generic[M]):
         """The snapshot itself and those before it that its manifest recalls, newest first."""
 
     @abstractmethod
-    def overlap_with(self, rival: Rival) -> str | None:
-        """Say what this draft and a snapshot that came first both touch, or None."""
+    def touched(self) -> frozenset[str]:
+        """The partitions this draft writes to, as ``Rival`` has those of others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,8 +432,9 @@ class Committer(Generic[M]):
         """What a rival touched of ours. The whole chain counts, not only its head."""
         if rivals and not draft.rebase:
             return f"snapshot {rivals[0].snapshot_id} was committed"
+        ours = draft.touched()
         for rival in rivals:
-            common = draft.overlap_with(rival)
+            common = common_partition(ours, rival.partitions)
             if common is not None:
                 return f"snapshot {rival.snapshot_id} also wrote {common}"
         return None

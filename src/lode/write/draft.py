@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, format_time_ns, parse_time_ns
 from lode.write.commit import Draft, Rival
-from lode.write.rebase import common_partition, partitions_of, recall
+from lode.write.rebase import partitions_of, recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,9 +60,8 @@ class DatasetDraft(Draft[Manifest]):
         for snapshot_id, partitions in manifest.recent.items():
             yield Rival(snapshot_id, frozenset(partitions))
 
-    def overlap_with(self, rival: Rival) -> str | None:
-        ours = partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
-        return common_partition(ours, rival.partitions)
+    def touched(self) -> frozenset[str]:
+        return partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
 
     def _files(self) -> Iterator[FileRef]:
         return (file for part in self.staged for file in part.files)

@@ -30,11 +30,14 @@ def recall(parent: Manifest | None, layout: Layout, *, crowded: bool) -> dict[st
     Writers of a crowd are many snapshots behind whenever they look; with this they catch up in one read.
     Where neither of the two met anybody, the child recalls a little less, so this does not outlive the crowd.
     """
-    if parent is None or not layout.keys or not (crowded or parent.recent):
+    if parent is None or not layout.keys:
+        return {}
+    before = parent.recent
+    if not (crowded or before):
         return {}
     past = {parent.snapshot_id: sorted(partitions_of(parent.dataset_id, parent.files, layout))}
-    past |= parent.recent
-    most = MOST_RECALLED if crowded or parent.rebases else len(parent.recent) - 1
+    past |= before
+    most = MOST_RECALLED if crowded or parent.rebases else len(before) - 1
     recalled: dict[str, list[str]] = {}
     room = MOST_RECALLED_TEXT
     for snapshot_id, partitions in islice(past.items(), most):
