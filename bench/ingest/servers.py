@@ -20,6 +20,7 @@ import lode
 from bench.ingest.load import DATASET, IDLE, PROJECT, WARM_UP
 from bench.ingest.requests import COLUMNS
 from bench.peers import bqemulator
+from lode.testing.servers import end_process
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -96,12 +97,7 @@ class Server(ABC):
     def stop(self) -> None:
         process, self._process = self._process, None
         if process is not None:
-            process.terminate()
-            try:
-                process.wait(_STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, patience=_STOP_SECONDS)
             if process.stdout is not None:
                 process.stdout.close()
         self._log.close()

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyspark
 
 from lode.spark.session import use_java
+from lode.testing.servers import end_process
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,11 +93,7 @@ class Cluster:
         for process in reversed(self._processes):
             process.terminate()
         for process in self._processes:
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            end_process(process, patience=20)
         self._processes = []
 
     def executors(self) -> set[int]:

@@ -128,15 +128,16 @@ def _dataset_line(store: Store, name: str) -> dict[str, Any]:
     from lode.discover import open_dataset
 
     dataset = open_dataset(name, store)
-    history = dataset.snapshots()
+    newest = dataset.latest()
+    plan = dataset.plan(as_of=newest)
     return {
         "name": dataset.id,
         "kind": dataset.components.codec.name if dataset.components.codec else "blobs",
-        "snapshots": len(history),
-        "rows": sum(snapshot.row_count for snapshot in history),
-        "bytes": sum(snapshot.size_bytes for snapshot in history),
-        "last_write": history[-1].created_at,
-        "latest": history[-1].id,
+        "snapshots": len(plan.manifests),
+        "rows": plan.row_count,
+        "bytes": plan.size_bytes,
+        "last_write": newest.created_at,
+        "latest": newest.id,
         "partitioned_by": list(dataset.layout.keys),
     }
 

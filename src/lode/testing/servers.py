@@ -43,6 +43,16 @@ _START_SECONDS = 60.0
 _START_ATTEMPTS = 5
 
 
+def end_process(process: subprocess.Popen[bytes], *, patience: float) -> None:
+    """Ask a process to end, and make it end if it has not after so many seconds."""
+    process.terminate()
+    try:
+        process.wait(patience)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 class Server(ABC):
     """A server on a free port of the loopback interface, from entering the block to leaving it."""
 
@@ -84,12 +94,7 @@ class Server(ABC):
         process, self._process = self._process, None
         if process is None:
             return
-        process.terminate()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
+        end_process(process, patience=10)
 
     def _answers(self, process: subprocess.Popen[bytes]) -> bool:
         deadline = time.monotonic() + _START_SECONDS
