@@ -105,6 +105,18 @@ def writer_of(extension: dict[str, Any] | None) -> str | None:
     return name if isinstance(name, str) else None
 
 
+def expected_pointer(parent: str | None, extension: dict[str, Any] | None) -> bytes | None:
+    """Return the pointer value that the swap of an intent expects; None if it expects no pointer.
+
+    That is the parent's id, unless the pointer was dangling or lost: then ``x.expected`` records it, with the
+    empty text for no pointer.
+    """
+    recorded = (extension or {}).get("expected")
+    if isinstance(recorded, str):
+        return recorded.encode() or None
+    return parent.encode() if parent else None
+
+
 def encode_manifest(manifest: object) -> bytes:
     """Return the manifest as it lies on storage."""
     return msgspec.json.format(msgspec.json.encode(manifest), indent=2)

@@ -157,6 +157,36 @@ class SupportsQueue(Protocol):
         ...
 
 
+@runtime_checkable
+class SupportsVolatilePut(Protocol):
+    """A store that can create an object without waiting until it would survive a power cut."""
+
+    def put_volatile(self, path: str, data: Buffer) -> None:
+        """Like ``put``, but a power cut may undo it or leave the object torn."""
+        ...
+
+
+@runtime_checkable
+class SupportsTemporaries(Protocol):
+    """A store whose writers leave hidden temporary files behind when they are killed, such as a disk."""
+
+    def temporaries(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        """Yield the temporary files below ``prefix`` whose writer is dead; ``list`` never shows them."""
+        ...
+
+    def delete_temporary(self, path: str) -> None:
+        """Remove one of the files that ``temporaries`` yielded. Anything else is ``InvalidPathError``."""
+        ...
+
+
+@runtime_checkable
+class SupportsNearby(Protocol):
+    """A store that says whether a call takes less time than handing it to a thread."""
+
+    @property
+    def nearby(self) -> bool: ...
+
+
 def check_path(path: str) -> str:
     """Return ``path`` if a store may hold it, else raise ``InvalidPathError`` saying why."""
     if not path:
