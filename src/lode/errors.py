@@ -11,6 +11,7 @@ LodeError
 │   ├── NilIteratorError             stream_write_records without an iterator
 │   ├── PartitioningNotSupportedError
 │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
+│   ├── DatasetExistsError           Dataset.create on a dataset that exists
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
@@ -86,7 +87,11 @@ class PartitioningNotSupportedError(UsageError):
 
 
 class ComponentMismatchError(UsageError):
-    """A snapshot was written with another codec, compressor or layout than this dataset is opened with."""
+    """A dataset has another codec, compressor, layout or partition keys than it is opened with."""
+
+
+class DatasetExistsError(UsageError):
+    """``Dataset.create`` found a dataset of that name."""
 
 
 class DatasetsNotModeledError(UsageError):

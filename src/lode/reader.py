@@ -17,8 +17,8 @@ from lode.errors import (
 )
 from lode.format.ids import check_id
 from lode.format.manifest import Manifest, decode_manifest
-from lode.format.paths import DefaultLayout, HiveLayout, Layout
-from lode.read.resolve import Chain
+from lode.format.paths import DefaultLayout, Layout
+from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
 from lode.read.source import open_file
 from lode.store.open import open_store
 
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
-ANY_KEYS: Final = HiveLayout("?")
 _LISTABLE: Final[tuple[Layout, ...]] = (DefaultLayout(), ANY_KEYS)
 
 
@@ -132,8 +130,7 @@ class DatasetReader:
         return any(True for _ in self._manifests(layout, dataset_id, None))
 
     def _chain(self, layout: Layout, dataset_id: str) -> Chain[Manifest]:
-        paths = layout.chain(dataset_id)
-        return Chain(self._store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
+        return dataset_chain(self._store, dataset_id, layout)
 
     def _datasets(self, root: str) -> Iterator[str]:
         """Skip from one dataset to the next instead of listing all of their objects."""

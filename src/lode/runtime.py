@@ -76,5 +76,9 @@ class Runtime:
     each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = _in_threads
     background: Callable[[Callable[[], Any]], None] = _in_background
 
+    def __reduce__(self) -> str:
+        # The real one is the same in every process; a simulation stays in its own.
+        return "REAL"
+
 
 REAL = Runtime()

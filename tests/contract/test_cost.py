@@ -103,20 +103,21 @@ def test_resolving_the_parent_warm_makes_no_call(store: CountingStore) -> None:
     assert store.total == 0
 
 
-def test_resolving_the_parent_cold_makes_two_calls(store: CountingStore) -> None:
+def test_resolving_the_parent_and_the_definition_cold_makes_three_calls(store: CountingStore) -> None:
     lode.Dataset("events", store).write(b"x")
     store.reset()
     lode.Dataset("events", store).transaction().abort()
-    assert names(store) == [("get", "latest"), ("get", "manifest.json")]
+    assert [method for method, _ in names(store)] == ["get", "get", "get"]
+    assert [path.split("/")[2] for _, path in store.events] == ["latest", "snapshots", "definition"]
 
 
-def test_resolving_the_parent_makes_two_calls_after_many_commits(store: CountingStore) -> None:
+def test_resolving_the_parent_makes_three_calls_after_many_commits(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store)
     for _ in range(10):
         dataset.write(b"x")
     store.reset()
     lode.Dataset("events", store).transaction().abort()
-    assert store.total == 2
+    assert store.total == 3
 
 
 def test_reading_the_latest_snapshot_makes_two_calls(store: CountingStore) -> None:

@@ -73,7 +73,7 @@ def test_a_snapshot_of_a_volume_tells_its_rebases_too() -> None:
 def test_who_met_nobody_recalls_nothing() -> None:
     store = MemoryStore()
     write(store, "a")
-    assert write(store, "b").manifest.x is None
+    assert write(store, "b").manifest.recent == {}
 
 
 def test_who_was_rebased_recalls_the_snapshots_before_it_and_what_they_touched() -> None:

@@ -70,11 +70,10 @@ def cat(
 
 def _found(dataset: Dataset, snapshot: str, *, scan: bool, as_of: str | None, since: str | None) -> Scan:
     from lode.cli.named import point_named, snapshot_named
-    from lode.discover import scan_of
     from lode.errors import InvalidOptionError
 
     if not (scan or as_of or since):
-        return scan_of(dataset, snapshot_named(dataset, snapshot).manifest)
+        return dataset.plan_snapshot(snapshot_named(dataset, snapshot))
     if snapshot != "latest":
         raise InvalidOptionError(f"{snapshot} is one snapshot: for history up to it, say --as-of {snapshot}")
     start = snapshot_named(dataset, since) if since is not None else None

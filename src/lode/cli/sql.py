@@ -60,12 +60,12 @@ def sql(
 def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict[str, Scan]:
     """The datasets that the query names, and single snapshots of them."""
     from lode.cli.named import point_named, snapshot_named
-    from lode.discover import dataset_names, open_dataset, scan_of
+    from lode.discover import dataset_names, open_dataset
 
     found: dict[str, Scan] = {}
     for name, snapshot in _ONE_SNAPSHOT.findall(query):
         opened = open_dataset(name, store)
-        found[f"{name}@{snapshot}"] = scan_of(opened, snapshot_named(opened, snapshot).manifest)
+        found[f"{name}@{snapshot}"] = opened.plan_snapshot(snapshot_named(opened, snapshot))
     for name in [*dataset_names(store), *also]:
         # A name in a text or a column costs a look at its history, and does no harm.
         if name in also or re.search(rf"(?<!\w){re.escape(name)}(?![\w@])", query, re.IGNORECASE):
@@ -77,11 +77,10 @@ def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict
 
 def _source(scan: Scan) -> Any:
     """Parquet is read in place, as far as the query needs it; all else is brought to memory."""
-    from lode.codec.parquet import Parquet
     from lode.read.prune import guarantee
     from lode.read.source import arrow_filesystem
 
-    if not isinstance(scan.components.codec, Parquet) or scan.components.compressor.name != "noop":
+    if not scan.is_plain_parquet:
         return scan.read().read_all()
     import pyarrow.dataset as pads
 

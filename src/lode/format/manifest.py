@@ -18,6 +18,8 @@ from lode.format.ids import is_utf8
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
 
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}")
+
 Count = Annotated[int, msgspec.Meta(ge=0)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 S = TypeVar("S", bound=msgspec.Struct)
@@ -76,6 +78,22 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The (writer, key) this commit was made under, if it was made under one."""
         pair = (self.x or {}).get("idempotency")
         return (pair["writer"], pair["key"]) if pair else None
+
+    @property
+    def definition(self) -> str | None:
+        """The digest of the dataset's definition at this snapshot; None in those of 0.1 and of Go."""
+        digest = (self.x or {}).get("definition")
+        if digest is None or (isinstance(digest, str) and _DIGEST.fullmatch(digest)):
+            return digest
+        raise ManifestInvalidError(
+            f"snapshot {self.snapshot_id}: field 'x.definition' is not a SHA-256 digest", field="x.definition"
+        )
+
+    @property
+    def operation(self) -> str:
+        """What this commit did: ``append``, ``create`` or ``evolve``."""
+        found = (self.x or {}).get("operation", "append")
+        return found if isinstance(found, str) else "append"
 
     @property
     def rebases(self) -> int:

@@ -48,6 +48,15 @@ class ChainPaths:
         """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
         return f"{self.root}/history/{level}/{last:012d}.json.zst"
 
+    @property
+    def definitions(self) -> str:
+        """The prefix of the definitions."""
+        return f"{self.root}/definition/"
+
+    def definition(self, digest: str) -> str:
+        """The object that says what the dataset is."""
+        return f"{self.definitions}{digest}.json"
+
     def snapshot_of(self, path: str) -> str | None:
         """The snapshot whose canonical manifest lies at ``path``, if that is what it is."""
         head, _, name = path.rpartition("/")

@@ -8,14 +8,22 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
-from lode.errors import HistoryForkedError, ManifestInvalidError, NoSnapshotsError, NotFoundError
+from lode.errors import (
+    ComponentMismatchError,
+    HistoryForkedError,
+    ManifestInvalidError,
+    NoSnapshotsError,
+    NotFoundError,
+)
+from lode.format.manifest import Manifest, decode_manifest
+from lode.format.paths import DefaultLayout, HiveLayout
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lode.format.paths import ChainPaths
+    from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
 REMEMBERED_MANIFESTS = 64
@@ -65,6 +73,10 @@ class Head(Generic[M]):
         return self.manifest.snapshot_id if self.manifest else None
 
 
+# The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
+ANY_KEYS: Final = HiveLayout("?")
+
+
 @dataclass(slots=True)
 class Chain(Generic[M]):
     """One linear history on a store: reads its pointer, manifests and intents."""
@@ -75,6 +87,8 @@ class Chain(Generic[M]):
     # Where a manifest is repeated besides its canonical place.
     copies: Callable[[M], Sequence[str]]
     name: str
+    # Where other layouts that share this pointer keep their manifests.
+    others: tuple[ChainPaths, ...] = ()
     _remembered: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
 
     def pointer(self) -> bytes | None:
@@ -108,6 +122,11 @@ class Chain(Generic[M]):
         while len(self._remembered) > REMEMBERED_MANIFESTS:
             self._remembered.popitem(last=False)
 
+    def take_remembered(self, other: Chain[M]) -> None:
+        """Keep what another chain of the same history has read."""
+        if other.paths == self.paths:
+            self._remembered.update(other._remembered)
+
     def intent(self, snapshot_id: str) -> Pending[M] | None:
         """The snapshot's intent, or None if there is none that can be read.
 
@@ -133,7 +152,7 @@ class Chain(Generic[M]):
         while True:
             pointer = self.pointer()
             if pointer is None:
-                return Head(None, self.head_by_links())
+                return Head(None, self._head_without_pointer())
             snapshot_id = pointer.decode("utf-8", "replace")
             published = self.manifest(snapshot_id)
             if published is not None:
@@ -142,9 +161,31 @@ class Chain(Generic[M]):
             if intent is not None:
                 parent = intent.manifest.parent_snapshot_id
                 return Head(pointer, self.require(parent) if parent else None, pending=intent)
+            self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
             if self.pointer() == pointer and self.manifest(snapshot_id) is None:
-                return Head(pointer, self.head_by_links())
+                return Head(pointer, self._head_without_pointer())
+
+    def _refuse_other_layout(self, snapshot_id: str) -> None:
+        """Raise if the snapshot exists under another layout: then no writer died, this layout is wrong."""
+        for paths in self.others:
+            if self.store.exists(paths.manifest(snapshot_id)) or self.store.exists(paths.intent(snapshot_id)):
+                raise self._wrong_layout(paths)
+
+    def _head_without_pointer(self) -> M | None:
+        found = self.head_by_links()
+        if found is None:
+            for paths in self.others:
+                entries = self.store.list(f"{paths.manifests}/")
+                if any(paths.snapshot_of(entry.path) is not None for entry in entries):
+                    raise self._wrong_layout(paths)
+        return found
+
+    def _wrong_layout(self, paths: ChainPaths) -> ComponentMismatchError:
+        return ComponentMismatchError(
+            f"{self.name} in {self.store.url} has its snapshots in {paths.manifests!r} and is opened with a "
+            f"layout for {self.paths.manifests!r}: leave the layout out, or give the one it has"
+        )
 
     def latest(self) -> M:
         head = self.resolve()
@@ -193,3 +234,18 @@ class Chain(Generic[M]):
                 return step.sequence + behind
             behind += 1
         return behind
+
+
+def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
+    """The history of a dataset on a store, under one layout."""
+
+    def copies(manifest: Manifest) -> list[str]:
+        if not layout.keys:
+            return []
+        partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}
+        return layout.copies(dataset_id, manifest.snapshot_id, sorted(partitions))
+
+    own = layout.chain(dataset_id)
+    shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
+    others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
+    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", others)

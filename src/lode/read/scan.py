@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
@@ -22,8 +25,10 @@ if TYPE_CHECKING:
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
+    from lode.definition import Definition
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
+    from lode.read.define import Definitions
     from lode.store.protocol import Store
 
 
@@ -89,6 +94,18 @@ class Scan:
     components: Components
     manifests: Sequence[Manifest]
     runtime: Runtime = field(default=REAL, repr=False)
+    # What the dataset is at the end of the range, and what it was when each file was written.
+    definition: Definition | None = field(default=None, repr=False)
+    definitions: Definitions | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Threads are of this process; the copy has its own. A history that is read lazily travels as a list.
+        parts = (self.store, self.dataset_id, self.layout, self.components, list(self.manifests))
+        return Scan, (*parts, REAL, self.definition, self.definitions)
+
+    def of(self, manifests: Sequence[Manifest]) -> Scan:
+        """The same scan over other snapshots."""
+        return replace(self, manifests=manifests)
 
     @property
     def files(self) -> list[FileRef]:
@@ -118,6 +135,7 @@ class Scan:
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
     ) -> pa.RecordBatchReader:
         """Stream the rows as Arrow batches."""
+        _check_options(columns, where)
         for manifest in self.manifests:
             check_components(manifest, self.components)
         if self.components.codec is None:
@@ -157,15 +175,84 @@ class Scan:
             schemas.append(_inferred(chunk, file).schema)
         return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
 
+    @property
+    def is_plain_parquet(self) -> bool:
+        """Whether its files are plain Parquet whose columns have the names that the dataset has now."""
+        if not isinstance(self.components.codec, Parquet) or self.components.compressor.name != "noop":
+            return False
+        return all(span.names is None for span in self._spans())
+
     def _batches(
         self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
+        spans = self._spans()
+        if len(spans) == 1 and spans[0].names is None:
+            return self._plain(spans[0], schema, columns, where)
+        if where is not None:
+            schema.empty_table().filter(where)  # refuses a filter that does not fit before anything is read
+        return chain.from_iterable(self._span(span, schema, columns, where) for span in spans)
+
+    def _spans(self) -> list[_Span]:
+        """The files of the range, in its order, by the definition under which they were written."""
+        now = self.definition
+        if now is None or now.columns is None or self.definitions is None:
+            return [_Span(self.files)]
+        spans: list[_Span] = []
+        last: Definition | None = None
+        written = self.definitions.by_manifest(self.manifests)
+        for manifest, then in zip(self.manifests, written, strict=True):
+            if not spans or (
+                then is not last and (then is None or last is None or then.digest != last.digest)
+            ):
+                spans.append(_span_of(now, then))
+            spans[-1].files.extend(manifest.files)
+            last = then
+        if any(span.names is not None or span.surplus for span in spans):
+            return spans
+        return [_Span([file for span in spans for file in span.files])]
+
+    def _plain(
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read files whose columns have the names that the dataset has now."""
         if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
-            return self._native(schema, columns, where)
-        return self._decoded(self.pruned(where, schema), schema, columns, where)
+            return self._native(span.files, schema, columns, where)
+        files = span.files if where is None else matching(span.files, self._partition, schema, where)
+        return self._decoded(files, schema, columns, where, surplus=span.surplus)
+
+    def _span(
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read files written under another definition: columns by the names they had, then renamed."""
+        if span.names is None:
+            yield from self._plain(span, schema, columns, where)
+            return
+        names = span.names
+        # A filter may name any column, so it is applied after the columns have their present names.
+        wanted = list(columns) if columns is not None and where is None else schema.names
+        if where is not None:
+            kept = matching([_renamed(file, names) for file in span.files], self._partition, schema, where)
+            paths = {file.path for file in kept}
+            span = replace(span, files=[file for file in span.files if file.path in paths])
+        physical = pa.schema([schema.field(now).with_name(then) for now, then in names.items() if then])
+        present = [then for then in map(names.__getitem__, wanted) if then]
+        found_schema = pa.schema([schema.field(name) for name in wanted])
+        for batch in self._plain(replace(span, names=None), physical, present, None):
+            arrays = [
+                batch.column(then) if then else pa.nulls(batch.num_rows, schema.field(now).type)
+                for now, then in ((name, names[name]) for name in wanted)
+            ]
+            found = pa.RecordBatch.from_arrays(arrays, schema=found_schema)
+            if where is not None:
+                found = found.filter(where)
+            yield found if columns is None else found.select(list(columns))
 
     def _native(
-        self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+        self,
+        files: Sequence[FileRef],
+        schema: pa.Schema,
+        columns: Sequence[str] | None,
+        where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
         import pyarrow.dataset as pads
@@ -175,7 +262,7 @@ class Scan:
         known = pa.schema([]) if where is None else mentioned(schema, where)
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
-            for file in self.files
+            for file in files
         ]
         scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
             columns=list(columns) if columns is not None else None, filter=where
@@ -196,10 +283,14 @@ class Scan:
         schema: pa.Schema,
         columns: Sequence[str] | None,
         where: pc.Expression | None,
+        *,
+        surplus: bool,
     ) -> Iterator[pa.RecordBatch]:
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
+                if surplus:
+                    chunk = _only(chunk, schema.names)
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
@@ -212,6 +303,60 @@ class Scan:
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)
+
+
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Consecutive files that were written under one definition.
+
+    ``names`` has the name in the files of each column of the dataset, None where they have none; it is None
+    itself if all names are the same. ``surplus``: the files also have columns that were dropped.
+    """
+
+    files: list[FileRef]
+    names: dict[str, str | None] | None = None
+    surplus: bool = False
+
+
+def _span_of(now: Definition, then: Definition | None) -> _Span:
+    if then is None or then.digest == now.digest or then.columns is None:
+        return _Span([])
+    names = {name: then.names.get(id) for name, id in now.ids.items()}
+    same = all(
+        then_name == name or (then_name is None and name not in then.ids) for name, then_name in names.items()
+    )
+    return _Span([], None if same else names, not set(then.names) <= set(now.names))
+
+
+def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
+    """The file with its statistics under the present names of their columns."""
+    if file.stats is None:
+        return file
+    present = {then: now for now, then in names.items() if then is not None}
+    columns = tuple(
+        msgspec.structs.replace(column, name=present[column.name])
+        for column in file.stats.columns
+        if column.name in present
+    )
+    return msgspec.structs.replace(file, stats=msgspec.structs.replace(file.stats, columns=columns))
+
+
+def _only(chunk: Chunk, names: Sequence[str]) -> Chunk:
+    """The chunk without other columns than these."""
+    if isinstance(chunk, list):
+        return [{name: record[name] for name in names if name in record} for record in chunk]
+    return chunk.select([name for name in names if name in chunk.schema.names])
+
+
+def _check_options(columns: object, where: object) -> None:
+    import pyarrow.compute as pc
+
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns is a list of names: write columns=[{columns!r}]")
+    if where is not None and not isinstance(where, pc.Expression):
+        raise InvalidOptionError(
+            f"where is {where!r}: give a pyarrow expression, such as pyarrow.compute.field('day') == 'mon'"
+        )
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
@@ -232,7 +377,10 @@ def _table(batches: list[Any], components: Components) -> pa.Table:
     if not batches:
         return (declared or pa.schema([])).empty_table()
     schema = declared or pa.unify_schemas([batch.schema for batch in batches], promote_options="permissive")
-    return pa.Table.from_batches([to_batch(batch, schema, first_row=0) for batch in batches], schema)
+    # A file may have a column that was dropped while it was written.
+    return pa.Table.from_batches(
+        [to_batch(_only(batch, schema.names), schema, first_row=0) for batch in batches], schema
+    )
 
 
 def _inferred(records: list[Any], file: FileRef) -> pa.RecordBatch:

@@ -49,6 +49,7 @@ def write(
     idempotency_key: Key | None = None,
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
+    evolve: bool = False,
 ) -> Snapshot:
     """Write a DataFrame as one new snapshot; ``dataset.write(df)`` does this.
 
@@ -62,6 +63,7 @@ def write(
         idempotency_key: A key, or (writer, key).
         sort_by: Sort the rows of each file by these columns, so that readers can skip row groups.
         target_file_bytes: Begin another file when one has reached this size.
+        evolve: Let new columns and wider types become part of the dataset.
     """
     if not hasattr(df, "mapInArrow"):
         raise InvalidOptionError(
@@ -74,7 +76,10 @@ def write(
             f"dataset {dataset.id!r} lives in this process's memory, which Spark's executors cannot reach: "
             "open it on a directory they share or on a bucket"
         )
-    with dataset.transaction(metadata, idempotency_key=idempotency_key) as transaction:
+    schema = arrow_schema(df.schema) if df.schema.names else None
+    with dataset.transaction(
+        metadata, idempotency_key=idempotency_key, schema=schema, evolve=evolve
+    ) as transaction:
         stager = transaction.stager
         check_columns(stager, df.schema, sort_by)
         if transaction.replayed is not None:

@@ -6,7 +6,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
-from lode.discover import scan_of
 from lode.read.scan import decode_file
 from lode.read.source import open_file
 from lode.ui.cells import is_number, text_of
@@ -25,7 +24,7 @@ _BLOB_BYTES: Final = 1024
 
 def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any]:
     """Rows as a table of texts; nothing behind the last of them is read."""
-    scan = scan_of(dataset, snapshot.manifest)
+    scan = dataset.plan_snapshot(snapshot)
     if scan.components.codec is None:
         return {"blob": _blob(scan)}
     limit = max(1, min(limit, MOST_ROWS))

@@ -178,6 +178,11 @@ class Committer(Generic[M]):
         """The head this process knows, which is what its next commit expects; read once, when cold."""
         return self._head or self.settle()
 
+    @property
+    def has_head(self) -> bool:
+        """Whether this process knows a published snapshot to start from."""
+        return self._head is not None and self._head.manifest is not None
+
     def see(self, head: Head[M]) -> None:
         """Take note of a head read elsewhere, so that the next commit starts from it."""
         self._head = head if head.pending is None else None

@@ -18,9 +18,9 @@ MOST_RECALLED_TEXT = 4096
 
 
 def partitions_of(dataset_id: str, files: Iterable[FileRef], layout: Layout) -> frozenset[str]:
-    """The partitions that files belong to; the empty one stands for all of the dataset."""
+    """The partitions that files belong to: the empty one stands for all of the dataset, none for no files."""
     if not layout.keys:
-        return frozenset({""})
+        return frozenset({""} if any(True for _ in files) else ())
     return frozenset(layout.partition_of(dataset_id, file.path) for file in files)
 
 

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.protocol import conforms
-from lode.codec.records import chunks_of
+from lode.codec.arrow_json import schema_to_bytes
+from lode.codec.protocol import conforms, has_schema, takes_first_schema
+from lode.codec.records import chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.format.manifest import FileRef, format_time
@@ -25,6 +26,8 @@ from lode.write.partition import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
@@ -41,7 +44,8 @@ FEW_ROWS: Final = 20_000
 class Staged(msgspec.Struct, frozen=True):
     """What one call staged: its files, and what the manifest will say about them. Picklable.
 
-    ``task`` names the piece of work; when a piece was done twice, a commit takes only the first.
+    ``task`` names the piece of work; when a piece was done twice, a commit takes only the first. ``schema``
+    is that of the data, as Arrow serialises it, if the dataset had none.
     """
 
     files: tuple[FileRef, ...]
@@ -49,6 +53,7 @@ class Staged(msgspec.Struct, frozen=True):
     min_timestamp: str | None = None
     max_timestamp: str | None = None
     task: str | None = None
+    schema: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,11 @@ class Stager:
         """Stage under names ending in ``suffix``; the caller makes sure they are not taken."""
         if self.components.codec is None:
             return self._stage_blob(data, suffix, task)
+        if takes_first_schema(self.components.codec):
+            data, schema = peek_schema(data)
+            if schema is not None:
+                staged = self.with_schema(schema).stage_named(data, suffix, task=task)
+                return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
         if self.layout.keys:
             return self._stage_partitions(data, suffix, task)
         return self._stage_records(data, suffix, task)
@@ -93,6 +103,11 @@ class Stager:
         """
         if self.components.codec is None:
             raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: records need one")
+        if takes_first_schema(self.components.codec):
+            records, schema = peek_schema(records)
+            if schema is not None:
+                staged = self.with_schema(schema).write_records(records, task=task)
+                return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
         pool = _OpenFiles(self, self._token())
         timestamps = TimestampRange(self.timestamp_column)
         keys = self.layout.keys
@@ -105,6 +120,12 @@ class Stager:
             pool.abort()
             raise
         return _staged(files, timestamps, task)
+
+    def with_schema(self, schema: pa.Schema) -> Stager:
+        """Return this stager with a codec of that schema."""
+        codec = self.components.codec
+        assert has_schema(codec)
+        return replace(self, components=replace(self.components, codec=codec.with_schema(schema)))
 
     def discard(self, files: Iterable[FileRef]) -> None:
         """Remove staged files, best effort; what remains is invisible and sweep finds it."""
