@@ -222,7 +222,7 @@ class Dataset:
             sort_by=tuple(sort_by),
             primary_key=tuple(primary_key),
             description=description,
-            properties=check_metadata(properties),
+            properties=check_metadata(properties, "properties"),
         )
         return made
 
@@ -316,7 +316,7 @@ class Dataset:
         schema = None
         if has_schema(self._components(opened, definition).codec):
             data, schema = peek_schema(data)
-        with self._begin(clean, pair, schema=schema, evolve=evolve) as transaction:
+        with self._begin(opened, base, clean, pair, schema=schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction.add(transaction.stager.stage_named(data, ""))
@@ -378,16 +378,17 @@ class Dataset:
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset.
         """
-        return self._begin(
-            check_metadata(metadata),
-            _pair(idempotency_key),
-            snapshot_id=None if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
-            schema=None if schema is None else to_schema(schema),
-            evolve=evolve,
-        )
+        clean = check_metadata(metadata)
+        pair = _pair(idempotency_key)
+        id = None if snapshot_id is None else check_id(snapshot_id, kind="snapshot")
+        coming = None if schema is None else to_schema(schema)
+        opened, base = self._open_to_write()
+        return self._begin(opened, base, clean, pair, snapshot_id=id, schema=coming, evolve=evolve)
 
     def _begin(
         self,
+        opened: _Opened,
+        base: Head[Manifest],
         metadata: dict[str, Any],
         pair: tuple[str, str] | None,
         *,
@@ -395,7 +396,6 @@ class Dataset:
         schema: pa.Schema | None,
         evolve: bool,
     ) -> Transaction:
-        opened, base = self._open_to_write()
         found = opened.committer.find_key(pair) if pair else None
         definition = self._definition_at(opened, base.manifest)
         evolution = self._evolution(schema) if evolve else None

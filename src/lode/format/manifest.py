@@ -185,13 +185,13 @@ def check_version(version: str, origin: str) -> None:
     )
 
 
-def check_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a JSON-clean copy of ``metadata``; ``None`` becomes an empty object."""
+def check_metadata(metadata: dict[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
+    """Return a JSON-clean copy of ``metadata``; ``None`` becomes an empty object. ``what`` is its name."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise InvalidMetadataError(f"metadata must be a dict, got {type(metadata).__name__}")
-    refuse_non_json(metadata, "metadata")
+        raise InvalidMetadataError(f"{what} must be a dict, got {type(metadata).__name__}")
+    refuse_non_json(metadata, what)
     return dict(msgspec.json.decode(msgspec.json.encode(metadata)))
 
 

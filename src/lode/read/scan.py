@@ -207,7 +207,7 @@ class Scan:
                 spans.append(_span_of(now, then))
             spans[-1].files.extend(manifest.files)
             last = then
-        if any(span.names is not None or span.surplus for span in spans):
+        if any(span.names is not None for span in spans):
             return spans
         return [_Span([file for span in spans for file in span.files])]
 
@@ -218,7 +218,7 @@ class Scan:
         if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
             return self._native(span.files, schema, columns, where)
         files = span.files if where is None else matching(span.files, self._partition, schema, where)
-        return self._decoded(files, schema, columns, where, surplus=span.surplus)
+        return self._decoded(files, schema, columns, where)
 
     def _span(
         self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
@@ -283,13 +283,13 @@ class Scan:
         schema: pa.Schema,
         columns: Sequence[str] | None,
         where: pc.Expression | None,
-        *,
-        surplus: bool,
     ) -> Iterator[pa.RecordBatch]:
+        # What was written was checked, so a column that is not there any more was dropped.
+        checked = self.definition is not None and self.definition.columns is not None
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
-                if surplus:
+                if checked:
                     chunk = _only(chunk, schema.names)
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
@@ -310,12 +310,11 @@ class _Span:
     """Consecutive files that were written under one definition.
 
     ``names`` has the name in the files of each column of the dataset, None where they have none; it is None
-    itself if all names are the same. ``surplus``: the files also have columns that were dropped.
+    itself if all names are the same.
     """
 
     files: list[FileRef]
     names: dict[str, str | None] | None = None
-    surplus: bool = False
 
 
 def _span_of(now: Definition, then: Definition | None) -> _Span:
@@ -325,7 +324,7 @@ def _span_of(now: Definition, then: Definition | None) -> _Span:
     same = all(
         then_name == name or (then_name is None and name not in then.ids) for name, then_name in names.items()
     )
-    return _Span([], None if same else names, not set(then.names) <= set(now.names))
+    return _Span([], None if same else names)
 
 
 def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
@@ -344,7 +343,17 @@ def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
 def _only(chunk: Chunk, names: Sequence[str]) -> Chunk:
     """The chunk without other columns than these."""
     if isinstance(chunk, list):
-        return [{name: record[name] for name in names if name in record} for record in chunk]
+        known = frozenset(names)
+        if all(known.issuperset(record) for record in chunk if isinstance(record, dict)):
+            return chunk
+        return [
+            {name: value for name, value in record.items() if name in known}
+            if isinstance(record, dict)
+            else record
+            for record in chunk
+        ]
+    if chunk.schema.names == list(names):
+        return chunk
     return chunk.select([name for name in names if name in chunk.schema.names])
 
 
