@@ -1,6 +1,7 @@
 """The manifest of a dataset's snapshot: its fields, its exact JSON, its validation.
 
-Field order is the order on storage. A field that does not apply is left out, never null.
+Field order is the order on storage. A field that does not apply is left out, never null. Go writes an empty
+list or map that was never made as null, so those are read as empty.
 """
 
 from __future__ import annotations
@@ -141,7 +142,13 @@ def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
     """Decode JSON into ``kind``; what is wrong with it becomes a ``ManifestInvalidError``."""
     try:
-        decoded: S = _decoder(kind).decode(data)
+        try:
+            decoded: S = _decoder(kind).decode(data)
+        except msgspec.ValidationError:
+            document = msgspec.json.decode(data)
+            if not _fill_nulls(document):
+                raise
+            decoded = msgspec.convert(document, kind)
         return decoded
     except msgspec.ValidationError as error:
         field = _field_of(str(error))
@@ -149,6 +156,30 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: {where}{error}", field=field) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
+
+
+# The collections of a manifest, and what stands for an empty one.
+_EMPTY: Final[dict[str, type[list[Any]] | type[dict[str, Any]]]] = {
+    "metadata": dict,
+    "files": list,
+    "blocks": list,
+    "columns": list,
+}
+
+
+def _fill_nulls(document: Any) -> bool:
+    """Make collections that are null empty, in a manifest and in its files' statistics; True if any was."""
+    if not isinstance(document, dict):
+        return False
+    filled = False
+    for name, empty in _EMPTY.items():
+        if name in document and document[name] is None:
+            document[name] = empty()
+            filled = True
+    for file in document.get("files") or ():
+        if isinstance(file, dict) and _fill_nulls(file.get("stats")):
+            filled = True
+    return filled
 
 
 def require(holds: bool, field: str, complaint: str, origin: str) -> None:
