@@ -1,4 +1,4 @@
-"""What the Go implementation writes, byte for byte where it matters: for lakes that the golden ones do not have."""
+"""Lakes as the Go implementation writes them, for cases that the golden lakes do not have."""
 
 from __future__ import annotations
 

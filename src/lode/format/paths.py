@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
@@ -20,6 +22,8 @@ MANIFEST: Final = "manifest.json"
 INTENT: Final = "intent.json"
 # What Spark and Hive write for a null or empty key, so that their readers understand ours.
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+# What Go writes for a null key. A text of these five characters has the same path, in Go's lakes and in ours.
+GO_NULL: Final = "<nil>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +182,8 @@ class HiveLayout:
 
     def partition_of(self, dataset_id: str, path: str) -> str:
         root = f"datasets/{dataset_id}/partitions/"
-        return path.removeprefix(root).rpartition("/segments/")[0] if path.startswith(root) else ""
+        # Every part of a partition has a "=", so the first "segments" ends it, whatever the snapshot's id is.
+        return path.removeprefix(root).partition("/segments/")[0] if path.startswith(root) else ""
 
     def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
         root = f"datasets/{dataset_id}/partitions"
@@ -209,9 +214,52 @@ def _escaped(key: str, value: Any) -> str:
 
 
 def partition_values(partition: str) -> dict[str, str | None]:
-    """Read a partition path back into texts; None where the value was null or empty."""
+    """Read a partition path back into texts; None where the value was null, or may have been.
+
+    Our null and empty text share a path, and so do Go's null and the text ``<nil>``. Only the row tells them
+    apart.
+    """
     pairs = (part.partition("=") for part in partition.split("/") if part)
-    return {key: None if value == NULL_PARTITION else unquote(value) for key, _, value in pairs}
+    texts = ((key, unquote(value)) for key, _, value in pairs)
+    return {key: None if text in (NULL_PARTITION, GO_NULL) else text for key, text in texts}
+
+
+@lru_cache(maxsize=4096)
+def canonical_partition(partition: str) -> str:
+    """Return one name for all paths that Go and Python give the same values.
+
+    It differs from the path where Go and Python render a value differently: nulls, and floats, of which Go
+    writes 1234567.0 as ``1.234567e+06``. A path does not say whether a value was text, so the texts ``1e+06``
+    and ``1000000`` have one name too.
+    """
+    return "/".join(map(_canonical_part, partition.split("/")))
+
+
+def _canonical_part(part: str) -> str:
+    key, _, value = part.partition("=")
+    return f"{key}={quote(_canonical_text(unquote(value)), safe='$&+=:@')}"
+
+
+def _canonical_text(text: str) -> str:
+    if text in ("", NULL_PARTITION, GO_NULL):
+        return NULL_PARTITION
+    if text.lower() in ("nan", "inf", "+inf", "-inf"):
+        return text.lower().lstrip("+")
+    if not _NUMBER.fullmatch(text):
+        return text
+    if "." not in text and "e" not in text:
+        return "0" if text == "-0" else text
+    number = float(text)
+    if math.isinf(number) or Decimal(text) != Decimal(repr(number)):
+        return text
+    return repr(number) if number != int(number) else str(int(number))
+
+
+# A number as Go or Python renders a float or an integer: without needless zeros, so that the version 1.10 is not
+# 1.1, and with an exponent of at least two digits.
+_NUMBER: Final = re.compile(
+    r"-?(?:(?:0|[1-9]\d*)(?:\.\d*[1-9])?|[1-9](?:\.\d*[1-9])?e[+-](?:0[1-9]|[1-9]\d{1,2}))", re.ASCII
+)
 
 
 def partition_text(key: str, value: Any) -> str:
