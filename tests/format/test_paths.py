@@ -11,8 +11,8 @@ from uuid import UUID
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.golden import golang
 
+from golden import golang
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.paths import (
     NULL_PARTITION,

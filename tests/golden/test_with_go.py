@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
 import pytest
-from tests.golden import golang
 
 import lode
+from golden import golang
 from lode.format.paths import partition_path
 from lode.read.segment import encode_segment, list_segment
 from lode.write.rebase import common_partition

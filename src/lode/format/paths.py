@@ -255,7 +255,7 @@ def _canonical_text(text: str) -> str:
     return repr(number) if number != int(number) else str(int(number))
 
 
-# A number as Go or Python renders a float or an integer: without needless zeros, so that the version 1.10 is not
+# A number as Go or Python renders a float or an integer: without needless zeros, so that version 1.10 is not
 # 1.1, and with an exponent of at least two digits.
 _NUMBER: Final = re.compile(
     r"-?(?:(?:0|[1-9]\d*)(?:\.\d*[1-9])?|[1-9](?:\.\d*[1-9])?e[+-](?:0[1-9]|[1-9]\d{1,2}))", re.ASCII
