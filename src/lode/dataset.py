@@ -21,7 +21,7 @@ from lode.errors import (
     NotFoundError,
     PartitioningNotSupportedError,
 )
-from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.read.history import History
@@ -228,10 +228,10 @@ class Dataset:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
         return Stager(
             self._store,
-            self.id,
+            check_new_id(self.id, kind="dataset"),
             self._layout,
             self._components,
-            self._ids.next() if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
+            self._ids.next() if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot"),
             self._timestamp_column,
             runtime=self._runtime,
         )

@@ -9,11 +9,12 @@ from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from golden import golang
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
+from lode.format.ids import LAKE_FOLDERS, check_new_id
 from lode.format.paths import (
     NULL_PARTITION,
     ChainPaths,
@@ -27,6 +28,7 @@ from lode.format.paths import (
     partition_text,
     partition_values,
 )
+from lode.format.volume import block_path, volume_chain
 from lode.store.protocol import check_path
 
 # What url.PathEscape of Go's standard library returns for each text.
@@ -216,7 +218,9 @@ def test_an_idempotency_key_has_one_object_of_its_own(a: str, b: str, c: str, d:
     assert check_path(paths[0])
 
 
-@pytest.mark.parametrize("keys", [(), ("",), ("a/b",), ("a=b",), ("a\\b",), ("a", "a"), ("a\0",)])
+@pytest.mark.parametrize(
+    "keys", [(), ("",), ("a/b",), ("a=b",), ("a\\b",), ("a", "a"), ("a\0",), ("\ud800",)]
+)
 def test_keys_that_cannot_be_in_a_path_are_refused(keys: tuple[str, ...]) -> None:
     with pytest.raises(InvalidOptionError, match="partition key"):
         HiveLayout(*keys)
@@ -298,3 +302,69 @@ def test_a_partition_is_read_from_a_path_whatever_is_around_it(snapshot_id: str,
     partition = partition_path(layout.keys, [value, value])
     path = layout.data_path("partitions", snapshot_id, partition, "data")
     assert layout.partition_of("partitions", path) == partition
+
+
+SPECIAL = (
+    "a b e 16 k=v datasets volumes catalog latest latest.lock keys history definition tags data partitions "
+    "segments snapshots manifest.json intent.json x.lock"
+)
+NAMES = st.sampled_from(SPECIAL.split()) | st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
+
+
+def allowed(kind: str) -> st.SearchStrategy[str]:
+    def fits(id: str) -> bool:
+        try:
+            return bool(check_new_id(id, kind=kind))
+        except InvalidPathError:
+            return False
+
+    return NAMES.filter(fits)
+
+
+KEYS = NAMES.filter(lambda key: not set(key) & set("/=\\\0"))
+LAYOUTS = st.sampled_from([DefaultLayout(), FlatLayout()]) | st.lists(
+    KEYS, min_size=1, max_size=2, unique=True
+).map(lambda keys: HiveLayout(*keys))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Layout, str, ChainPaths, set[str]]:
+    """A dataset, or a volume, with the paths of its objects; a volume has no layout of its own."""
+    snapshot_id = draw(allowed("snapshot"))
+    layout: Layout = DefaultLayout()
+    if draw(st.booleans()):
+        id = draw(allowed("volume"))
+        chain, data = volume_chain(id), {block_path(id, 0, 8, "0")}
+    else:
+        layout, id = draw(LAYOUTS), draw(allowed("dataset"))
+        assume(not isinstance(layout, FlatLayout) or id.casefold() not in LAKE_FOLDERS)
+        partition = partition_path(layout.keys, [draw(NAMES) for _ in layout.keys])
+        chain = layout.chain(id)
+        data = {layout.data_path(id, snapshot_id, partition, "data")}
+        data |= set(layout.copies(id, snapshot_id, [partition]))
+        assert layout.partition_of(id, next(iter(data))) == partition
+    beside = {f"{chain.root}/definition/0.json", f"{chain.root}/tags/a", f"{chain.pointer}.lock"}
+    own = {chain.pointer, chain.manifest(snapshot_id), chain.intent(snapshot_id), chain.key("w", "k")}
+    return layout, id, chain, own | data | beside | {chain.segment(16, 16)}
+
+
+@given(histories(), histories())
+def test_no_object_has_a_path_that_another_history_takes_for_its_own(
+    one: tuple[Layout, str, ChainPaths, set[str]], other: tuple[Layout, str, ChainPaths, set[str]]
+) -> None:
+    _, _, _, paths = one
+    layout, _, chain, _ = other
+    if one[2].root != chain.root:
+        for path in paths:
+            assert not path.startswith(f"{chain.root}/")
+            assert chain.snapshot_of(path) is None
+            place = layout.place(path)
+            assert place is None or layout.chain(place.dataset_id) != chain
+
+
+@given(histories())
+def test_no_object_of_a_history_is_the_folder_of_another(
+    one: tuple[Layout, str, ChainPaths, set[str]],
+) -> None:
+    paths = one[3]
+    assert not any(path.startswith(f"{other}/") for path in paths for other in paths)

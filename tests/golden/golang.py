@@ -104,7 +104,7 @@ def write(
     (home / "latest").write_text(snapshot_id)
     if upto == "pointer":
         return
-    manifest = {
+    manifest: dict[str, Any] = {
         "schema_name": "lode-manifest",
         "format_version": "1.0.0",
         "dataset_id": dataset,

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_chec
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
+from lode.format.ids import LAKE_FOLDERS, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -142,6 +143,11 @@ class FlatLayout(_Unpartitioned):
     datasets_root = None
 
     def chain(self, dataset_id: str) -> ChainPaths:
+        if dataset_id.casefold() in LAKE_FOLDERS:
+            raise InvalidPathError(
+                f"dataset id {dataset_id!r} is, in a flat layout, the folder of other data of the lake: "
+                "choose another, or another layout"
+            )
         return ChainPaths(dataset_id, dataset_id)
 
     def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
@@ -149,7 +155,7 @@ class FlatLayout(_Unpartitioned):
 
     def place(self, path: str) -> ManifestPlace | None:
         match path.split("/"):
-            case [dataset_id, snapshot_id, "manifest.json"]:
+            case [dataset_id, snapshot_id, "manifest.json"] if dataset_id.casefold() not in LAKE_FOLDERS:
                 return ManifestPlace(dataset_id, snapshot_id, "")
         return None
 
@@ -166,9 +172,9 @@ class HiveLayout:
         if not keys:
             raise InvalidOptionError("HiveLayout needs at least one partition key, as in HiveLayout('day')")
         for key in keys:
-            if not isinstance(key, str) or not key or "/" in key or "=" in key or "\\" in key or "\0" in key:
+            if not isinstance(key, str) or not key or set(key) & set("/=\\\0") or not is_utf8(key):
                 raise InvalidOptionError(
-                    f"partition key {key!r} must be a column name without '/', '=' or '\\'"
+                    f"partition key {key!r} must be a column name in UTF-8 without '/', '=' or '\\'"
                 )
         if len(set(keys)) != len(keys):
             raise InvalidOptionError(f"partition keys repeat: {', '.join(keys)}")
