@@ -322,7 +322,8 @@ def allowed(kind: str) -> st.SearchStrategy[str]:
 
 
 KEYS = NAMES.filter(lambda key: not set(key) & set("/=\\\0"))
-LAYOUTS = st.sampled_from([DefaultLayout(), FlatLayout()]) | st.lists(
+UNPARTITIONED: list[Layout] = [DefaultLayout(), FlatLayout()]
+LAYOUTS: st.SearchStrategy[Layout] = st.sampled_from(UNPARTITIONED) | st.lists(
     KEYS, min_size=1, max_size=2, unique=True
 ).map(lambda keys: HiveLayout(*keys))
 

@@ -95,7 +95,7 @@ def check_new_id(id: str, *, kind: str) -> str:
     size = len(id.encode())
     if size > MAX_ID_BYTES:
         raise InvalidPathError(
-            f"{kind} id {id[:40]!r}… has {size} bytes: choose one of at most {MAX_ID_BYTES}, as file systems take"
+            f"{kind} id {id[:40]!r}… has {size} bytes: choose one of {MAX_ID_BYTES} at most, for file systems"
         )
     return id
 
