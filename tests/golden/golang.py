@@ -124,3 +124,28 @@ def write(
     for folder in [*copies, home / ("segments" if keys else "snapshots")]:
         (folder / snapshot_id).mkdir(parents=True, exist_ok=True)
         (folder / snapshot_id / "manifest.json").write_bytes(data)
+
+
+def snapshots(root: Path, *, hive: bool = False, dataset: str = "events") -> list[str]:
+    """The snapshots that Go finds, by its rule of what a manifest is, in the order of their times."""
+    home = root / "datasets" / dataset
+    found: dict[str, str] = {}
+    for path in sorted((home if hive else home / "snapshots").rglob("manifest.json")):
+        parts = path.relative_to(root).parts
+        if hive:
+            place = next((at for at in range(2, len(parts) - 2) if parts[at] == "segments"), None)
+            matches = place is not None and parts[place + 2] == "manifest.json"
+            snapshot_id = parts[place + 1] if place is not None else ""
+        else:
+            matches, snapshot_id = len(parts) == 5, parts[3]
+        if matches:
+            found.setdefault(snapshot_id, json.loads(path.read_bytes())["created_at"])
+    return sorted(found, key=lambda snapshot_id: (found[snapshot_id], snapshot_id))
+
+
+def read(root: Path, snapshot_id: str, *, hive: bool = False, dataset: str = "events") -> list[Any]:
+    """The rows of one snapshot, file by file as its manifest has them."""
+    home = root / "datasets" / dataset / ("segments" if hive else "snapshots")
+    manifest = json.loads((home / snapshot_id / "manifest.json").read_bytes())
+    lines = [line for file in manifest["files"] for line in (root / file["path"]).read_text().splitlines()]
+    return list(map(json.loads, lines))

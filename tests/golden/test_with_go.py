@@ -115,3 +115,55 @@ def test_go_and_python_do_not_overlap_in_different_values(ours: Any, theirs: Any
 
 def partitions(ours: Any, theirs: Any) -> tuple[set[str], set[str]]:
     return {partition_path(["k"], [ours])}, {golang.partition(["k"], {"k": theirs})}
+
+
+def test_go_continues_our_history_and_we_continue_gos(tmp_path: Path) -> None:
+    first = events(tmp_path).write([{"n": 1}])
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=first.id)
+    third = events(tmp_path).write([{"n": 3}])
+    golang.write(tmp_path, "1999999999999999999", [{"n": 4}], parent=third.id)
+    dataset = events(tmp_path)
+    assert [snapshot.parent_id for snapshot in dataset.snapshots()] == [None, first.id, SECOND, third.id]
+    assert third.sequence == 3
+    assert [row["n"] for row in dataset.scan().read_all().to_pylist()] == [1, 2, 3, 4]
+    assert lode.verify(dataset).ok
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
+def test_go_finds_each_of_our_snapshots_once_and_takes_nothing_else_for_one(
+    tmp_path: Path, keys: tuple[str, ...]
+) -> None:
+    dataset = events(tmp_path, *keys)
+    rows = [[{"k": f"{number}", "n": number}] for number in range(17)]
+    ours = [dataset.write(each, idempotency_key=f"key {at}").id for at, each in enumerate(rows)]
+    assert golang.snapshots(tmp_path, hive=bool(keys)) == ours
+    assert [golang.read(tmp_path, id, hive=bool(keys)) for id in ours] == rows
+
+
+def test_a_partition_of_ours_has_a_copy_of_each_manifest_for_go(tmp_path: Path) -> None:
+    snapshot = events(tmp_path, "k").write([{"k": "a/b", "n": 1}, {"k": None, "n": 2}])
+    home = tmp_path / "datasets/events"
+    manifest = (home / "segments" / snapshot.id / "manifest.json").read_bytes()
+    for partition in ("k=a%2Fb", "k=__HIVE_DEFAULT_PARTITION__"):
+        copy = home / "partitions" / partition / "segments" / snapshot.id / "manifest.json"
+        assert copy.read_bytes() == manifest
+
+
+def test_what_go_has_not_finished_is_not_seen_and_hides_nothing(tmp_path: Path) -> None:
+    golang.write(tmp_path, FIRST, [{"n": 1}])
+    for step in ("files", "pointer"):
+        golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST, upto=step)
+        assert [snapshot.id for snapshot in events(tmp_path).snapshots()] == [FIRST]
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST)
+    assert [snapshot.id for snapshot in events(tmp_path).snapshots()] == [FIRST, SECOND]
+
+
+def test_what_a_race_with_go_left_beside_history_is_named_by_verify(tmp_path: Path) -> None:
+    golang.write(tmp_path, FIRST, [{"n": 1}])
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST)
+    golang.write(tmp_path, THIRD, [{"n": 3}], parent=FIRST)
+    dataset = events(tmp_path)
+    assert [snapshot.id for snapshot in dataset.snapshots()] == [FIRST, THIRD]
+    report = lode.verify(dataset)
+    assert [problem.kind for problem in report.problems] == ["fork"]
+    assert SECOND in str(report.problems[0])
