@@ -1,7 +1,7 @@
 """The manifest of a dataset's snapshot: its fields, its exact JSON, its validation.
 
-Field order is the order on storage. A field that does not apply is left out, never null. Go writes an empty
-list or map that was never made as null, so those are read as empty.
+Field order is the order on storage. A field that does not apply is left out, never null. Go writes a list that
+nothing was appended to as null, so such lists are read as empty.
 """
 
 from __future__ import annotations
@@ -158,23 +158,18 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
 
 
-# The collections of a manifest, and what stands for an empty one.
-_EMPTY: Final[dict[str, type[list[Any]] | type[dict[str, Any]]]] = {
-    "metadata": dict,
-    "files": list,
-    "blocks": list,
-    "columns": list,
-}
+# The lists of a manifest and of its files' statistics. Metadata is never null, not in Go either.
+_LISTS: Final = ("files", "blocks", "columns")
 
 
 def _fill_nulls(document: Any) -> bool:
-    """Make collections that are null empty, in a manifest and in its files' statistics; True if any was."""
+    """Make lists that are null empty, in a manifest and in its files' statistics; True if any was."""
     if not isinstance(document, dict):
         return False
     filled = False
-    for name, empty in _EMPTY.items():
+    for name in _LISTS:
         if name in document and document[name] is None:
-            document[name] = empty()
+            document[name] = []
             filled = True
     for file in document.get("files") or ():
         if isinstance(file, dict) and _fill_nulls(file.get("stats")):
