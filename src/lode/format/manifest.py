@@ -1,7 +1,7 @@
 """The manifest of a dataset's snapshot: its fields, its exact JSON, its validation.
 
-Field order is the order on storage. A field that does not apply is left out, never null. Go writes a list that
-nothing was appended to as null, so such lists are read as empty.
+Field order is the order on storage. A field that does not apply is left out, never null. Go writes a list
+that nothing was appended to as null, so such lists are read as empty.
 """
 
 from __future__ import annotations
