@@ -32,7 +32,7 @@ from lode.errors import (
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_columns, check_schema, evolve, include
-from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.options import DatasetOptions, codec_with_schema, stricter
@@ -380,7 +380,7 @@ class Dataset:
         """
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
-        id = None if snapshot_id is None else check_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
         coming = None if schema is None else to_schema(schema)
         opened, base = self._open_to_write()
         return self._begin(opened, base, clean, pair, snapshot_id=id, schema=coming, evolve=evolve)
@@ -417,7 +417,7 @@ class Dataset:
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
-        id = None if snapshot_id is None else check_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
         opened, head = self._look()
         return self._stager(opened, self._definition_at(opened, head.manifest), None, id)
 
@@ -634,6 +634,7 @@ class Dataset:
 
     def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
         """The dataset, and the head that its next commit expects."""
+        check_new_id(self.id, kind="dataset")
         opened, head = self._open_with_head()
         if head is not None:
             opened.committer.see(head)

@@ -17,6 +17,7 @@ from lode.errors import (
     ComponentMismatchError,
     InvalidFormatError,
     InvalidOptionError,
+    InvalidPathError,
     ManifestInvalidError,
     NotFoundError,
     PathExistsError,
@@ -84,9 +85,10 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
 
 def _candidates(layout: Layout | None, dataset_id: str) -> list[Layout]:
     """The layouts to look under, the most likely first, no place twice."""
-    found: dict[ChainPaths, Layout] = {}
-    for each in (*([layout] if layout is not None else []), *LAYOUTS):
-        found.setdefault(each.chain(dataset_id), each)
+    found: dict[ChainPaths, Layout] = {} if layout is None else {layout.chain(dataset_id): layout}
+    for each in LAYOUTS:
+        with suppress(InvalidPathError):  # a name that this layout refuses is not stored under it
+            found.setdefault(each.chain(dataset_id), each)
     return list(found.values())
 
 
@@ -269,7 +271,7 @@ def file_schema(store: Store, file: FileRef, components: Components) -> pa.Schem
     import pyarrow.parquet as pq
 
     codec = components.codec
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         source: Any = plain
         try:
             if codec is not None and codec.name == "parquet":

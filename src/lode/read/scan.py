@@ -14,7 +14,7 @@ from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptio
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
-from lode.read.source import arrow_filesystem, open_file, verify_file
+from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def check_components(manifest: Manifest, components: Components) -> None:
 def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
     """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
     assert components.codec is not None
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         try:
             yield from components.codec.decode(plain)
         except InvalidFormatError as error:
@@ -258,15 +258,16 @@ class Scan:
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store)
+        filesystem = arrow_filesystem(self.store, self.files)
         known = pa.schema([]) if where is None else mentioned(schema, where)
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
             for file in files
         ]
-        scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
-            columns=list(columns) if columns is not None else None, filter=where
-        )
+        dataset = pads.FileSystemDataset(fragments, schema, form, filesystem)
+        sized = {file.path: file for file in self.files}
+        check_sizes(self.store, (sized[fragment.path] for fragment in dataset.get_fragments(filter=where)))
+        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
         return self._streamed(scanner)
 
     def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
@@ -369,7 +370,7 @@ def _check_options(columns: object, where: object) -> None:
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         return plain.read()
 
 
