@@ -34,7 +34,7 @@ from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.commit import CommitReport, Committer
 from lode.write.draft import DatasetDraft
 from lode.write.rebase import partitions_of
-from lode.write.retry import Retry
+from lode.write.retry import OnConflict, Retry, check_on_conflict
 from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
 from lode.write.stream import StreamWriter
@@ -139,7 +139,13 @@ class Dataset:
     # -- writing -------------------------------------------------------------------------------
 
     def write(
-        self, data: Any, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        data: Any,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write ``data`` as one new snapshot.
 
@@ -149,19 +155,32 @@ class Dataset:
                 Spark DataFrame.
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). A second write under it returns the first's snapshot.
+            base: The snapshot that ``data`` was computed from. Whatever overlaps and is committed after it is
+                a conflict. Without it the write expects the head this object knows when it commits.
+            on_conflict: ``"raise"`` refuses to follow a snapshot of another writer that overlaps;
+                ``"append"`` follows any.
         """
         if type(data).__module__.startswith("pyspark."):
             from lode.spark.write import write  # its tasks stage it: it is never brought to this process
 
-            return write(self, data, metadata, idempotency_key=idempotency_key)
-        with self.transaction(metadata, idempotency_key=idempotency_key) as transaction:
+            return write(
+                self, data, metadata, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict
+            )
+        with self.transaction(
+            metadata, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict
+        ) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction.add(transaction.stager.stage_named(data, ""))
             return transaction.commit()
 
     def stream_write(
-        self, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
         if self._components.codec is not None:
@@ -169,7 +188,9 @@ class Dataset:
                 f"dataset {self.id!r} has the codec {self._components.codec.name!r} and stream_write takes "
                 "raw bytes: use write() or stream_write_records()"
             )
-        return StreamWriter(self.transaction(metadata, idempotency_key=idempotency_key))
+        return StreamWriter(
+            self.transaction(metadata, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict)
+        )
 
     def stream_write_records(
         self,
@@ -177,6 +198,8 @@ class Dataset:
         metadata: dict[str, Any] | None = None,
         *,
         idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write records as they are pulled from an iterator, in memory that does not grow with them."""
         if records is None:
@@ -192,7 +215,9 @@ class Dataset:
                 f"dataset {self.id!r} is partitioned by {', '.join(self._layout.keys)}, which a "
                 "single pass into one file cannot be: use transaction().write_records()"
             )
-        return self.write(records, metadata, idempotency_key=idempotency_key)
+        return self.write(
+            records, metadata, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict
+        )
 
     def transaction(
         self,
@@ -200,29 +225,36 @@ class Dataset:
         *,
         idempotency_key: Key | None = None,
         snapshot_id: str | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
         Args:
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). What was committed under it is in ``replayed``.
-            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given.
+            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given. An id
+                that is committed is refused.
+            base: The snapshot that the data is computed from, as for ``write``.
+            on_conflict: ``"raise"`` or ``"append"``, as for ``write``.
         """
+        append = check_on_conflict(on_conflict, based=base is not None)
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
         stager = self.stager(snapshot_id)
-        base = self._committer.base()
-        found = self._committer.find_key(pair) if pair else None
+        parent = self._manifest(base) if base is not None else None
         draft = DatasetDraft(
             stager.snapshot_id,
-            base,
+            Head(parent.snapshot_id.encode(), parent) if parent else None,
             pair,
             writer=self._writer,
+            append=append,
+            fresh=snapshot_id is None,
             stager=stager,
             metadata=clean,
             now_ns=self._runtime.now_ns,
         )
-        return Transaction(self._committer, draft, found)
+        return Transaction(self._committer, draft, self._committer.begin(draft))
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
@@ -243,7 +275,7 @@ class Dataset:
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> Snapshot:
-        """The newest snapshot, read from the store; the next write is based on it."""
+        """The newest snapshot, read from the store."""
         return Snapshot(self._latest())
 
     def snapshot(self, id: str) -> Snapshot:
@@ -310,9 +342,7 @@ class Dataset:
     # -- inside --------------------------------------------------------------------------------
 
     def _visible(self) -> Manifest | None:
-        head: Head[Manifest] = self._chain.resolve()
-        self._committer.see(head)
-        return head.manifest
+        return self._chain.resolve().manifest
 
     def _latest(self) -> Manifest:
         manifest = self._visible()

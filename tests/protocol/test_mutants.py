@@ -22,10 +22,9 @@ def breaks(layout: Any, scenario: Scenario) -> None:
 def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     declare: Any = Committer._declare
 
-    def declare_and_publish(self: Committer[Any], draft: Any) -> Pending[Any]:
-        placed: Pending[Any] = declare(self, draft)
-        self._publish(placed)
-        return placed
+    def declare_and_publish(self: Committer[Any], draft: Any, base: Head[Any]) -> None:
+        declare(self, draft, base)
+        self._publish(draft.declared)
 
     monkeypatch.setattr(Committer, "_declare", declare_and_publish)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2)}))
@@ -34,8 +33,7 @@ def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: p
 def test_not_helping_a_dead_writer_forks_or_stops_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     def settle_without_helping(self: Committer[Any]) -> Head[Any]:
         head = self._chain.resolve()
-        self._head = Head(head.pointer, head.manifest)
-        return self._head
+        return Head(head.pointer, head.manifest)
 
     monkeypatch.setattr(Committer, "settle", settle_without_helping)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2, retries=1)}))
