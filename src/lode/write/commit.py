@@ -232,8 +232,8 @@ class Committer(Generic[M]):
 
     def _capture(self) -> Head[M]:
         head = self._head
-        if head is None or _dangles(head):
-            # A dangling pointer is looked at again: its writer may have published since.
+        if head is None or (_dangles(head) and not self._is_unpublished(head.pointer)):
+            # Of a dangling pointer, the writer may have published since.
             head = self._look()
         elif head.pending is not None:
             # Our last commit, which we could not publish. Nobody builds on a snapshot without manifest.
@@ -275,10 +275,16 @@ class Committer(Generic[M]):
             self._runtime.sleep(pause)
             left -= pause
             pause *= 4
-            found = self._chain.pointer()
-            if found is None or found != pointer or self._chain.manifest(_id_in(found)) is not None:
+            if not self._is_unpublished(pointer):
                 break
         return True
+
+    def _is_unpublished(self, pointer: bytes | None) -> bool:
+        """Whether the pointer still has this content and no manifest belongs to it."""
+        found = self._chain.pointer()
+        if found is None or found != pointer:
+            return False
+        return self._chain.manifest(found.decode("utf-8", "replace")) is None
 
     def find_key(self, idempotency: tuple[str, str]) -> M | None:
         """Return the snapshot committed under this key, if the head this process knows contains it.
@@ -647,10 +653,6 @@ class Committer(Generic[M]):
 
 def _pointer_to(snapshot_id: str | None) -> bytes | None:
     return snapshot_id.encode() if snapshot_id else None
-
-
-def _id_in(pointer: bytes) -> str:
-    return pointer.decode("utf-8", "replace")
 
 
 def _dangles(head: Head[Any]) -> bool:
