@@ -272,6 +272,17 @@ def test_a_commit_that_could_not_be_published_is_no_conflict_for_the_next() -> N
     assert_linear(dataset, 3)
 
 
+def test_after_a_dataset_was_replaced_one_write_is_refused_and_the_next_goes_on(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"old")
+    for path in contents(store):
+        store.delete(path)
+    new = lode.Dataset("events", store).write(b"new")
+    with pytest.raises(lode.SnapshotConflictError, match="Was the dataset replaced"):
+        dataset.write(b"x")
+    assert dataset.write(b"y").parent_id == new.id
+
+
 def test_a_commit_that_fails_before_its_swap_captures_anew_when_it_is_repeated() -> None:
     store = FaultStore(MemoryStore(), Fault("put", "*/intent.json", error=lode.StoreError("try later")))
     dataset = lode.Dataset("events", store)

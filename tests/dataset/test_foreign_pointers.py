@@ -139,6 +139,20 @@ def test_a_foreign_writer_that_publishes_after_the_first_look_is_followed(kind: 
     assert kind.write(1, target).parent_id == FOREIGN
 
 
+def test_a_foreign_writer_that_publishes_after_the_base_was_captured_is_a_conflict() -> None:
+    kind = Kind("dataset")
+    first = kind.write(0)
+    kind.point(FOREIGN)
+    kind.clock.now += timedelta(hours=1)
+    transaction = kind.open().transaction()
+    transaction.stage(b"ours")
+    assert transaction.capture() == first.id
+    kind.publish_foreign(first.id)
+    with pytest.raises(lode.SnapshotConflictError, match=FOREIGN):
+        transaction.commit()
+    assert transaction.commit().parent_id == FOREIGN
+
+
 # -- what an intent says about the pointer -------------------------------------------------------
 
 

@@ -163,6 +163,8 @@ class TableWriter:
                         transaction.abort()
                         raise
                     self._metrics.conflicts.inc()
+            if snapshot.commit is not None:
+                self._metrics.conflicts.inc(snapshot.commit.rebases)
             self.progress.record(snapshot)
             return snapshot
 

@@ -232,8 +232,7 @@ class Committer(Generic[M]):
 
     def _capture(self) -> Head[M]:
         head = self._head
-        if head is None or (_dangles(head) and not self._is_unpublished(head.pointer)):
-            # Of a dangling pointer, the writer may have published since.
+        if head is None or self._was_published(head):
             head = self._look()
         elif head.pending is not None:
             # Our last commit, which we could not publish. Nobody builds on a snapshot without manifest.
@@ -278,6 +277,10 @@ class Committer(Generic[M]):
             if not self._is_unpublished(pointer):
                 break
         return True
+
+    def _was_published(self, head: Head[M]) -> bool:
+        """Whether the writer of a pointer that dangled has published since, or the pointer has moved."""
+        return _dangles(head) and not self._is_unpublished(head.pointer)
 
     def _is_unpublished(self, pointer: bytes | None) -> bool:
         """Whether the pointer still has this content and no manifest belongs to it."""
@@ -332,7 +335,7 @@ class Committer(Generic[M]):
         known = self._head
         if draft.base is None:
             draft.base = self._capture()
-        elif known is None or known.pointer != draft.base.pointer:
+        elif known is None or known.pointer != draft.base.pointer or self._was_published(draft.base):
             behind = True
         if draft.idempotency is not None and draft.asked is not draft.base:
             # Another thread may have committed the key since it was looked up.
@@ -387,7 +390,9 @@ class Committer(Generic[M]):
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
         head = self._look_again(draft)
-        if head.pointer == base.pointer:
+        # With the same pointer and another head, a foreign writer has published what dangled: a rival,
+        # unless our own swap may still land on the intent as it is.
+        if head.pointer == base.pointer and (head.id == base.id or draft.landed is None):
             tally.unmoved += lost
             if tally.unmoved == MAX_UNANSWERED:
                 stuck = StoreError(
@@ -567,6 +572,7 @@ class Committer(Generic[M]):
         if base.id is None:
             return rivals
         draft.landed = False
+        self._head = head
         raise SnapshotConflictError(
             f"{self._chain.name}: its history does not contain {base.id}, on which this write is based; "
             "it did not land. Was the dataset replaced?"
