@@ -102,7 +102,7 @@ class Dataset:
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain: Chain[Manifest] = Chain(
-            self._store, self._layout.chain(id), decode_manifest, self._copies, f"dataset {id!r}"
+            self._store, self._layout.chain(id), decode_manifest, self._copies, f"dataset {id!r}", id
         )
         self._history = History(self._chain, runtime)
         self._committer = Committer(

@@ -86,7 +86,7 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
     """
     opened = open_store(store)
     paths = volume_chain(check_id(id, kind="volume"))
-    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}")
+    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}", id)
     newest = chain.resolve().manifest
     if newest is None:
         raise NotFoundError(f"no volume {id!r} in {opened.url}: check its name, or write it first")
@@ -150,7 +150,7 @@ class Foreign:
 
 def _chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     paths = layout.chain(check_id(dataset_id, kind="dataset"))
-    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
+    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}", dataset_id)
 
 
 def _hive(chain: Chain[Manifest], dataset_id: str, newest: Manifest) -> HiveLayout:

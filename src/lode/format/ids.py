@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidOptionError, InvalidPathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+# No object store has longer keys.
+MAX_ID_BYTES: Final = 1024
+_ID: Final = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 
 
 class SnapshotIds:
@@ -40,6 +46,23 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+def is_id(text: str) -> bool:
+    """Tell whether ``text`` can be an id, which is one segment of a path."""
+    return (
+        _ID.fullmatch(text) is not None
+        and ".." not in text
+        and text != "."
+        and len(text) <= MAX_ID_BYTES
+        and is_utf8(text)
+    )
+
+
+def shortened(value: object, most: int = 80) -> str:
+    """Return ``repr(value)`` for a message, cut where it is long: damaged objects can hold anything."""
+    text = repr(value[: 2 * most] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def check_writer(writer: str | None) -> str | None:
     """Return who writes: as given, or as the environment's ``LODE_WRITER`` says, or nobody in particular."""
     if writer is None:
@@ -59,4 +82,6 @@ def check_id(id: str, *, kind: str) -> str:
         raise InvalidPathError(f"{kind} id {id!r} contains a control character")
     if not is_utf8(id):
         raise InvalidPathError(f"{kind} id {id!r} is text that UTF-8 cannot carry")
+    if not is_id(id):
+        raise InvalidPathError(f"{kind} id {shortened(id)} is longer than {MAX_ID_BYTES} characters")
     return id

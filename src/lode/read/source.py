@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import ChecksumMismatchError, NotFoundError
+from lode.errors import ChecksumMismatchError, ManifestInvalidError, NotFoundError
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from lode.store.protocol import ObjectReader, Store
 
 READ_AHEAD = 1 << 20
+
+
+def get_bounded(store: Store, path: str, limit: int) -> bytes:
+    """Return a whole object of the history, or raise ``ManifestInvalidError`` if it is larger than ``limit``.
+
+    A local file is not read any further than that.
+    """
+    data = store.get_range(path, 0, limit + 1) if isinstance(store, LocalStore) else store.get(path)
+    if len(data) > limit:
+        raise ManifestInvalidError(f"{path} has more than {limit} bytes: it is not an object of this format")
+    return data
 
 
 class SeekableFile(io.RawIOBase):

@@ -24,6 +24,7 @@ from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
     LodeError,
+    ManifestInvalidError,
     NotFoundError,
     OutcomeUnknownError,
     PathExistsError,
@@ -31,7 +32,7 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import encode_manifest
+from lode.format.manifest import decode_struct, encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
@@ -197,14 +198,24 @@ class Committer(Generic[M]):
         Ask after ``base()``: a key is published before anybody can build on its snapshot, so what the
         base contains is found here and what came later is met when the swap is lost.
         """
+        path = self._chain.paths.key(*idempotency)
         try:
-            record = self._store.get(self._chain.paths.key(*idempotency))
+            record = self._store.get(path)
         except NotFoundError:
             return None
-        snapshot_id = msgspec.json.decode(record, type=KeyRecord).snapshot_id
-        if self._chain.manifest(snapshot_id) is None:
+        known = decode_struct(record, KeyRecord, origin=path)
+        if self._chain.manifest(known.snapshot_id) is None:
             self.settle()  # its writer died between the key and the manifest
-        return self._chain.require(snapshot_id)
+        found = self._chain.manifest(known.snapshot_id)
+        # The manifest decides what was committed under which key: a damaged key must not pass off a write as
+        # done that is not.
+        if found is None or found.idempotency != idempotency:
+            raise ManifestInvalidError(
+                f"{path} names snapshot {known.snapshot_id!r}, which was not committed under this key: write "
+                "the object again, or remove it if lode log shows no snapshot with the key "
+                "(docs/guides/recovering.md#a-damaged-key)"
+            )
+        return found
 
     def commit(self, draft: Draft[M]) -> Committed[M]:
         """Place ``draft`` behind its base, or behind what came since if that touches nothing of it.
@@ -409,7 +420,13 @@ class Committer(Generic[M]):
     def _back(self, draft: Draft[M], manifest: M | None) -> Iterator[Rival]:
         """Walk back to the root; one read for as many snapshots as a manifest recalls."""
         told = 0
+        seen: set[str] = set()
         while manifest is not None:
+            if manifest.snapshot_id in seen:
+                raise self._chain.damaged(
+                    manifest.snapshot_id, "is its own ancestor: the parents form a cycle"
+                )
+            seen.add(manifest.snapshot_id)
             rivals = list(draft.rivals_in(manifest))
             yield from rivals[told:]
             # The last one recalled has been told, and recalls what came before it.
