@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
-from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError
+from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, open_file, verify_file
 from lode.runtime import REAL, Runtime
+from lode.store.local import LocalStore
+from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -72,11 +76,25 @@ def check_components(manifest: Manifest, components: Components) -> None:
 def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
     """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
     assert components.codec is not None
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
-        try:
-            yield from components.codec.decode(plain)
-        except InvalidFormatError as error:
-            raise InvalidFormatError(f"{file.path}: {error}") from error
+    with open_plain(store, file.path, components) as plain:
+        yield from components.codec.decode(plain)
+
+
+@contextmanager
+def open_plain(store: Store, path: str, components: Components) -> Iterator[BinaryIO]:
+    """Open a data file decompressed; whatever is wrong with its bytes names the file."""
+    try:
+        with open_file(store, path) as stored, components.compressor.decompress(stored) as plain:
+            yield plain
+    except InvalidFormatError as error:
+        raise InvalidFormatError(f"{path}: {error}") from error
+    except LodeError:
+        raise
+    except (pa.ArrowException, OSError, RecursionError, UnicodeError) as error:
+        # Arrow has no number for damage. An error that has one is of the system, and perhaps of the caller.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InvalidFormatError(f"{path} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +173,12 @@ class Scan:
             if isinstance(chunk, pa.RecordBatch):
                 return chunk.schema  # one file has one schema
             schemas.append(_inferred(chunk, file).schema)
-        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        try:
+            return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        except pa.ArrowException as error:
+            raise InvalidFormatError(
+                f"{file.path}: its records disagree about a column ({error}): give the codec a schema"
+            ) from None
 
     def _batches(
         self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
@@ -168,27 +191,51 @@ class Scan:
         self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
-        import pyarrow.dataset as pads
-
-        form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store)
         known = pa.schema([]) if where is None else mentioned(schema, where)
-        fragments: list[pads.Fragment] = [
-            form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
-            for file in self.files
-        ]
-        scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
+        scanner = self.arrow_dataset(schema, known).scanner(
             columns=list(columns) if columns is not None else None, filter=where
         )
         return self._streamed(scanner)
 
+    def arrow_dataset(self, schema: pa.Schema, known: pa.Schema) -> pads.FileSystemDataset:
+        """The Parquet files as pyarrow reads them, with what is known of the columns ``known``."""
+        import pyarrow.dataset as pads
+
+        form = pads.ParquetFileFormat()
+        filesystem = arrow_filesystem(self.store)
+        fragments: list[pads.Fragment] = [
+            form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
+            for file in self._openable()
+        ]
+        return pads.FileSystemDataset(fragments, schema, form, filesystem)
+
+    def _openable(self) -> list[FileRef]:
+        """The files, each with a path that pyarrow may open itself: it does not look whether that is safe."""
+        for file in self.files:
+            check_path(file.path)
+            if isinstance(self.store, LocalStore):
+                self.store.head(file.path)
+        return self.files
+
     def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
         try:
             yield from scanner.to_batches()
-        except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
-            raise InvalidFormatError(
-                f"a file of dataset {self.dataset_id!r} cannot be read: {error}"
-            ) from error
+        except LodeError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InvalidFormatError:
+        """The error for a file that pyarrow cannot read; it does not always say which one."""
+        for file in self.files:
+            size = self.store.head(file.path).size
+            if size != file.size_bytes:
+                return InvalidFormatError(
+                    f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: {error}"
+                )
+        return InvalidFormatError(
+            f"a file of dataset {self.dataset_id!r} cannot be read, lode verify may say which: {error}"
+        )
 
     def _decoded(
         self,
@@ -215,7 +262,7 @@ class Scan:
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_plain(store, file.path, components) as plain:
         return plain.read()
 
 
@@ -231,7 +278,12 @@ def _table(batches: list[Any], components: Components) -> pa.Table:
     declared = getattr(components.codec, "schema", None)
     if not batches:
         return (declared or pa.schema([])).empty_table()
-    schema = declared or pa.unify_schemas([batch.schema for batch in batches], promote_options="permissive")
+    try:
+        schema = declared or pa.unify_schemas(
+            [batch.schema for batch in batches], promote_options="permissive"
+        )
+    except pa.ArrowException as error:
+        raise InvalidFormatError(f"the files of one snapshot disagree about a column: {error}") from None
     return pa.Table.from_batches([to_batch(batch, schema, first_row=0) for batch in batches], schema)
 
 

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
 from lode.discover import scan_of
-from lode.read.scan import decode_file
-from lode.read.source import open_file
+from lode.read.scan import decode_file, open_plain
 from lode.ui.cells import is_number, text_of
 
 if TYPE_CHECKING:
@@ -58,10 +57,7 @@ def _is_numeric(values: list[Any]) -> bool:
 def _blob(scan: Scan) -> dict[str, Any]:
     data = b""
     if scan.files:
-        with (
-            open_file(scan.store, scan.files[0].path) as stored,
-            scan.components.compressor.decompress(stored) as plain,
-        ):
+        with open_plain(scan.store, scan.files[0].path, scan.components) as plain:
             data = plain.read(_BLOB_BYTES + 1)
     head = data[:_BLOB_BYTES]
     # A cut in the middle of a character does not make text binary.
