@@ -71,7 +71,7 @@ def _sources(
     """The datasets that the query names and single snapshots of them, and those that cannot be read."""
     from lode.cli.named import point_named, snapshot_named
     from lode.discover import dataset_names, open_dataset, scan_of
-    from lode.errors import DataError, MissingError
+    from lode.errors import LodeError
 
     found: dict[str, Any] = {}
     broken: dict[str, LodeError] = {}
@@ -85,7 +85,7 @@ def _sources(
                 opened = open_dataset(name, store)
                 if opened.components.codec is not None:
                     found[name] = _source(opened.plan(as_of=point_named(opened, as_of)))
-            except (DataError, MissingError) as error:
+            except LodeError as error:
                 if name in also:
                     raise
                 broken[name] = error
