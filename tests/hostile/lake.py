@@ -121,7 +121,7 @@ def targets(template: Path) -> list[Target]:
                 found.append(Target("partition copy", "hive", entry.path))
             case ["datasets", "hive", "segments", _, "manifest.json"]:
                 found.append(Target("hive manifest", "hive", entry.path))
-            case ["datasets", name, *_, "data", _] if name not in ("good", "pending"):
+            case ["datasets", name, *_, "data", _] if name not in ("good", "pending", "hive"):
                 found.append(Target(f"{name} file", name, entry.path))
             case ["volumes", "vol", "snapshots", _, "manifest.json"]:
                 found.append(Target("volume manifest", "vol", entry.path, volume=True))

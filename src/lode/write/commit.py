@@ -32,8 +32,9 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import decode_struct, encode_manifest
+from lode.format.manifest import MAX_MANIFEST_BYTES, decode_struct, encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
+from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue
@@ -200,7 +201,7 @@ class Committer(Generic[M]):
         """
         path = self._chain.paths.key(*idempotency)
         try:
-            record = self._store.get(path)
+            record = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
         known = decode_struct(record, KeyRecord, origin=path)
