@@ -156,7 +156,7 @@ def command(lake: Path, words: list[str]) -> str:
         except typer.Exit as ended:
             code = ended.exit_code
     assert code is None or code in EXIT_CODES, code
-    printed = out.buffer.getvalue()  # type: ignore[attr-defined]
+    printed = out.buffer.getvalue()
     return str(printed.decode()) + err.getvalue()
 
 

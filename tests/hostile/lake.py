@@ -6,7 +6,7 @@ import os
 import shutil
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import lode
 from lode.format.paths import DefaultLayout
@@ -40,7 +40,7 @@ def rows(start: int, count: int = 2) -> list[dict[str, object]]:
 
 def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
     """The dataset as its writer opens it, without looking at the store."""
-    options: dict[str, object] = {
+    options: dict[str, dict[str, Any]] = {
         "jsonl": {"codec": lode.JSONL()},
         "zipped": {"codec": lode.JSONL(SCHEMA), "compressor": "zstd", "checksum": "md5"},
         "parquet": {"codec": lode.Parquet(SCHEMA)},
@@ -49,8 +49,8 @@ def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
         "hive": {"codec": lode.Parquet(SCHEMA), "layout": lode.HiveLayout("day")},
         "pending": {"codec": lode.JSONL()},
         "good": {"codec": lode.Parquet(SCHEMA)},
-    }[name]
-    return lode.Dataset(name, store, runtime=AT_ONCE, **options)  # type: ignore[arg-type]
+    }
+    return lode.Dataset(name, store, runtime=AT_ONCE, **options[name])
 
 
 def build(root: Path) -> None:

@@ -252,9 +252,10 @@ def test_an_intent_of_another_dataset_is_never_published() -> None:
     forged = {**found, "dataset_id": "other", "snapshot_id": "forged", "sequence": 2}
     store.put("datasets/d/snapshots/forged/intent.json", json.dumps(forged).encode())
     replaced(store, "datasets/d/latest", b"forged")
-    for call in (lambda: opened(store).latest(), lambda: opened(store).write([{"n": 2}])):
-        with pytest.raises(lode.ManifestInvalidError, match="'other'"):
-            call()
+    with pytest.raises(lode.ManifestInvalidError, match="'other'"):
+        opened(store).latest()
+    with pytest.raises(lode.ManifestInvalidError, match="'other'"):
+        opened(store).write([{"n": 2}])
     assert not store.exists("datasets/d/snapshots/forged/manifest.json")
 
 
