@@ -35,7 +35,7 @@ from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, i
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.options import DatasetOptions, codec_with_schema, stricter
-from lode.read.define import Definitions, Located, components_named, locate
+from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
@@ -139,6 +139,8 @@ class Dataset:
         self._id = check_id(id, kind="dataset")
         if layout is not None and not isinstance(layout, Layout):
             raise InvalidOptionError(f"layout is {layout!r}: give a layout, such as lode.HiveLayout('day')")
+        if layout is not None:
+            layout.chain(id)  # refuses a name that has another meaning in this layout
         parts = components_of(codec, "noop" if compressor is None else compressor, checksum)
         if layout is not None and layout.keys and parts.codec is None and codec is not None:
             raise InvalidOptionError(
@@ -284,9 +286,11 @@ class Dataset:
         try:
             return self._open().chain
         except DataError:
-            if self._given.layout is None:
-                raise
-            return dataset_chain(self._store, self.id, self._given.layout)
+            for layout in LAYOUTS if self._given.layout is None else (self._given.layout,):
+                manifests = f"{layout.chain(self.id).manifests}/"
+                if any(True for _ in self._store.list(manifests)):
+                    return dataset_chain(self._store, self.id, layout)
+            raise
 
     @property
     def safe_for_many_writers(self) -> bool:

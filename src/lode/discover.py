@@ -57,7 +57,7 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
     """
     opened = open_store(store)
     paths = volume_chain(check_id(id, kind="volume"))
-    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}")
+    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}", id)
     newest = chain.resolve().manifest
     if newest is None:
         raise NotFoundError(f"no volume {id!r} in {opened.url}: check its name, or write it first")

@@ -333,7 +333,12 @@ class _VolumeChain(Chain[VolumeManifest]):
 
     def __init__(self, store: Store, volume_id: str) -> None:
         super().__init__(
-            store, volume_chain(volume_id), decode_volume_manifest, lambda _: (), f"volume {volume_id!r}"
+            store,
+            volume_chain(volume_id),
+            decode_volume_manifest,
+            lambda _: (),
+            f"volume {volume_id!r}",
+            volume_id,
         )
         self._decoded: OrderedDict[str, VolumeManifest] = OrderedDict()
 

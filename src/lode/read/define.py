@@ -108,7 +108,7 @@ def _among(
     if pointer is None and not thorough:
         return None
     for layout, chain in chains if pointer is not None and guessing else ():
-        manifest = chain.manifest(pointer.decode("utf-8", "replace")) if pointer else None
+        manifest = chain.manifest(chain.named_by(pointer)) if pointer is not None else None
         if manifest is not None:
             return Located(layout, chain, Head(pointer, manifest))
     for layout, chain in chains:

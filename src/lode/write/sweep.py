@@ -100,7 +100,7 @@ def _layout_of(store: Store, dataset_id: str, said: Layout | None) -> Layout:
 
 def _chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     paths = layout.chain(dataset_id)
-    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
+    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}", dataset_id)
 
 
 class _Sweeper:
