@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
+from lode.errors import ManifestInvalidError
 from lode.format.manifest import Count, Text, check_version, decode_struct, is_rfc3339, require
 from lode.format.paths import ChainPaths
 
@@ -17,6 +19,10 @@ if TYPE_CHECKING:
 SCHEMA_NAME: Final = "lode-volume-manifest"
 # Offsets are signed 64-bit numbers for every other reader of the format.
 LONGEST: Final = 2**63 - 1
+
+# What this library and the Go implementation name blocks: an offset, a length if known, a token if ours.
+_BLOCK: Final = re.compile(r"\d+(-\d+)?(-[0-9a-f]{16})?\.bin").fullmatch
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 
 Length = Annotated[int, msgspec.Meta(gt=0)]
 
@@ -57,6 +63,16 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def idempotency(self) -> tuple[str, str] | None:
         """Volumes have no idempotency keys: a block that is there cannot be committed twice."""
         return None
+
+    @property
+    def swept(self) -> tuple[str, ...]:
+        """The lists of blocks that sweeps have removed from this volume, by their digests."""
+        lists = (self.x or {}).get("swept", [])
+        if not isinstance(lists, list) or not all(isinstance(each, str) and _DIGEST(each) for each in lists):
+            raise ManifestInvalidError(
+                f"snapshot {self.snapshot_id}: field 'x.swept' is not a list of digests", field="x.swept"
+            )
+        return tuple(lists)
 
     def covering(self, start: int, end: int) -> Iterator[BlockRef]:
         """The blocks that hold any of ``[start, end)``, in order; the first is found by bisection."""
@@ -107,3 +123,19 @@ def block_path(volume_id: str, offset: int, length: int | None, token: str) -> s
     """
     size = "" if length is None else f"-{length}"
     return f"{blocks_root(volume_id)}{offset}{size}-{token}.bin"
+
+
+def is_block(volume_id: str, path: str) -> bool:
+    """Whether a block of this volume may be at exactly this path."""
+    root = blocks_root(volume_id)
+    return path.startswith(root) and _BLOCK(path.removeprefix(root)) is not None
+
+
+def swept_root(volume_id: str) -> str:
+    """Where the lists of swept blocks are."""
+    return f"volumes/{volume_id}/swept/"
+
+
+def swept_path(volume_id: str, digest: str) -> str:
+    """The object that lists swept blocks; named by the digest of its content."""
+    return f"{swept_root(volume_id)}{digest}.json"

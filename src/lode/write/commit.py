@@ -83,6 +83,9 @@ class Draft(ABC, Generic[M]):
             told["writer"] = self.writer
         if self.rebases:
             told["rebases"] = self.rebases
+        if self.base.pointer != (self.base.id.encode() if self.base.id else None):
+            # The pointer dangles or is lost. Sweep must know which value this commit waits for.
+            told["expected"] = (self.base.pointer or b"").decode("utf-8", "replace")
         return told
 
     @abstractmethod
