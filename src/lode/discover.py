@@ -11,7 +11,7 @@ from lode.errors import DataError, InvalidFormatError, NoManifestsError, NotFoun
 from lode.format.ids import check_id
 from lode.format.manifest import decode_manifest
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, partition_values
-from lode.format.volume import decode_volume_manifest, volume_chain
+from lode.format.volume import LONGEST, decode_volume_manifest, volume_chain
 from lode.read.resolve import Chain
 from lode.read.scan import Scan
 from lode.reader import ANY_KEYS, DatasetReader
@@ -91,6 +91,14 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
     if newest is None:
         raise NotFoundError(f"no volume {id!r} in {opened.url}: check its name, or write it first")
     return Volume(id, opened, newest.total_length, checksum=newest.checksum_algorithm)
+
+
+def open_damaged_volume(id: str, store: Store) -> Volume:
+    """Open a volume to check it, also one whose newest snapshot cannot be found or read."""
+    try:
+        return open_volume(id, store)
+    except DataError:
+        return Volume(id, store, LONGEST)
 
 
 def dataset_names(store: Store) -> list[str]:

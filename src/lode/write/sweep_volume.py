@@ -1,8 +1,8 @@
 """Sweep a volume.
 
-A block is staged under no snapshot's id, so there is no intent to fence. Instead a sweep is a commit. It lists
-the blocks it is about to remove in an object, commits a snapshot without new blocks that names the list, and
-then removes those that this snapshot does not contain. A commit before it in history has its blocks in that
+A block is staged under no snapshot's id, so there is no intent to fence. Instead a sweep is a commit. It
+lists the blocks in an object, commits a snapshot without new blocks that names the list, and then removes
+those blocks that this snapshot does not contain. A commit before it in history has its blocks in that
 snapshot. A commit after it finds the list in its parent and is refused. See ``docs/design/commit.md``.
 """
 
