@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -525,20 +525,20 @@ def test_a_dataset_and_its_name_are_swept_alike(
 @pytest.mark.parametrize(
     "call",
     [
-        lambda dataset: lode.sweep(dataset),
-        lambda dataset: lode.sweep(dataset, 7),
-        lambda dataset: lode.sweep(dataset, "events", HOUR),
-        lambda dataset: lode.sweep(dataset, HOUR, layout=lode.FlatLayout()),
-        lambda dataset: lode.sweep(dataset.store, HOUR),
-        lambda dataset: lode.sweep(dataset.store, "events"),
-        lambda dataset: lode.sweep(dataset.store, "events", HOUR, HOUR),
+        lambda sweep, dataset: sweep(dataset),
+        lambda sweep, dataset: sweep(dataset, 7),
+        lambda sweep, dataset: sweep(dataset, "events", HOUR),
+        lambda sweep, dataset: sweep(dataset, HOUR, layout=lode.FlatLayout()),
+        lambda sweep, dataset: sweep(dataset.store, HOUR),
+        lambda sweep, dataset: sweep(dataset.store, "events"),
+        lambda sweep, dataset: sweep(dataset.store, "events", HOUR, HOUR),
     ],
 )
 def test_a_call_that_is_wrong_is_refused(
-    call: Callable[[lode.Dataset], object], dataset: lode.Dataset
+    call: Callable[[Any, lode.Dataset], object], dataset: lode.Dataset
 ) -> None:
     with pytest.raises(lode.InvalidOptionError):
-        call(dataset)
+        call(lode.sweep, dataset)
 
 
 class Littered(MemoryStore):

@@ -11,8 +11,10 @@ import pytest
 import lode
 from lode.format.paths import MANIFEST
 from lode.format.volume import VolumeManifest, decode_volume_manifest
+from lode.store import MemoryStore
 from lode.testing.explore import Scenario, Violation, explore
 from lode.testing.protocol import LONG_AFTER, snapshot_id, still
+from lode.testing.walk import walks
 from lode.write.sweep_volume import VolumeSweeper
 from lode.write.swept import SweptBlocks
 
@@ -91,11 +93,7 @@ SCENARIOS: dict[str, tuple[Mapping[str, bytes], dict[str, Actor], dict[str, Any]
     "a crash": (WHOLE, {"a": committer(1), "s": sweeper}, {"crashes": 1, "recovery": committer(9)}),
     "a late commit": (STAGED, {"a": late_committer(1), "s": sweeper}, {"crashes": 1}),
     "two late commits": (STAGED, {"a": late_committer(1), "b": late_committer(2), "s": sweeper}, {}),
-    "two sweeps": (
-        STAGED,
-        {"a": late_committer(1), "s": sweeper, "t": partial(sweeper, number=2)},
-        {},
-    ),
+    "two sweeps": (STAGED, {"s": sweeper, "t": partial(sweeper, number=2)}, {"crashes": 1}),
     "a late request": (STAGED, {"a": late_committer(1), "s": sweeper}, {"unknown": 1, "delayed": True}),
 }
 
@@ -107,6 +105,17 @@ def test_sweeping_beside_committers_never_takes_a_block_that_is_or_will_be_commi
     initial, actors, troubles = SCENARIOS[name]
     report = explore(Scenario(actors=actors, initial=initial, **troubles), check=holds)
     record_property("interleavings", report.interleavings)
+
+
+def test_two_sweeps_beside_two_committers_on_random_walks(record_property: Any) -> None:
+    actors: dict[str, Actor] = {
+        "a": late_committer(1),
+        "b": committer(2),
+        "s": sweeper,
+        "t": partial(sweeper, number=2),
+    }
+    scenario = Scenario(actors=actors, initial=STAGED, crashes=1, unknown=1, delayed=True)
+    record_property("interleavings", walks(scenario, range(150), check=holds).distinct)
 
 
 def test_a_late_commit_lands_or_is_refused_by_name_and_both_happen() -> None:
@@ -168,7 +177,7 @@ def test_a_snapshot_that_does_not_repeat_the_list_loses_a_block(monkeypatch: pyt
         return found if parent is not None and (parent.x or {}).get("writer") == "sweep" else ()
 
     monkeypatch.setattr(SweptBlocks, "lists_of", only_of_sweeps)
-    store = lode.store.MemoryStore()
+    store = MemoryStore()
     first = volume(store, 5)
     first.commit([first.stage_write_at(0, b"x")])
     slow = volume(store, 1).stage_write_at(4, b"slow")
