@@ -398,17 +398,17 @@ def test_a_store_opened_at_the_dataset_itself_shows_nothing_that_may_go(
         inside.put(path.removeprefix("datasets/"), data)
     clock.pass_by(2 * HOUR)
     before = contents(inside)
-    with pytest.raises(lode.InvalidOptionError, match="reserved"):
+    with pytest.raises(lode.InvalidPathError, match="reserved"):
         lode.sweep(inside, "snapshots", HOUR, dry_run=False, layout=lode.FlatLayout())
     lode.sweep(inside, "events", HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
     assert contents(inside) == before
 
 
-@pytest.mark.parametrize("name", ["datasets", "volumes"])
+@pytest.mark.parametrize("name", ["datasets", "volumes", "Datasets"])
 @pytest.mark.parametrize("layout", [None, lode.FlatLayout(), lode.DefaultLayout()])
 def test_a_reserved_id_is_refused_before_any_call(name: str, layout: lode.FlatLayout | None) -> None:
     store = CountingStore(MemoryStore())
-    with pytest.raises(lode.InvalidOptionError, match="reserved"):
+    with pytest.raises(lode.InvalidPathError, match="reserved"):
         lode.sweep(store, name, timedelta(0), dry_run=False, layout=layout)
     assert store.total == 0
 
@@ -572,3 +572,13 @@ def test_temporary_files_of_dead_writers_are_removed_once_they_are_old(clock: Cl
     assert store.litter == [ours, theirs, young]
     lode.sweep(store, "events", HOUR, dry_run=False, runtime=runtime)
     assert store.litter == [theirs, young]
+
+
+def test_a_dataset_named_like_a_part_of_a_lake_is_swept_where_that_is_safe(clock: Clock) -> None:
+    lake = MemoryStore(now_ns=clock)
+    dataset = lode.Dataset("history", lake, codec="jsonl", runtime=Runtime(now_ns=clock))
+    kept = dataset.write([{"id": 0}])
+    dataset.transaction().stage([{"id": 1}])
+    clock.pass_by(2 * HOUR)
+    lode.sweep(lake, "history", HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
+    assert data_files(lake) == [kept.files[0].path]

@@ -54,7 +54,6 @@ THREE = lake(writer(5), writer(6), writer(7))
 DAMAGED = {
     "lost": {path: data for path, data in THREE.items() if path != POINTER},
     "dangling": {**THREE, POINTER: b"1234567890123456789"},
-    "not an id": {**THREE, POINTER: b"\xff\xfe garbage"},
 }
 RESTORED = {**THREE, POINTER: snapshot_id(5).encode()}
 
@@ -168,7 +167,7 @@ def test_trusting_an_old_writer_that_records_nothing_removes_what_is_committed(
     scenario = Scenario(actors={"a": writer(1), "s": sweeper()}, initial=DAMAGED[pointer])
     explore(scenario, check=Holds(WHOLE, IDS))
     read: Any = DatasetSweeper._pointer
-    trusting = lambda self, chain: sweep_dataset.Pointer(read(self, chain).value, firm=True)  # noqa: E731
+    trusting = lambda self, paths: sweep_dataset.Pointer(read(self, paths).value, firm=True)  # noqa: E731
     monkeypatch.setattr(DatasetSweeper, "_pointer", trusting)
     breaks(scenario, Holds(WHOLE, IDS))
 

@@ -12,6 +12,7 @@ from lode.store.open import is_nearby
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from lode.format.paths import ChainPaths
     from lode.runtime import Runtime
     from lode.store.protocol import Store
 
@@ -19,6 +20,14 @@ M = TypeVar("M")
 
 # Manifests in memory at once, undecoded and decoded.
 MAX_BATCH: Final = 256
+
+
+def read_pointer(store: Store, paths: ChainPaths) -> bytes | None:
+    """Return the pointer's content, trimmed, whatever it is; None if there is no pointer."""
+    try:
+        return store.get(paths.pointer).strip()
+    except NotFoundError:
+        return None
 
 
 def read_manifests(

@@ -14,7 +14,7 @@ import msgspec
 from lode.codec.checksum import checksum as checksum_of
 from lode.errors import ChecksumMismatchError, DataError, LodeError, NotFoundError
 from lode.format.manifest import FileRef, Manifest
-from lode.read.manifests import read_manifests
+from lode.read.manifests import read_manifests, read_pointer
 from lode.read.source import verify_file
 from lode.runtime import REAL, Runtime
 
@@ -252,7 +252,7 @@ def _check_sequences(
 def _check_pointer(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
     """The pointer names the newest snapshot, or one that is being published."""
     at = chain.paths.pointer
-    pointer = chain.pointer()
+    pointer = read_pointer(chain.store, chain.paths)
     if pointer is None:
         if links or unreadable:
             yield Problem("pointer", at, "the pointer is missing: the next commit restores it")

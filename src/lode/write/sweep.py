@@ -7,30 +7,25 @@ remove one that a running writer can still commit, however slow it is. See ``doc
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, InvalidPathError
 from lode.format.ids import check_id
-from lode.format.paths import FlatLayout, Layout
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 from lode.write.leftovers import Leftover, Sweep
-from lode.write.sweep_dataset import DatasetSweeper
+from lode.write.sweep_dataset import DatasetSweeper, is_reserved
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
     from lode.dataset import Dataset
+    from lode.format.paths import Layout
     from lode.store.protocol import Store
     from lode.volume import Volume
 
 __all__ = ["Leftover", "Sweep", "sweep"]
-
-# Below these names are all datasets and all volumes.
-RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
-# In a store that was opened at the root of a dataset, these are parts of that dataset.
-RESERVED_FLAT_IDS: Final = frozenset({"snapshots", "segments", "partitions", "history", "keys", "definition"})
 
 
 @overload
@@ -102,16 +97,10 @@ def sweep(
         return VolumeSweeper(target, progress, runtime).run(limit, dry_run=dry_run)
     if isinstance(target, Dataset):
         dataset, layout = target.id, target.layout
-    _refuse_reserved(check_id(dataset or "", kind="dataset"), layout)
+    if is_reserved(check_id(dataset or "", kind="dataset"), layout):
+        raise InvalidPathError(
+            f"dataset id {dataset!r} is reserved, because objects of others are below it: it cannot be swept"
+        )
     store = target.store if isinstance(target, Dataset) else open_store(target)
     sweeper = DatasetSweeper(store, dataset or "", layout, progress, runtime)
     return sweeper.run(limit, dry_run=dry_run)
-
-
-def _refuse_reserved(dataset_id: str, layout: Layout | None) -> None:
-    """Refuse an id below which other datasets are."""
-    if dataset_id in RESERVED_IDS or (isinstance(layout, FlatLayout) and dataset_id in RESERVED_FLAT_IDS):
-        raise InvalidOptionError(
-            f"dataset id {dataset_id!r} is reserved, because objects of other datasets are below it: "
-            "it cannot be swept"
-        )

@@ -12,11 +12,18 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
-from lode.errors import DataError, InvalidOptionError, LodeError, NotFoundError, PathExistsError
+from lode.errors import (
+    DataError,
+    InvalidOptionError,
+    InvalidPathError,
+    LodeError,
+    NotFoundError,
+    PathExistsError,
+)
 from lode.format.manifest import Manifest, decode_manifest, expected_pointer
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, HiveLayout, Layout
-from lode.read.manifests import read_manifests
-from lode.read.resolve import AnyManifest, Chain, Pending
+from lode.read.manifests import read_manifests, read_pointer
+from lode.read.resolve import AnyManifest, Pending
 from lode.read.segment import LEVELS, decode_segment
 from lode.runtime import Runtime, one_by_one
 from lode.store.open import is_nearby
@@ -36,9 +43,21 @@ _ANY_KEYS: Final = HiveLayout("?")
 # Segments decoded at once; each holds up to 4,096 manifests.
 _SEGMENT_BATCH: Final = 4
 _PROGRESS_STEP: Final = 1_000
+# Below these names are all datasets and all volumes.
+_RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
+# In a flat layout these are other folders of a lake; in a store opened at a dataset's root, parts of that.
+_RESERVED_FLAT_IDS: Final = frozenset(
+    {"catalog", "definition", "history", "ingest-state", "keys", "partitions", "segments", "snapshots"}
+)
 
 # What is at an intent's path: nothing, a manifest, or bytes that are none, such as a tombstone.
 _Intent: TypeAlias = Pending[Manifest] | bytes | None
+
+
+def is_reserved(dataset_id: str, layout: Layout | None) -> bool:
+    """Whether objects of others are below this id's root. File systems may not tell upper from lower case."""
+    name = dataset_id.casefold()
+    return name in _RESERVED_IDS or (isinstance(layout, FlatLayout) and name in _RESERVED_FLAT_IDS)
 
 
 @dataclass(slots=True)
@@ -152,14 +171,14 @@ class DatasetSweeper:
         # named by it or has its manifest. One that had not won by then has an intent that expects the current
         # pointer, or can no longer win as it stands.
         objects = self._list()
-        chain = _chain(self._store, self._dataset_id, objects.paths)
+        paths = objects.paths
         self._read_all()
         published = self._published
-        intents = {id: _intent(chain, id) for id in sorted(objects.snapshots) if id not in published}
+        intents = {id: self._intent(paths, id) for id in sorted(objects.snapshots) if id not in published}
         for intent in intents.values():
             if isinstance(intent, Pending):
                 published.mention(intent.manifest.parent_snapshot_id, intent.manifest.snapshot_id)
-        pointer = self._pointer(chain)
+        pointer = self._pointer(paths)
 
         leftovers: list[Leftover] = []
         spared = dict(published.damaged)
@@ -167,7 +186,7 @@ class DatasetSweeper:
             files = [file for file in objects.staged.get(snapshot_id, []) if file.path not in published.files]
             intent_object = objects.intents.get(snapshot_id)
             if snapshot_id in published:
-                reason = self._why_spare_published(chain.paths, snapshot_id, files)
+                reason = self._why_spare_published(paths, snapshot_id, files)
                 found = [] if reason else self._of_published(files, intent_object, limit)
             elif not files and intents[snapshot_id] == TOMBSTONE:
                 continue  # it stays for ever, and there is nothing to say about it
@@ -175,10 +194,10 @@ class DatasetSweeper:
                 intent = intents[snapshot_id]
                 reason = _why_spare_young(files, intent_object, limit)
                 reason = reason or self._why_spare(snapshot_id, intent, pointer)
-                if reason is None and not dry_run and not self._fence(chain.paths, snapshot_id, intent):
+                if reason is None and not dry_run and not self._fence(paths, snapshot_id, intent):
                     reason = "its writer came back to life"
                 # A writer outside this protocol heeds no tombstone: look for its manifest once more.
-                if reason is None and self._store.exists(chain.paths.manifest(snapshot_id)):
+                if reason is None and self._store.exists(paths.manifest(snapshot_id)):
                     reason = "it was published just now"
                 why = f"staged for {snapshot_id}, which was never committed"
                 found = [leftover(file, why) for file in files]
@@ -190,14 +209,14 @@ class DatasetSweeper:
                 for item in found:
                     self._store.delete(item.path)
                 self._advance(len(leftovers))
-        leftovers += sweep_temporaries(self._store, chain.paths.root, limit, dry_run=dry_run)
+        leftovers += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
         return Sweep(tuple(leftovers), not dry_run, spared)
 
     # -- looking -------------------------------------------------------------------------------
 
     def _list(self) -> _Objects:
         """List the dataset's root. Without a given layout, what is there tells which one it has."""
-        layouts = (self._said,) if self._said else (DefaultLayout(), _ANY_KEYS, FlatLayout())
+        layouts: list[Layout] = [self._said] if self._said else [DefaultLayout(), _ANY_KEYS, *self._flat()]
         candidates = [_Objects(layout, layout.chain(self._dataset_id)) for layout in layouts]
         for root in dict.fromkeys(each.paths.root for each in candidates):
             here = [each for each in candidates if each.paths.root == root]
@@ -207,6 +226,9 @@ class DatasetSweeper:
         if self._said is not None:
             self._refuse_history_elsewhere(candidates[0])
         return next((each for each in candidates if each.snapshots), candidates[0])
+
+    def _flat(self) -> list[Layout]:
+        return [] if is_reserved(self._dataset_id, FlatLayout()) else [FlatLayout()]
 
     def _list_root(self, root: str, candidates: list[_Objects]) -> None:
         for number, entry in enumerate(self._store.list(f"{root}/"), 1):
@@ -237,7 +259,7 @@ class DatasetSweeper:
         ]
         with_history = [each for each, ids in zip(candidates, mine, strict=True) if ids]
         if len(with_history) > 1:
-            pointer = _chain(self._store, self._dataset_id, candidates[0].paths).pointer() or b""
+            pointer = read_pointer(self._store, candidates[0].paths) or b""
             for each, ids in zip(candidates, mine, strict=True):
                 if pointer.decode("utf-8", "replace") in ids:
                     return each
@@ -249,7 +271,7 @@ class DatasetSweeper:
 
     def _refuse_history_elsewhere(self, looked: _Objects) -> None:
         """Refuse a layout that sees nothing where another one sees a history."""
-        for layout in (DefaultLayout(), FlatLayout()):
+        for layout in (DefaultLayout(), *self._flat()):
             root = layout.chain(self._dataset_id).root
             for entry in self._store.list(f"{root}/") if root != looked.paths.root else ():
                 if layout.place(entry.path) is not None or _ANY_KEYS.place(entry.path) is not None:
@@ -320,17 +342,29 @@ class DatasetSweeper:
             return []
         return [manifest for manifest in manifests if manifest.dataset_id == self._dataset_id]
 
-    def _pointer(self, chain: Chain[Manifest]) -> Pointer:
-        value = chain.pointer()
+    def _pointer(self, paths: ChainPaths) -> Pointer:
+        value = read_pointer(self._store, paths)
         if value is None:
             return Pointer(None, firm=False)
         id = value.decode("utf-8", "replace")
-        firm = (
-            id in self._published
-            or isinstance(_intent(chain, id), Pending)
-            or self._store.exists(chain.paths.manifest(id))
-        )
+        if id in self._published:
+            return Pointer(value, firm=True)
+        try:
+            firm = isinstance(self._intent(paths, id), Pending) or self._store.exists(paths.manifest(id))
+        except InvalidPathError:  # nothing that could be an id
+            firm = False
         return Pointer(value, firm)
+
+    def _intent(self, paths: ChainPaths, snapshot_id: str) -> _Intent:
+        path = paths.intent(snapshot_id)
+        try:
+            data = self._store.get(path)
+        except NotFoundError:
+            return None
+        try:
+            return Pending(decode_manifest(data, path), data)
+        except (DataError, RecursionError):
+            return data.strip()
 
     # -- judging -------------------------------------------------------------------------------
 
@@ -400,22 +434,6 @@ class DatasetSweeper:
     def _advance(self, done: int) -> None:
         if self._progress is not None:
             self._progress(done, None)
-
-
-def _chain(store: Store, dataset_id: str, paths: ChainPaths) -> Chain[Manifest]:
-    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
-
-
-def _intent(chain: Chain[Manifest], snapshot_id: str) -> _Intent:
-    path = chain.paths.intent(snapshot_id)
-    try:
-        data = chain.store.get(path)
-    except NotFoundError:
-        return None
-    try:
-        return Pending(chain.decode(data, path), data)
-    except (DataError, RecursionError):
-        return data.strip()
 
 
 def _why_spare_young(files: list[ObjectInfo], intent: ObjectInfo | None, limit: datetime) -> str | None:
