@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from lode.errors import InvalidOptionError
-from lode.read.verify import Problem, Verification, check_file, check_line, read_all
+from lode.read.verify import Named, Problem, Verification, check_copy, check_object, survey
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
@@ -29,7 +27,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lode.dataset import SnapshotLike
-    from lode.format.manifest import FileRef, Manifest
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
 
@@ -49,20 +46,13 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
     """
     dataset = opened(where)
     remote = Remote.of(dataset)
-    manifests, problems = read_all(dataset)
-    problems += check_line(dataset.chain, manifests)
-    copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
-    there = spread(spark, remote.exists, copies, [_LOOK] * len(copies))
-    problems += [
-        Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
-        for path, found in zip(copies, there, strict=True)
-        if not found
-    ]
-    work = [(_slim(manifest), file) for manifest in manifests.values() for file in manifest.files]
-    costs = [_LOOK + (file.size_bytes if checksums else 0) for _, file in work]
-    for complaints in spread(spark, _Inspector(remote, checksums), work, costs):
-        problems += complaints
-    return Verification(len(manifests), len(work), sum(file.size_bytes for _, file in work), tuple(problems))
+    found = survey(dataset)
+    for problems in spread(spark, _CopyCheck(remote), found.copies, [_LOOK] * len(found.copies)):
+        found.problems += problems
+    costs = [_LOOK + (named.file.size_bytes if checksums else 0) for named in found.objects]
+    for problems in spread(spark, _ObjectCheck(remote, checksums), found.objects, costs):
+        found.problems += problems
+    return found.verification()
 
 
 def import_(
@@ -157,14 +147,24 @@ def rewrite(
 
 
 @dataclass(frozen=True, slots=True)
-class _Inspector:
+class _CopyCheck:
+    """Checks copies of manifests. Pickles."""
+
+    remote: Remote
+
+    def __call__(self, path: str) -> list[Problem]:
+        return check_copy(self.remote.store, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _ObjectCheck:
     """Checks files of a dataset. Pickles."""
 
     remote: Remote
     checksums: bool
 
-    def __call__(self, item: tuple[Manifest, FileRef]) -> list[Problem]:
-        return list(check_file(self.remote.open(), *item, checksums=self.checksums))
+    def __call__(self, named: Named) -> list[Problem]:
+        return check_object(self.remote.store, named, checksums=self.checksums)
 
 
 def _import_one(
@@ -174,8 +174,3 @@ def _import_one(
     if isinstance(into, Place) or not hasattr(into, "transaction"):
         return place_of(into).write(frame, told, key=key)
     return write(opened(into), frame, told, idempotency_key=key, on_conflict="append")
-
-
-def _slim(manifest: Manifest) -> Manifest:
-    """What a task needs of a manifest to check one of its files."""
-    return msgspec.structs.replace(manifest, files=(), metadata={})

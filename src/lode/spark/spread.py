@@ -97,6 +97,3 @@ class Remote:
             compressor=parts.compressor,
             checksum=parts.checksum,
         )
-
-    def exists(self, path: str) -> bool:
-        return self.store.exists(path)
