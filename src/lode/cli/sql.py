@@ -85,7 +85,8 @@ def _source(scan: Scan) -> Any:
         return scan.read().read_all()
     import pyarrow.dataset as pads
 
-    form, filesystem, schema = pads.ParquetFileFormat(), arrow_filesystem(scan.store), scan.schema()
+    form, schema = pads.ParquetFileFormat(), scan.schema()
+    filesystem = arrow_filesystem(scan.store, scan.paths)
     fragments: list[pads.Fragment] = [
         form.make_fragment(
             file.path,

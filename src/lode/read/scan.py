@@ -171,7 +171,7 @@ class Scan:
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store)
+        filesystem = arrow_filesystem(self.store, self.paths)
         known = pa.schema([]) if where is None else mentioned(schema, where)
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))

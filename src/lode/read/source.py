@@ -9,6 +9,7 @@ from lode.errors import ChecksumMismatchError, NotFoundError
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import BinaryIO
 
     import pyarrow.fs as pafs
@@ -93,11 +94,16 @@ def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
         )
 
 
-def arrow_filesystem(store: Store) -> pafs.FileSystem:
-    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader."""
+def arrow_filesystem(store: Store, paths: Iterable[str]) -> pafs.FileSystem:
+    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader.
+
+    ``paths`` are the files that will be read. In a directory pyarrow opens them itself, so the store looks
+    at them first: pyarrow would follow a link out of the lake, and wait for ever at a FIFO.
+    """
     import pyarrow.fs as pafs
 
     if isinstance(store, LocalStore):
+        store.check_files(paths)
         return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
     return pafs.PyFileSystem(_handler(store))
 

@@ -85,7 +85,8 @@ class PieceReader:
     def _whole(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        with arrow_filesystem(self.store).open_input_file(piece.file.path) as source:
+        path = piece.file.path
+        with arrow_filesystem(self.store, (path,)).open_input_file(path) as source:
             file: Any = pq.ParquetFile(source, pre_buffer=True)
             present = self._present(file.schema_arrow)
             groups = _row_groups_in(file.metadata, piece)
@@ -96,7 +97,9 @@ class PieceReader:
     def _filtered(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as pads
 
-        fragment: Any = pads.ParquetFileFormat().make_fragment(piece.file.path, arrow_filesystem(self.store))
+        path = piece.file.path
+        filesystem = arrow_filesystem(self.store, (path,))
+        fragment: Any = pads.ParquetFileFormat().make_fragment(path, filesystem)
         fragment = fragment.subset(row_group_ids=_row_groups_in(fragment.metadata, piece))
         schema = fragment.physical_schema
         scanner = fragment.scanner(

@@ -45,7 +45,7 @@ def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iter
 def _source(store: Store, file: FileRef, data: bytes | None) -> Any:
     if data is not None:
         return pa.BufferReader(data)
-    return arrow_filesystem(store).open_input_file(file.path)
+    return arrow_filesystem(store, (file.path,)).open_input_file(file.path)
 
 
 @contextmanager
@@ -67,7 +67,7 @@ def matching_groups(
 
     form: Any = pads.ParquetFileFormat()
     if data is None:
-        fragment = form.make_fragment(file.path, arrow_filesystem(store))
+        fragment = form.make_fragment(file.path, arrow_filesystem(store, (file.path,)))
     else:
         fragment = form.make_fragment(pa.BufferReader(data))
     return {group.id for group in fragment.subset(where, schema=schema).row_groups}
