@@ -63,8 +63,8 @@ class Tree:
         """Open ``path`` without following a link; raises what ``os.open`` raises."""
         opened = openat2()
         if opened is None:
-            if path:
-                self.look(path.rpartition("/")[0])
+            # A link in the last place O_NOFOLLOW refuses, which is not among the flags for a directory.
+            self.look(path if flags & os.O_DIRECTORY else path.rpartition("/")[0])
             return os.open(f"{self.real}/{path}", flags, 0o666)
         try:
             return opened(f"{self.real}/{path}", flags)
