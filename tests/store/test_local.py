@@ -30,16 +30,23 @@ from lode.errors import (
     StoreError,
 )
 from lode.store import LocalStore
-from lode.testing.store_suite import StoreSuite, race
+from lode.testing.store_suite import (
+    LinkTests,
+    QueueTests,
+    StoreSuite,
+    TemporaryTests,
+    VolatilePutTests,
+    race,
+)
 
 
-class TestLocalStore(StoreSuite):
+class TestLocalStore(StoreSuite, LinkTests, VolatilePutTests, QueueTests, TemporaryTests):
     @pytest.fixture
     def store(self, tmp_path: Path) -> LocalStore:
         return LocalStore(tmp_path / "lake", durable=False)
 
 
-class TestDurableLocalStore(StoreSuite):
+class TestDurableLocalStore(StoreSuite, LinkTests, VolatilePutTests, QueueTests, TemporaryTests):
     @pytest.fixture
     def store(self, tmp_path: Path) -> LocalStore:
         return LocalStore(tmp_path / "lake")

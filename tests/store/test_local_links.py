@@ -104,12 +104,9 @@ def test_a_directory_that_is_a_link_is_refused_by_name(
     (lake / "d").mkdir()
     (lake / "d/link").symlink_to(outside)
     before = state(outside)
-    with pytest.raises((StoreError, NotFoundError)) as caught:
+    with pytest.raises(StoreError, match="'d/link' is a symbolic link"):
         [*READS, *WRITES][call](store, path)
     assert state(outside) == before
-    # To a reader an object that is not even behind the link is just not there.
-    if "new" not in path and path != "d/link/deep/x":
-        assert "'d/link' is a symbolic link" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", ["latest.lock", "latest.queue.lock"])
