@@ -40,7 +40,7 @@ from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.read.source import get_bounded
 from lode.runtime import ProcessLock, one_by_one
 from lode.store.open import is_nearby
-from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue, SupportsVolatilePut
 from lode.write.rebase import common_partition
 from lode.write.retry import check_retry
 from lode.write.turns import Turns
@@ -447,7 +447,10 @@ class Committer(Generic[M]):
         path = self._chain.paths.intent(draft.snapshot_id)
         if draft.declared is None:
             try:
-                self._store.put(path, placed.data)
+                # Until the swap nobody refers to it, and after it the manifest is put, synced. Should a power
+                # cut take it in between, the head is found through the parent links of the manifests.
+                volatile = self._store if isinstance(self._store, SupportsVolatilePut) else None
+                (volatile.put_volatile if volatile else self._store.put)(path, placed.data)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
