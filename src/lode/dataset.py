@@ -367,7 +367,7 @@ class Dataset:
         idempotency_key: Key | None = None,
         snapshot_id: str | None = None,
         schema: SchemaSpec | None = None,
-        evolve: bool = False,
+        evolve: bool | Evolution = False,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
@@ -376,7 +376,8 @@ class Dataset:
             idempotency_key: A key, or (writer, key). What was committed under it is in ``replayed``.
             snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given.
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
-            evolve: Let new columns and wider types become part of the dataset.
+            evolve: Let new columns and wider types become part of the dataset; or a function from one
+                definition to the next, which is applied again if another writer commits first.
         """
         return self._begin(
             check_metadata(metadata),
@@ -393,12 +394,12 @@ class Dataset:
         *,
         snapshot_id: str | None = None,
         schema: pa.Schema | None,
-        evolve: bool,
+        evolve: bool | Evolution,
     ) -> Transaction:
         opened, base = self._open_to_write()
         found = opened.committer.find_key(pair) if pair else None
         definition = self._definition_at(opened, base.manifest)
-        evolution = self._evolution(schema) if evolve else None
+        evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         target = definition if evolution is None else evolution(definition)
         stager = self._stager(opened, target, schema, snapshot_id)
         draft = DatasetDraft(

@@ -112,6 +112,19 @@ class Scan:
         """Every file with its statistics, in the order of history."""
         return [file for manifest in self.manifests for file in manifest.files]
 
+    def files_with_names(self) -> Iterator[tuple[FileRef, dict[str, str | None] | None]]:
+        """Every file in the order of history, with its statistics under the present names of columns.
+
+        With each comes the name in the file of every column of the dataset, None where the file has none; or
+        None if all names are the same and the file has no other columns.
+        """
+        for span in self._spans():
+            names = span.names
+            if names is None and span.surplus:
+                names = {name: name for name in self.schema().names}
+            for file in span.files:
+                yield (file if names is None else _renamed(file, names)), names
+
     @property
     def paths(self) -> list[str]:
         """The name of every file, in the order of history; several times faster than ``files``."""
