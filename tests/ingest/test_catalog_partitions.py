@@ -179,7 +179,10 @@ def test_older_files_read_as_null_and_empty_in_columns_that_came_later(
         "lates": [1],
         "deep": {"list": [1]},
     }
-    after.open(store).write(after.prepare(pa.RecordBatch.from_pylist([new], schema=NEW.arrow)))
+    dataset = after.open(store)
+    with dataset.transaction(evolve=after.evolution(acknowledged=False)) as transaction:
+        transaction.stage(after.prepare(pa.RecordBatch.from_pylist([new], schema=NEW.arrow)))
+        transaction.commit()
 
     batches = [complete(batch, NEW) for batch in after.open(store).scan()]
     for batch in batches:
