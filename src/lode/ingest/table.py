@@ -8,7 +8,6 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lode.errors import (
@@ -187,12 +186,21 @@ class TableWriter:
         spans: Mapping[str, Span],
         acknowledged: bool,
     ) -> lode.Snapshot:
+        mismatched = False
         for _ in range(_MOST_STAGINGS):
             definition, dataset = self.open()
             evolution = definition.evolution(acknowledged=acknowledged)
-            with suppress(_Renamed), dataset.transaction(_metadata(spans), evolve=evolution) as transaction:
-                stage(definition, transaction)
-                return self._publish(dataset, transaction, spans)
+            try:
+                with dataset.transaction(_metadata(spans), evolve=evolution) as transaction:
+                    stage(definition, transaction)
+                    return self._publish(dataset, transaction, spans)
+            except ComponentMismatchError:
+                if mismatched:
+                    raise
+                mismatched = True
+            except _Renamed:
+                pass
+            dataset.settle()  # the next transaction begins with the columns as they are now
         raise Refused(
             Code.ABORTED, f"Other writers rename the columns of {self.name.short} all the time. Try again."
         )
@@ -216,7 +224,6 @@ class TableWriter:
                     snapshot = dataset.snapshot(transaction.snapshot_id)
                     break
                 except SchemaViolationError as error:
-                    dataset.settle()  # the next transaction begins with the columns as they are now
                     raise _Renamed from error
                 except SnapshotConflictError:
                     if not remaining:
