@@ -20,6 +20,7 @@ from lode.ingest.catalog.partitioning import (
 )
 from lode.ingest.names import TableName  # noqa: TC001, msgspec reads the types of fields
 from lode.ingest.rows.required import has_required, without_inner_nulls
+from lode.ingest.schema.arrow import element_of
 from lode.ingest.schema.columns import TableSchema  # noqa: TC001
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
@@ -220,6 +221,8 @@ def _complete_list(array: Any, kind: Any) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
+    if not pt.is_list(array.type):
+        array = array.cast(pa.list_(element_of(array.type).type))  # another writer's kind of list, or a map
     # The items of the lists that are not null, without what lies between and behind them.
     items = _complete(array.flatten(), kind.value_type)
     if not array.null_count and not array.offset and len(items) == len(array.values):
