@@ -191,7 +191,9 @@ class TableWriter:
             definition, dataset = self.open()
             evolution = definition.evolution(acknowledged=acknowledged)
             try:
-                with dataset.transaction(_metadata(spans), evolve=evolution) as transaction:
+                with dataset.transaction(
+                    _metadata(spans), on_conflict="append", evolve=evolution
+                ) as transaction:
                     stage(definition, transaction)
                     return self._publish(dataset, transaction, spans)
             except ComponentMismatchError:
@@ -200,7 +202,7 @@ class TableWriter:
                 mismatched = True
             except _Renamed:
                 pass
-            dataset.settle()  # the next transaction begins with the columns as they are now
+            self._opened = None  # the next transaction begins with the columns as they are now
         raise Refused(
             Code.ABORTED, f"Other writers rename the columns of {self.name.short} all the time. Try again."
         )
@@ -212,11 +214,11 @@ class TableWriter:
             for remaining in reversed(range(_MOST_CONFLICTS)):
                 # Rows that history shows already must not be shown again, so all of it is looked at first:
                 # a commit whose answer was lost, or of a server that died, may have landed meanwhile.
-                if transaction.base_id != self.progress.head:
+                if transaction.capture() != self.progress.head:
                     self._tell(self.progress.catch_up(dataset))
                 self._check(spans)
                 try:
-                    # Nor may it follow what it has not looked at, whatever partitions that touched.
+                    # Nor may a commit with spans follow what it has not looked at, whatever that touched.
                     snapshot = transaction.commit(rebase=not spans)
                     break
                 except CommitUnpublishedError:
@@ -230,6 +232,8 @@ class TableWriter:
                         transaction.abort()
                         raise
                     self._metrics.conflicts.inc()
+            if snapshot.commit is not None:
+                self._metrics.conflicts.inc(snapshot.commit.rebases)
             self.progress.record(snapshot)
             return snapshot
 
