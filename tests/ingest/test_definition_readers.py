@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from google.api_core import exceptions
+from google.cloud.bigquery import SchemaField
 
 import lode
 from ingest.reading import Lake, Served, grown, opened, read, session
@@ -205,3 +208,33 @@ def test_a_session_of_an_earlier_snapshot_has_the_columns_of_then(lake: Lake, re
     dataset_of(lake, table).evolve(rename={"text": "label"})
     lake.write(table, [{"id": 9, "text": "new"}])
     assert read(readers.client, made) == [{"id": 0, "text": "text 0"}, {"id": 1, "text": "text 1"}]
+
+
+def test_a_value_that_is_none_of_the_tables_type_is_refused_by_its_column(
+    lake: Lake, readers: Readers, rest: RestServed
+) -> None:
+    table = written(lake)
+    dataset = dataset_of(lake, table)
+    dataset.evolve(widen={"id": pa.decimal128(38, 2)})
+    dataset_of(lake, table).write(pa.table({"id": pa.array([Decimal("7.50")]), "text": ["half"]}))
+    with pytest.raises(exceptions.FailedPrecondition, match="'id'"):
+        readers.storage(table)
+    with pytest.raises(exceptions.PreconditionFailed, match="'id'"):
+        listed(rest, table)
+    assert len(readers.storage(table, selected_fields=["text"])) == 3
+
+
+def test_a_dataset_of_another_codec_is_refused_as_such(
+    lake: Lake, readers: Readers, rest: RestServed
+) -> None:
+    lode.Dataset("p.d.t", lake.store, codec="jsonl").write([{"id": 1}])
+    table = lake.table("t", [ID, TEXT])
+    with pytest.raises(exceptions.FailedPrecondition, match="codec"):
+        readers.storage(table)
+    with pytest.raises(exceptions.PreconditionFailed, match="codec"):
+        listed(rest, table)
+
+
+def listed(rest: RestServed, table: TableName) -> list[Any]:
+    client = rest.client()
+    return list(client.list_rows(".".join(table), selected_fields=[SchemaField("id", "INT64")]))

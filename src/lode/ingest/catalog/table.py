@@ -22,6 +22,7 @@ from lode.ingest.names import TableName  # noqa: TC001, msgspec reads the types 
 from lode.ingest.rows.required import has_required, without_inner_nulls
 from lode.ingest.schema.arrow import element_of
 from lode.ingest.schema.columns import TableSchema  # noqa: TC001
+from lode.ingest.status import Code, Refused
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
 
@@ -178,12 +179,23 @@ def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     ):
         return batch
     arrays = [
-        _complete(batch.column(field.name), field.type)
+        _fitted(batch.column(field.name), field)
         if field.name in batch.schema.names
         else _complete(pa.nulls(batch.num_rows, field.type), field.type)
         for field in wanted
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _fitted(array: Any, field: pa.Field[Any]) -> Any:
+    try:
+        return _complete(array, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Refused(
+            Code.FAILED_PRECONDITION,
+            f"Column {field.name!r} is {array.type} in the dataset, where another program changed it, and "
+            f"has a value that is none of the table's type ({error}): leave it out of the selected fields.",
+        ) from error
 
 
 def stored_as(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch:
