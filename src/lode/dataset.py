@@ -411,7 +411,7 @@ class Dataset:
         base: SnapshotLike | None = None,
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
-        evolve: bool = False,
+        evolve: bool | Evolution = False,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
@@ -423,7 +423,8 @@ class Dataset:
             base: The snapshot that the data is computed from, as for ``write``.
             on_conflict: ``"raise"`` or ``"append"``, as for ``write``.
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
-            evolve: Let new columns and wider types become part of the dataset.
+            evolve: Let new columns and wider types become part of the dataset; or a function from one
+                definition to the next, which is applied again if another writer commits first.
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
@@ -456,9 +457,11 @@ class Dataset:
             append,
         )
 
-    def _transaction(self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool) -> Transaction:
+    def _transaction(
+        self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool | Evolution
+    ) -> Transaction:
         opened = begun.opened
-        evolution = self._evolution(schema) if evolve else None
+        evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._stager(opened, target, schema, begun.snapshot_id)
         draft = DatasetDraft(

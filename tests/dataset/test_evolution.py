@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 import lode
 from contract.stores import contents
@@ -186,6 +187,31 @@ def test_a_wider_schema_brings_its_columns_when_asked_to(memory: CountingStore) 
         dataset.write([{"id": 2, "v": "x", "n": 0.5}])
     dataset.write([{"id": None, "v": "x", "n": 0.5}], evolve=True)
     assert rows(dataset)[1] == {"id": None, "v": "x", "n": 0.5}
+
+
+def test_structs_get_the_members_of_both_sides_when_asked_to(memory: CountingStore) -> None:
+    def of(*names: str) -> pa.Schema:
+        inner = pa.struct([(name, pa.int64()) for name in names])
+        return pa.schema([("s", inner), ("many", pa.list_(inner))])
+
+    one, other = ({"s": {name: 1}, "many": [{name: 1}]} for name in "bc")
+    for names, row in (("ab", one), ("ac", other)):
+        table = pa.Table.from_pylist([row], schema=of(*names))
+        lode.Dataset("structs", memory, codec="parquet").write(table, evolve=True)
+    found = lode.Dataset("structs", memory).scan().read_all()
+    assert found.schema == of("a", "b", "c")
+    assert [row["s"] for row in found.to_pylist()] == [
+        {"a": None, "b": 1, "c": None},
+        {"a": None, "b": None, "c": 1},
+    ]
+
+
+def test_a_transaction_takes_a_change_of_its_own(memory: CountingStore) -> None:
+    dataset = events(memory)
+    with dataset.transaction(evolve=lambda now: replace(now, description="visits")) as transaction:
+        transaction.stage([{"id": 2, "v": "two"}])
+        transaction.commit()
+    assert lode.Dataset("events", memory).definition.description == "visits"
 
 
 def test_types_that_do_not_go_together_are_refused_even_so(memory: CountingStore) -> None:

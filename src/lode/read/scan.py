@@ -130,6 +130,20 @@ class Scan:
         """Every file with its statistics, in the order of history."""
         return [file for manifest in self.manifests for file in manifest.files]
 
+    def files_with_names(self) -> Iterator[tuple[FileRef, dict[str, str | None] | None]]:
+        """Every file in the order of history, with its statistics under the present names of columns.
+
+        With each comes the name in the file of every column of the dataset, None where the file has none; or
+        None if all names are the same and the file has no columns that were dropped.
+        """
+        now: dict[str, str | None] = {name: name for name in self.definition.ids} if self.definition else {}
+        for span in self._spans():
+            for file in span.files:
+                names = span.names
+                if names is None and file.stats and any(each.name not in now for each in file.stats.columns):
+                    names = now or None
+                yield (file if names is None else _renamed(file, names)), names
+
     @property
     def paths(self) -> list[str]:
         """The name of every file, in the order of history; several times faster than ``files``."""
