@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from lode.cli.listing import Listing
-from lode.codec.arrow_json import field_from_json
 
 if TYPE_CHECKING:
     from lode.definition import Column, Definition
@@ -24,9 +23,7 @@ class Change(NamedTuple):
 
 def type_text(column: Column) -> str:
     """The type as in a schema: ``int64``, and ``int64!`` for a required column."""
-    plain = isinstance(column.type, str)
-    text = column.type if plain else str(field_from_json(msgspec.to_builtins(column)).type)
-    return text if column.nullable else f"{text}!"
+    return column.type_text if column.nullable else f"{column.type_text}!"
 
 
 def changes_between(before: Definition, after: Definition, *, by_id: bool = True) -> list[Change]:
