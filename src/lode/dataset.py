@@ -32,7 +32,7 @@ from lode.errors import (
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_columns, check_schema, evolve, include
-from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.options import DatasetOptions, codec_with_schema, stricter
@@ -222,7 +222,7 @@ class Dataset:
             sort_by=tuple(sort_by),
             primary_key=tuple(primary_key),
             description=description,
-            properties=check_metadata(properties),
+            properties=check_metadata(properties, "properties"),
         )
         return made
 
@@ -320,7 +320,7 @@ class Dataset:
         schema = None
         if has_schema(self._components(opened, definition).codec):
             data, schema = peek_schema(data)
-        with self._begin(clean, pair, schema=schema, evolve=evolve) as transaction:
+        with self._begin(opened, base, clean, pair, schema=schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction.add(transaction.stager.stage_named(data, ""))
@@ -382,16 +382,17 @@ class Dataset:
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset.
         """
-        return self._begin(
-            check_metadata(metadata),
-            _pair(idempotency_key),
-            snapshot_id=None if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
-            schema=None if schema is None else to_schema(schema),
-            evolve=evolve,
-        )
+        clean = check_metadata(metadata)
+        pair = _pair(idempotency_key)
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        coming = None if schema is None else to_schema(schema)
+        opened, base = self._open_to_write()
+        return self._begin(opened, base, clean, pair, snapshot_id=id, schema=coming, evolve=evolve)
 
     def _begin(
         self,
+        opened: _Opened,
+        base: Head[Manifest],
         metadata: dict[str, Any],
         pair: tuple[str, str] | None,
         *,
@@ -399,7 +400,6 @@ class Dataset:
         schema: pa.Schema | None,
         evolve: bool,
     ) -> Transaction:
-        opened, base = self._open_to_write()
         found = opened.committer.find_key(pair) if pair else None
         definition = self._definition_at(opened, base.manifest)
         evolution = self._evolution(schema) if evolve else None
@@ -421,7 +421,7 @@ class Dataset:
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
-        id = None if snapshot_id is None else check_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
         opened, head = self._look()
         return self._stager(opened, self._definition_at(opened, head.manifest), None, id)
 
@@ -638,6 +638,7 @@ class Dataset:
 
     def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
         """The dataset, and the head that its next commit expects."""
+        check_new_id(self.id, kind="dataset")
         opened, head = self._open_with_head()
         if head is not None:
             opened.committer.see(head)

@@ -21,7 +21,7 @@ from lode.errors import (
     NoSnapshotsError,
     PermissionDeniedError,
 )
-from lode.format.ids import SnapshotIds, check_id, check_writer
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
 from lode.format.manifest import check_metadata
 from lode.format.volume import (
     LONGEST,
@@ -126,6 +126,7 @@ class Volume:
         Raises:
             InvalidRangeError: ``data`` is empty, or does not fit inside the volume; nothing was stored.
         """
+        check_new_id(self.id, kind="volume")
         offset = index(offset)
         if not 0 <= offset < self._total_length:
             raise InvalidRangeError(
