@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.errors import InvalidOptionError
     from lode.snapshot import Snapshot
+    from lode.write.retry import OnConflict
+    from lode.write.stream import StreamWriter
     from lode.write.transaction import Transaction
 
 Input: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
@@ -51,10 +53,11 @@ _KEY: Final[Any] = typer.Option(
     None, "--idempotency-key", "-k", metavar="KEY", help="A second write under this key writes nothing."
 )
 _RETRIES: Final[Any] = typer.Option(
-    100,
+    None,
     "--retries",
     min=0,
-    help="How often to follow another writer who was faster; 0 fails with exit code 4.",
+    help="How often to follow another writer that was faster, without a limit if not given; 0 fails with "
+    "exit code 4.",
 )
 _EVOLVE: Final[Any] = typer.Option(
     False, "--evolve", help="New columns and wider types of the files become part of the dataset."
@@ -77,7 +80,7 @@ def write(
     timestamp_column: str | None = TIMESTAMP_COLUMN,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = _KEY,
-    retries: int = _RETRIES,
+    retries: int | None = _RETRIES,
     evolve: bool = _EVOLVE,
     allow_empty: bool = _ALLOW_EMPTY,
     json: bool = JSON,
@@ -103,18 +106,23 @@ def write(
         codec=codec,
         schema=declared,
         partition_by=partition_by,
-        retry=Retry(retries, max_delay=1.0),
+        retry=Retry(retries or 0, max_delay=1.0),
         compressor=compressor,
         checksum=checksum,
         timestamp_column=timestamp_column,
     )
+    on_conflict: OnConflict = "append" if retries is None else "raise"
     names = files or ["-"]
     is_blob = target.components.codec is None
     with ExitStack() as stack, progress(f"writing {dataset}", "bytes" if is_blob else "rows") as advance:
         if is_blob:
             _refuse_several(dataset, names)
             source_file = stack.enter_context(open_bytes(names[0]))
-            snapshot = _blob(target, source_file, said, idempotency_key, advance, allow_empty=allow_empty)
+            first = source_file.read(_PIECE_BYTES)
+            if not allow_empty and not first:
+                raise _nothing(dataset, "bytes")
+            with target.stream_write(said, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
+                snapshot = _blob(out, first, source_file, advance)
         else:
             known = declared if declared is not None else target.schema
             intakes = [stack.enter_context(open_intake(name, source, known)) for name in names]
@@ -124,7 +132,11 @@ def write(
             if not evolve:
                 _refuse_new(target, columns)
             with target.transaction(
-                said, idempotency_key=idempotency_key, schema=columns, evolve=evolve
+                said,
+                idempotency_key=idempotency_key,
+                on_conflict=on_conflict,
+                schema=columns,
+                evolve=evolve,
             ) as transaction:
                 snapshot = _records(transaction, intakes, advance)
     tell(dataset, snapshot, json=json)
@@ -191,24 +203,14 @@ def _refuse_several(dataset: str, names: list[str]) -> None:
 
 
 def _blob(
-    dataset: Dataset,
-    file: BinaryIO,
-    metadata: dict[str, Any],
-    key: str | None,
-    advance: Callable[[int, int | None], None],
-    *,
-    allow_empty: bool,
+    out: StreamWriter, piece: bytes, file: BinaryIO, advance: Callable[[int, int | None], None]
 ) -> Snapshot:
-    piece = file.read(_PIECE_BYTES)
-    if not piece and not allow_empty:
-        raise _nothing(dataset.id, "bytes")
-    with dataset.stream_write(metadata, idempotency_key=key) as out:
-        done = 0
-        while piece:
-            done += out.write(piece)
-            advance(done, None)
-            piece = file.read(_PIECE_BYTES)
-        return out.commit()
+    done = 0
+    while piece:
+        done += out.write(piece)
+        advance(done, None)
+        piece = file.read(_PIECE_BYTES)
+    return out.commit()
 
 
 def _nothing(dataset: str, what: str) -> InvalidOptionError:
