@@ -191,7 +191,8 @@ def _records(
     if transaction.replayed is not None:
         return transaction.replayed
     for number, intake in enumerate(intakes):
-        transaction.write_records(counted(intake), task=f"file-{number}")
+        if intake.has_rows():
+            transaction.write_records(counted(intake), task=f"file-{number}")
     return transaction.commit()
 
 
