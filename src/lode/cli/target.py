@@ -15,6 +15,8 @@ from lode.options import codec_with_schema
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lode.codec.protocol import Codec
+    from lode.definition import Definition
     from lode.store.protocol import Store
     from lode.write.retry import Retry
 
@@ -31,22 +33,31 @@ def open_target(
     partition_by: str | None,
     retry: Retry,
     **options: Any,
-) -> Dataset:
-    """Open a dataset to write to it; the library checks the options against one that exists."""
+) -> tuple[Dataset, Definition]:
+    """Open a dataset to write to it, and say what it is; options are checked against one that exists."""
     keys = names_in("--partition-by", partition_by)
     if keys:
         options["layout"] = HiveLayout(*keys)
     found = Dataset(name, store, retry=retry, **options)
-    stored = found.definition.codec if found.exists else None if codec == BLOB else codec or DEFAULT_CODEC
-    if found.exists and codec is not None and codec != (stored or BLOB):
+    stored = found.definition if found.exists else None
+    if stored is not None and codec not in (None, stored.codec or BLOB):
         raise ComponentMismatchError(
-            f"dataset {name!r} has the codec {stored or BLOB!r} and --codec is {codec!r}: "
+            f"dataset {name!r} has the codec {stored.codec or BLOB!r} and --codec is {codec!r}: "
             "leave the option out"
         )
-    if schema is not None and stored is None:
-        raise InvalidOptionError(f"dataset {name!r} holds blobs, which have no columns: leave --schema out")
-    chosen = stored if schema is None else codec_with_schema(stored, schema)
-    return Dataset(name, store, codec=chosen, retry=retry, **options) if chosen is not None else found
+    chosen: Codec | str | None = None if codec == BLOB else codec or DEFAULT_CODEC
+    if stored is not None:
+        chosen = stored.codec
+    if schema is not None:
+        if chosen is None:
+            raise InvalidOptionError(
+                f"dataset {name!r} holds blobs, which have no columns: leave --schema out"
+            )
+        chosen = codec_with_schema(chosen, schema)
+    elif stored is not None:
+        return found, stored
+    made = Dataset(name, store, codec=chosen, retry=retry, **options)
+    return made, made.definition
 
 
 def declared_schema(text: str | None) -> pa.Schema | None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lode.cli.intake import Intake
-    from lode.dataset import Dataset
+    from lode.definition import Definition
     from lode.errors import InvalidOptionError
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
@@ -100,7 +100,7 @@ def write(
 
     said = pairs.metadata(metadata)
     declared = declared_schema(schema)
-    target = open_target(
+    target, definition = open_target(
         open_root(root, store_option, create=True),
         dataset,
         codec=codec,
@@ -113,7 +113,7 @@ def write(
     )
     on_conflict: OnConflict = "append" if retries is None else "raise"
     names = files or ["-"]
-    is_blob = target.components.codec is None
+    is_blob = definition.codec is None
     with ExitStack() as stack, progress(f"writing {dataset}", "bytes" if is_blob else "rows") as advance:
         if is_blob:
             _refuse_several(dataset, names)
@@ -124,13 +124,13 @@ def write(
             with target.stream_write(said, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
                 snapshot = _blob(out, first, source_file, advance)
         else:
-            known = declared if declared is not None else target.schema
+            known = declared if declared is not None else definition.schema
             intakes = [stack.enter_context(open_intake(name, source, known)) for name in names]
             if not allow_empty and not any(intake.has_rows() for intake in intakes):
                 raise _nothing(dataset, "rows")
-            columns = _columns(target, intakes, is_declared=declared is not None)
-            if not evolve:
-                _refuse_new(target, columns)
+            columns = None if declared is not None else _columns(definition, intakes)
+            if columns is not None and not evolve:
+                _refuse_new(dataset, definition, columns)
             with target.transaction(
                 said,
                 idempotency_key=idempotency_key,
@@ -142,12 +142,11 @@ def write(
     tell(dataset, snapshot, json=json)
 
 
-def _columns(dataset: Dataset, intakes: list[Intake], *, is_declared: bool) -> pa.Schema | None:
+def _columns(definition: Definition, intakes: list[Intake]) -> pa.Schema | None:
     """The columns of all files together; None for JSON records that are stored as they are."""
     from lode.lazy import pa
 
-    codec = dataset.components.codec
-    if is_declared or (codec is not None and codec.name == "jsonl" and dataset.schema is None):
+    if definition.codec == "jsonl" and definition.columns is None:
         return None
     columns: dict[str, pa.Field[Any]] = {}
     for intake in intakes:
@@ -156,20 +155,16 @@ def _columns(dataset: Dataset, intakes: list[Intake], *, is_declared: bool) -> p
     return pa.schema(list(columns.values())) if columns else None
 
 
-def _refuse_new(dataset: Dataset, columns: pa.Schema | None) -> None:
+def _refuse_new(dataset: str, definition: Definition, columns: pa.Schema) -> None:
     """Refuse columns that the dataset does not have, and name the commands that add them."""
-    from lode.cli.columns import type_text
-    from lode.definition import Definition
     from lode.errors import SchemaViolationError
 
-    definition = dataset.definition
-    if columns is None or definition.columns is None:
+    if definition.columns is None:
         return
-    for column in Definition().with_schema(columns).columns or ():
+    for column in definition.with_schema(columns).columns or ():
         if column.name not in definition.ids:
-            kind = type_text(column).removesuffix("!")
             raise SchemaViolationError(
-                f"column {column.name!r} ({kind}) is not one of dataset {dataset.id!r}, which has "
+                f"column {column.name!r} ({column.type_text}) is not one of dataset {dataset!r}, which has "
                 f"{', '.join(definition.ids)}: write with --evolve, or add it with lode evolve --add",
                 column=column.name,
             )
