@@ -278,7 +278,11 @@ class Dataset:
 
     def schema_at(self, snapshot: SnapshotLike) -> pa.Schema | None:
         """Its columns at a snapshot; None for blobs and for records without a schema."""
-        return self._open().definitions.at(self._manifest(snapshot)).schema
+        return self.definition_at(snapshot).schema
+
+    def definition_at(self, snapshot: SnapshotLike) -> Definition:
+        """What the dataset was at a snapshot."""
+        return self._open().definitions.at(self._manifest(snapshot))
 
     @property
     def chain(self) -> Chain[Manifest]:
