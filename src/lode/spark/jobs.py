@@ -11,14 +11,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.read.verify import Problem, Verification, check_file, check_line, read_all
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
+from lode.spark.options import Options
 from lode.spark.place import Place, opened, place_of
 from lode.spark.position import between, ends
-from lode.spark.spread import Remote, spread
+from lode.spark.spread import reachable, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 
@@ -47,12 +49,11 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         where: The dataset.
         checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
     """
-    dataset = opened(where)
-    remote = Remote.of(dataset)
+    dataset = reachable(opened(where))
     manifests, problems = read_all(dataset)
     problems += check_line(dataset.chain, manifests)
     copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
-    there = spread(spark, remote.exists, copies, [_LOOK] * len(copies))
+    there = spread(spark, dataset.store.exists, copies, [_LOOK] * len(copies))
     problems += [
         Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
         for path, found in zip(copies, there, strict=True)
@@ -60,7 +61,7 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
     ]
     work = [(_slim(manifest), file) for manifest in manifests.values() for file in manifest.files]
     costs = [_LOOK + (file.size_bytes if checksums else 0) for _, file in work]
-    for complaints in spread(spark, _Inspector(remote, checksums), work, costs):
+    for complaints in spread(spark, _Inspector(dataset, checksums), work, costs):
         problems += complaints
     return Verification(len(manifests), len(work), sum(file.size_bytes for _, file in work), tuple(problems))
 
@@ -135,6 +136,7 @@ def rewrite(
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )
+    evolve = not isinstance(sink, Dataset) and Options(place_of(sink).given).flag("mergeSchema")
     lineage = Lineage(f"rewrite:{dataset.store.url}/{dataset.id}", (input_of(dataset, after, up_to),))
     order = [*target.layout.keys, *sort_by]
     key = f"after {after.snapshot} up to {up_to.snapshot} by {','.join(order)} in {target_file_bytes}"
@@ -152,6 +154,7 @@ def rewrite(
         idempotency_key=(lineage.made_by, key),
         sort_by=sort_by,
         target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
+        evolve=evolve,
     )
 
 
@@ -159,11 +162,11 @@ def rewrite(
 class _Inspector:
     """Checks files of a dataset. Pickles."""
 
-    remote: Remote
+    dataset: Dataset
     checksums: bool
 
     def __call__(self, item: tuple[Manifest, FileRef]) -> list[Problem]:
-        return list(check_file(self.remote.open(), *item, checksums=self.checksums))
+        return list(check_file(self.dataset, *item, checksums=self.checksums))
 
 
 def _import_one(

@@ -19,6 +19,7 @@ from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.spark.resume import APPEND
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
@@ -54,6 +55,8 @@ WRITE_OPTIONS: Final = (
     "distinctCount",
 )
 READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
+# Those that say what a dataset is: checked against it, or what a new one becomes.
+_DESCRIPTIONS: Final = (*DATASET_OPTIONS[2:], *WRITE_OPTIONS[4:])
 STORE_PREFIX: Final = "store."
 
 _LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
@@ -185,34 +188,27 @@ def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dat
 
 
 def dataset_of(options: Options) -> Dataset:
-    """Open the dataset that these options name."""
+    """Open the dataset that these options name; what is written to it may follow anybody's snapshot."""
     store = _store(options)
     dataset_id = options.required("dataset", "visits")
-    stored = Dataset(dataset_id, store)
-    layout = _layout(options)
-    if not stored.exists:
-        return Dataset(
-            dataset_id,
-            store,
-            codec=_codec(options.text("codec") or "parquet", options),
-            layout=layout,
-            compressor=options.text("compressor"),
-            checksum=options.text("checksum"),
-            timestamp_column=options.text("timestampColumn"),
-        )
-    definition = stored.definition
-    if definition.codec is None:
+    stored = Dataset(dataset_id, store, retry=APPEND)
+    exists = stored.exists
+    codec = stored.definition.codec if exists else "parquet"
+    if codec is None:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
         )
+    if exists and not any(name in options for name in _DESCRIPTIONS):
+        return stored
     opened = Dataset(
         dataset_id,
         store,
-        codec=_codec(options.text("codec") or definition.codec, options),
-        layout=layout,
+        codec=_codec(options.text("codec") or codec, options),
+        layout=_layout(options),
         compressor=options.text("compressor"),
         checksum=options.text("checksum"),
         timestamp_column=options.text("timestampColumn"),
+        retry=APPEND,
     )
     try:
         opened.exists  # noqa: B018 - looks it up, and refuses options that contradict what is stored

@@ -10,7 +10,6 @@ from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.options import Options, dataset_of
 from lode.spark.read import read
-from lode.spark.resume import APPEND
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 from lode.store.local import LocalStore
@@ -58,19 +57,7 @@ class Place:
 
     def open(self) -> Dataset:
         """The dataset; what is written to it follows whatever others wrote meanwhile."""
-        options = Options(self.given)
-        found = dataset_of(options)
-        parts = found.components
-        return Dataset(
-            found.id,
-            found.store,
-            codec=parts.codec,
-            layout=found.layout,
-            compressor=parts.compressor,
-            checksum=parts.checksum,
-            timestamp_column=options.text("timestampColumn"),
-            retry=APPEND,
-        )
+        return dataset_of(Options(self.given))
 
     def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
         """What came after ``since`` up to ``as_of``, both snapshots' ids."""
@@ -93,6 +80,7 @@ class Place:
             idempotency_key=key,
             sort_by=options.names("sortBy"),
             target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
+            evolve=options.flag("mergeSchema"),
         )
 
 
