@@ -30,22 +30,9 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.store.protocol import Store
 
-# Which dataset; all of these for reading, writing and streaming.
-DATASET_OPTIONS: Final = (
-    "path",
-    "dataset",
-    "layout",
-    "partitionBy",
-    "codec",
-    "compressor",
-    "checksum",
-    "schema",
-)
-WRITE_OPTIONS: Final = (
-    "metadata",
-    "idempotencyKey",
-    "targetFileBytes",
-    "sortBy",
+# What a dataset is: checked against one that exists, and what a new one becomes.
+_DESCRIPTIONS: Final = ("layout", "partitionBy", "codec", "compressor", "checksum", "schema")
+_FILE_OPTIONS: Final = (
     "timestampColumn",
     "compression",
     "compressionLevel",
@@ -54,9 +41,11 @@ WRITE_OPTIONS: Final = (
     "dictionary",
     "distinctCount",
 )
+# Which dataset; all of these for reading, writing and streaming.
+DATASET_OPTIONS: Final = ("path", "dataset", *_DESCRIPTIONS)
+WRITE_OPTIONS: Final = ("metadata", "idempotencyKey", "targetFileBytes", "sortBy", *_FILE_OPTIONS)
+# mergeSchema is also for writing.
 READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
-# Those that say what a dataset is: checked against it, or what a new one becomes.
-_DESCRIPTIONS: Final = (*DATASET_OPTIONS[2:], *WRITE_OPTIONS[4:])
 STORE_PREFIX: Final = "store."
 
 _LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
@@ -198,7 +187,7 @@ def dataset_of(options: Options) -> Dataset:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
         )
-    if exists and not any(name in options for name in _DESCRIPTIONS):
+    if exists and not any(name in options for name in (*_DESCRIPTIONS, *_FILE_OPTIONS)):
         return stored
     opened = Dataset(
         dataset_id,
