@@ -7,7 +7,6 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -32,7 +31,7 @@ from lode.errors import (
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_columns, check_schema, evolve, include
-from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.options import DatasetOptions, codec_with_schema, stricter
@@ -40,13 +39,13 @@ from lode.read.define import Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
-from lode.runtime import REAL, Runtime
+from lode.runtime import REAL, ProcessLock, Runtime
 from lode.snapshot import Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.commit import CommitReport, Committer
 from lode.write.draft import DatasetDraft
-from lode.write.retry import Retry
+from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
 from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
 from lode.write.stream import StreamWriter
@@ -83,6 +82,20 @@ class _Opened:
     exists: bool
     # The components by definition: making a codec for a schema is not free.
     components: dict[str, Components]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A write whose arguments were checked, and what the dataset is as far as this process knows."""
+
+    opened: _Opened
+    definition: Definition
+    components: Components
+    base: Head[Manifest] | None
+    metadata: dict[str, Any]
+    idempotency: tuple[str, str] | None
+    snapshot_id: str | None
+    append: bool
 
 
 class Dataset:
@@ -141,11 +154,11 @@ class Dataset:
         self._store = open_store(store)
         self._writer = check_writer(writer)
         self._runtime = runtime
-        self._retry = retry
+        self._retry = check_retry(retry)
         self._observer = observer
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._opened: _Opened | None = None
-        self._lock = threading.Lock()
+        self._lock = ProcessLock()
 
     @classmethod
     def create(
@@ -222,7 +235,7 @@ class Dataset:
             sort_by=tuple(sort_by),
             primary_key=tuple(primary_key),
             description=description,
-            properties=check_metadata(properties),
+            properties=check_metadata(properties, "properties"),
         )
         return made
 
@@ -288,6 +301,8 @@ class Dataset:
         metadata: dict[str, Any] | None = None,
         *,
         idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
         evolve: bool = False,
     ) -> Snapshot:
         """Write ``data`` as one new snapshot.
@@ -298,6 +313,10 @@ class Dataset:
                 Spark DataFrame.
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). A second write under it returns the first's snapshot.
+            base: The snapshot that ``data`` was computed from. Whatever overlaps and is committed after it is
+                a conflict. Without it the write expects the head this object knows when it commits.
+            on_conflict: ``"raise"`` refuses to follow a snapshot of another writer that overlaps;
+                ``"append"`` follows any.
             evolve: Let new columns and wider types of the data, or of the schema that this object was opened
                 with, become part of the dataset. Otherwise they are refused.
 
@@ -308,32 +327,46 @@ class Dataset:
         if type(data).__module__.startswith("pyspark."):
             from lode.spark.write import write  # its tasks stage it: it is never brought to this process
 
-            return write(self, data, metadata, idempotency_key=idempotency_key, evolve=evolve)
-        clean = check_metadata(metadata)
-        pair = _pair(idempotency_key)
-        opened, base = self._open_to_write()
-        definition = self._definition_at(opened, base.manifest)
+            return write(
+                self,
+                data,
+                metadata,
+                idempotency_key=idempotency_key,
+                base=base,
+                on_conflict=on_conflict,
+                evolve=evolve,
+            )
+        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
         schema = None
-        if has_schema(self._components(opened, definition).codec):
+        if has_schema(begun.components.codec):
             data, schema = peek_schema(data)
-        with self._begin(clean, pair, schema=schema, evolve=evolve) as transaction:
+        with self._transaction(begun, schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction.add(transaction.stager.stage_named(data, ""))
             return transaction.commit()
 
     def stream_write(
-        self, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
-        clean = check_metadata(metadata)
-        codec = self._codec()
-        if codec is not None:
-            raise CodecConfiguredError(
-                f"dataset {self.id!r} has the codec {codec.name!r} and stream_write takes "
-                "raw bytes: use write() or stream_write_records()"
-            )
-        return StreamWriter(self.transaction(clean, idempotency_key=idempotency_key))
+        if self._given.codec is not None:
+            raise self._has_codec(self._given.codec)
+        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
+        if begun.components.codec is not None:
+            raise self._has_codec(begun.components.codec)
+        return StreamWriter(self._transaction(begun, None, evolve=False))
+
+    def _has_codec(self, codec: Codec) -> CodecConfiguredError:
+        return CodecConfiguredError(
+            f"dataset {self.id!r} has the codec {codec.name!r} and stream_write takes "
+            "raw bytes: use write() or stream_write_records()"
+        )
 
     def stream_write_records(
         self,
@@ -341,12 +374,17 @@ class Dataset:
         metadata: dict[str, Any] | None = None,
         *,
         idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write records as they are pulled from an iterator, in memory that does not grow with them."""
         if records is None:
             raise NilIteratorError("stream_write_records needs an iterator of records, got None")
         clean = check_metadata(metadata)
-        codec = self._codec()
+        codec = self._given.codec
+        if codec is None:
+            opened, head = self._open_to_write()
+            codec = self._components(opened, self._definition_at(opened, head.manifest)).codec
         if not isinstance(codec, StreamingCodec):
             name = codec.name if codec else None
             raise CodecNotStreamableError(
@@ -358,7 +396,7 @@ class Dataset:
                 f"dataset {self.id!r} is partitioned by {', '.join(self.layout.keys)}, which a "
                 "single pass into one file cannot be: use transaction().write_records()"
             )
-        return self.write(records, clean, idempotency_key=idempotency_key)
+        return self.write(records, clean, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict)
 
     def transaction(
         self,
@@ -366,6 +404,8 @@ class Dataset:
         *,
         idempotency_key: Key | None = None,
         snapshot_id: str | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
         evolve: bool = False,
     ) -> Transaction:
@@ -374,50 +414,68 @@ class Dataset:
         Args:
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). What was committed under it is in ``replayed``.
-            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given.
+            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given. An id
+                that is committed is refused.
+            base: The snapshot that the data is computed from, as for ``write``.
+            on_conflict: ``"raise"`` or ``"append"``, as for ``write``.
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset.
         """
-        return self._begin(
-            check_metadata(metadata),
-            _pair(idempotency_key),
-            snapshot_id=None if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
-            schema=None if schema is None else to_schema(schema),
-            evolve=evolve,
-        )
+        coming = None if schema is None else to_schema(schema)
+        begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
+        return self._transaction(begun, coming, evolve=evolve)
 
     def _begin(
         self,
-        metadata: dict[str, Any],
-        pair: tuple[str, str] | None,
-        *,
-        snapshot_id: str | None = None,
-        schema: pa.Schema | None,
-        evolve: bool,
-    ) -> Transaction:
-        opened, base = self._open_to_write()
-        found = opened.committer.find_key(pair) if pair else None
-        definition = self._definition_at(opened, base.manifest)
+        metadata: dict[str, Any] | None,
+        idempotency_key: Key | None,
+        snapshot_id: str | None,
+        base: SnapshotLike | None,
+        on_conflict: OnConflict,
+    ) -> _Begun:
+        """Check what a write was given before anything is read, then find out what the dataset is."""
+        append = check_on_conflict(on_conflict, based=base is not None)
+        clean = check_metadata(metadata)
+        pair = _pair(idempotency_key)
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        opened, head = self._open_to_write()
+        parent = self._manifest(base) if base is not None else None
+        definition = self._definition_at(opened, head.manifest)
+        return _Begun(
+            opened,
+            definition,
+            self._components(opened, definition),
+            Head(parent.snapshot_id.encode(), parent) if parent else None,
+            clean,
+            pair,
+            id,
+            append,
+        )
+
+    def _transaction(self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool) -> Transaction:
+        opened = begun.opened
         evolution = self._evolution(schema) if evolve else None
-        target = definition if evolution is None else evolution(definition)
-        stager = self._stager(opened, target, schema, snapshot_id)
+        target = begun.definition if evolution is None else evolution(begun.definition)
+        stager = self._stager(opened, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
             stager.snapshot_id,
-            base,
-            pair,
+            begun.base,
+            begun.idempotency,
             writer=self._writer,
+            append=begun.append,
+            fresh=begun.snapshot_id is None,
             stager=stager,
-            metadata=metadata,
+            metadata=begun.metadata,
             now_ns=self._runtime.now_ns,
             definitions=opened.definitions,
-            definition=definition,
+            definition=begun.definition,
             evolution=evolution,
         )
-        return Transaction(opened.committer, draft, found)
+        return Transaction(opened.committer, draft, opened.committer.begin(draft))
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
-        id = None if snapshot_id is None else check_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
         opened, head = self._look()
         return self._stager(opened, self._definition_at(opened, head.manifest), None, id)
 
@@ -545,7 +603,7 @@ class Dataset:
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> Snapshot:
-        """The newest snapshot, read from the store; the next write is based on it."""
+        """The newest snapshot, read from the store."""
         return Snapshot(self._latest())
 
     def snapshot(self, id: str) -> Snapshot:
@@ -638,10 +696,11 @@ class Dataset:
 
     def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
         """The dataset, and the head that its next commit expects."""
+        check_new_id(self.id, kind="dataset")
         opened, head = self._open_with_head()
         if head is not None:
-            opened.committer.see(head)
-        return opened, opened.committer.base()
+            opened.committer.start_from(head)
+        return opened, opened.committer.capture()
 
     def _open_with_head(self) -> tuple[_Opened, Head[Manifest] | None]:
         """The dataset, and its head if that was found on the way just now."""
@@ -682,9 +741,7 @@ class Dataset:
         chain = dataset_chain(self._store, self.id, layout)
         if located is not None:
             chain.take_remembered(located.chain)
-        committer = Committer(
-            chain, self._runtime, self._retry or Retry(), self._observer, self._keep_history_short
-        )
+        committer = Committer(chain, self._runtime, self._retry, self._observer, self._keep_history_short)
         return _Opened(
             layout,
             chain,
@@ -746,13 +803,6 @@ class Dataset:
             definition=definition,
             definitions=opened.definitions,
         )
-
-    def _codec(self) -> Codec | None:
-        """The codec of the next write, as it was given or as it is stored."""
-        if self._given.codec is not None:
-            return self._given.codec
-        opened, base = self._open_to_write()
-        return self._components(opened, self._definition_at(opened, base.manifest)).codec
 
     def _visible(self) -> Manifest | None:
         return self._look()[1].manifest

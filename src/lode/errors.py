@@ -216,16 +216,31 @@ class OverlappingBlocksError(CommitError):
 class CommitUnpublishedError(CommitError):
     """The write has its place in history, but the store failed before it could be shown there.
 
-    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``.
+    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``. ``snapshot_id``
+    names it.
     """
 
     landed: ClassVar[bool | None] = True
 
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
+
 
 class CommitUnknownError(CommitError):
-    """The store stopped answering during the swap: the write may or may not have landed."""
+    """The store stopped answering during the swap: snapshot ``snapshot_id`` may or may not have landed."""
 
     landed: ClassVar[bool | None] = None
+
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
 
 
 class StoreError(LodeError, OSError):

@@ -255,7 +255,7 @@ def _add(definition: Definition, name: str, field: pa.Field[Any]) -> Definition:
 
 def _widen(definition: Definition, name: str, kind: Any) -> Definition:
     present = _field(definition, name)
-    if is_wider(kind, present.type):
+    if kind == present.type or (is_wider(kind, present.type) and not is_wider(present.type, kind)):
         return definition
     if not is_wider(present.type, kind):
         raise SchemaViolationError(

@@ -19,7 +19,7 @@ from lode.format.ids import check_id
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
-from lode.read.source import open_file
+from lode.read.source import open_file, open_object
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
@@ -114,11 +114,11 @@ class DatasetReader:
 
     def open_object(self, file: FileRef | str) -> BinaryIO:
         """Open a data file as stored, as a seekable file."""
-        return open_file(self._store, file if isinstance(file, str) else file.path)
+        return open_file(self._store, file)
 
     def reader_at(self, file: FileRef | str) -> ObjectReader:
         """Open a data file as stored for reads at any offset."""
-        return self._store.open_reader(file if isinstance(file, str) else file.path)
+        return open_object(self._store, file)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was said, or the one under which the dataset has a manifest."""

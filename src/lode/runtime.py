@@ -11,9 +11,11 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import TracebackType
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,10 +34,34 @@ def _chores() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="lode-chores")
 
 
+class ProcessLock:
+    """A lock for the threads of one process: in a forked child, where its holder does not run, it is free."""
+
+    _all: WeakSet[ProcessLock] = WeakSet()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    @classmethod
+    def renew_all(cls) -> None:
+        for lock in list(cls._all):
+            lock._lock = threading.Lock()
+
+
 def _forget_threads() -> None:
     """A forked child has none of its parent's threads."""
     _workers.cache_clear()
     _chores.cache_clear()
+    ProcessLock.renew_all()
 
 
 os.register_at_fork(after_in_child=_forget_threads)

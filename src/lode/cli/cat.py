@@ -111,7 +111,7 @@ def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
     sys.stdout.flush()
     for file in scan.files:
         with (
-            open_file(scan.store, file.path) as stored,
+            open_file(scan.store, file) as stored,
             scan.components.compressor.decompress(stored) as plain,
         ):
             shutil.copyfileobj(plain, sys.stdout.buffer, 1 << 20)

@@ -78,13 +78,15 @@ def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict
 def _source(scan: Scan) -> Any:
     """Parquet is read in place, as far as the query needs it; all else is brought to memory."""
     from lode.read.prune import guarantee
-    from lode.read.source import arrow_filesystem
+    from lode.read.source import arrow_filesystem, check_sizes
 
     if not scan.is_plain_parquet:
         return scan.read().read_all()
     import pyarrow.dataset as pads
 
-    form, filesystem, schema = pads.ParquetFileFormat(), arrow_filesystem(scan.store), scan.schema()
+    check_sizes(scan.store, scan.files)
+    form, schema = pads.ParquetFileFormat(), scan.schema()
+    filesystem = arrow_filesystem(scan.store, scan.files)
     fragments: list[pads.Fragment] = [
         form.make_fragment(
             file.path,

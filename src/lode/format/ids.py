@@ -4,12 +4,36 @@ from __future__ import annotations
 
 import os
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidOptionError, InvalidPathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# The longest name of a file or folder on the usual file systems.
+MAX_ID_BYTES: Final = 255
+# Folders at the top of a lake, where a flat layout has its datasets.
+LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state"})
+_RESERVED: Final = {
+    "dataset": frozenset({"datasets", "volumes"}),
+    "volume": frozenset({"datasets", "volumes"}),
+    # What a history has beside its snapshots: a flat layout has both in one folder.
+    "snapshot": frozenset(
+        {
+            "data",
+            "definition",
+            "history",
+            "keys",
+            "latest",
+            "partitions",
+            "segments",
+            "snapshots",
+            "state",
+            "tags",
+        }
+    ),
+}
 
 
 class SnapshotIds:
@@ -49,8 +73,39 @@ def check_writer(writer: str | None) -> str | None:
     return writer
 
 
+def check_new_id(id: str, *, kind: str) -> str:
+    """Return an id if something may be written under it, else raise ``InvalidPathError``.
+
+    Stricter than ``check_id``: what an earlier version or Go has written under such an id can still be read.
+    """
+    check_id(id, kind=kind)
+    # A file system may not tell upper case from lower case.
+    if id.casefold() in _RESERVED[kind]:
+        raise InvalidPathError(f"{kind} id {id!r} is a name that Lode uses itself: choose another")
+    if id.casefold().startswith(".lode-") or id.casefold().endswith(".lock"):
+        raise InvalidPathError(
+            f"{kind} id {id!r} is named like a temporary or lock file: choose one that does not start with "
+            "'.lode-' and does not end with '.lock'"
+        )
+    if id != id.strip() or id.endswith("."):
+        # A pointer is read without the white space around it, and Azure and Windows drop a dot at the end.
+        raise InvalidPathError(
+            f"{kind} id {id!r} begins or ends with white space, or ends with a dot: leave that out"
+        )
+    size = len(id.encode())
+    if size > MAX_ID_BYTES:
+        raise InvalidPathError(
+            f"{kind} id {id[:40]!r}… has {size} bytes: choose one of {MAX_ID_BYTES} at most, for file systems"
+        )
+    return id
+
+
 def check_id(id: str, *, kind: str) -> str:
-    """Return a dataset's or volume's id if it can be one path segment, else raise ``InvalidPathError``."""
+    """Return a dataset's, volume's or snapshot's id if it can be one path segment.
+
+    Raises:
+        InvalidPathError: It cannot.
+    """
     if not isinstance(id, str) or not id:
         raise InvalidPathError(f"a {kind} id must be a non-empty string, got {id!r}")
     if "/" in id or "\\" in id or ".." in id or id == ".":

@@ -1,6 +1,7 @@
 """The manifest of a dataset's snapshot: its fields, its exact JSON, its validation.
 
-Field order is the order on storage. A field that does not apply is left out, never null.
+Field order is the order on storage. A field that does not apply is left out, never null. Go writes a list
+that nothing was appended to as null, so such lists are read as empty.
 """
 
 from __future__ import annotations
@@ -159,7 +160,13 @@ def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
     """Decode JSON into ``kind``; what is wrong with it becomes a ``ManifestInvalidError``."""
     try:
-        decoded: S = _decoder(kind).decode(data)
+        try:
+            decoded: S = _decoder(kind).decode(data)
+        except msgspec.ValidationError:
+            document = msgspec.json.decode(data)
+            if not _fill_nulls(document):
+                raise
+            decoded = msgspec.convert(document, kind)
         return decoded
     except msgspec.ValidationError as error:
         field = _field_of(str(error))
@@ -167,6 +174,25 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: {where}{error}", field=field) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
+
+
+# The lists of a manifest and of its files' statistics. Metadata is never null, not in Go either.
+_LISTS: Final = ("files", "blocks", "columns")
+
+
+def _fill_nulls(document: Any) -> bool:
+    """Make lists that are null empty, in a manifest and in its files' statistics; True if any was."""
+    if not isinstance(document, dict):
+        return False
+    filled = False
+    for name in _LISTS:
+        if name in document and document[name] is None:
+            document[name] = []
+            filled = True
+    for file in document.get("files") or ():
+        if isinstance(file, dict) and _fill_nulls(file.get("stats")):
+            filled = True
+    return filled
 
 
 def require(holds: bool, field: str, complaint: str, origin: str) -> None:
@@ -185,13 +211,13 @@ def check_version(version: str, origin: str) -> None:
     )
 
 
-def check_metadata(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    """Return a JSON-clean copy of ``metadata``; ``None`` becomes an empty object."""
+def check_metadata(metadata: dict[str, Any] | None, what: str = "metadata") -> dict[str, Any]:
+    """Return a JSON-clean copy of ``metadata``; ``None`` becomes an empty object. ``what`` is its name."""
     if metadata is None:
         return {}
     if not isinstance(metadata, dict):
-        raise InvalidMetadataError(f"metadata must be a dict, got {type(metadata).__name__}")
-    refuse_non_json(metadata, "metadata")
+        raise InvalidMetadataError(f"{what} must be a dict, got {type(metadata).__name__}")
+    refuse_non_json(metadata, what)
     return dict(msgspec.json.decode(msgspec.json.encode(metadata)))
 
 

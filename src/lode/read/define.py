@@ -17,6 +17,7 @@ from lode.errors import (
     ComponentMismatchError,
     InvalidFormatError,
     InvalidOptionError,
+    InvalidPathError,
     ManifestInvalidError,
     NotFoundError,
     PathExistsError,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from lode.codec.protocol import Chunk, Codec
     from lode.format.manifest import FileRef, Manifest
-    from lode.format.paths import Layout
+    from lode.format.paths import ChainPaths, Layout
     from lode.runtime import Runtime
     from lode.store.protocol import Store
 
@@ -59,7 +60,7 @@ class Located:
 
 
 def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Located | None:
-    """Find a dataset under any layout: three reads, a few more while somebody is committing.
+    """Find a dataset under any layout: two reads, a few more if there is none or somebody is committing.
 
     Args:
         store: The store.
@@ -69,12 +70,11 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
     Raises:
         ComponentMismatchError: It exists under another layout than ``layout``.
     """
-    layouts = [*([layout] if layout is not None else []), *LAYOUTS]
-    chains: dict[tuple[str, str], tuple[Layout, Chain[Manifest]]] = {}
-    for each in layouts:
-        chain = dataset_chain(store, dataset_id, each)
-        chains.setdefault((chain.paths.root, chain.paths.manifests), (each, chain))
-    found = _by_pointer(list(chains.values())) or _without_pointer(list(chains.values()))
+    chains = [(each, dataset_chain(store, dataset_id, each)) for each in _candidates(layout, dataset_id)]
+    own = chains[0][1].paths.root
+    inside = [each for each in chains if each[1].paths.root == own]
+    outside = [each for each in chains if each[1].paths.root != own]
+    found = _among(inside, guessing=layout is None) or _among(outside, thorough=layout is None)
     if found is not None and layout is not None and found.chain.paths != layout.chain(dataset_id):
         raise ComponentMismatchError(
             f"dataset {dataset_id!r} in {store.url} has the layout {layout_name(found.layout)!r} and is "
@@ -83,29 +83,43 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
     return found
 
 
-def _by_pointer(candidates: Sequence[tuple[Layout, Chain[Manifest]]]) -> Located | None:
-    """The layout under which the snapshot that a pointer names is published."""
-    pointers: dict[str, bytes | None] = {}
-    for layout, chain in candidates:
-        path = chain.paths.pointer
-        if path not in pointers:
-            pointers[path] = chain.pointer()
-        pointer = pointers[path]
+def _candidates(layout: Layout | None, dataset_id: str) -> list[Layout]:
+    """The layouts to look under, the most likely first, no place twice."""
+    found: dict[ChainPaths, Layout] = {} if layout is None else {layout.chain(dataset_id): layout}
+    for each in LAYOUTS:
+        with suppress(InvalidPathError):  # a name that this layout refuses is not stored under it
+            found.setdefault(each.chain(dataset_id), each)
+    return list(found.values())
+
+
+def _among(
+    chains: Sequence[tuple[Layout, Chain[Manifest]]], *, thorough: bool = True, guessing: bool = False
+) -> Located | None:
+    """Find the history among layouts that share one pointer.
+
+    Args:
+        chains: The layouts, the most likely first.
+        thorough: Also list the store for a history whose pointer is lost.
+        guessing: Any of them may be it, so look for a published snapshot under each first.
+    """
+    if not chains:
+        return None
+    pointer = chains[0][1].pointer()
+    if pointer is None and not thorough:
+        return None
+    for layout, chain in chains if pointer is not None and guessing else ():
         manifest = chain.manifest(pointer.decode("utf-8", "replace")) if pointer else None
         if manifest is not None:
             return Located(layout, chain, Head(pointer, manifest))
-    return None
-
-
-def _without_pointer(candidates: Sequence[tuple[Layout, Chain[Manifest]]]) -> Located | None:
-    """The layout that has a history although no pointer names a published snapshot of it."""
-    for layout, chain in candidates:
+    for layout, chain in chains:
         try:
-            head = chain.resolve()
+            head = chain.resolve(pointer=pointer)
         except ComponentMismatchError:
-            continue
+            continue  # it is under another of these layouts
         if head.manifest is not None or head.pending is not None:
             return Located(layout, chain, head)
+        if head.pointer is None:
+            return None  # the look for a lost history covers all layouts of one pointer
     return None
 
 
@@ -280,7 +294,7 @@ def file_schema(store: Store, file: FileRef, components: Components) -> pa.Schem
     import pyarrow.parquet as pq
 
     codec = components.codec
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         source: Any = plain
         try:
             if codec is not None and codec.name == "parquet":

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass, field
+from enum import Enum
+from posixpath import commonprefix
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
 
 from lode.errors import (
@@ -28,6 +30,15 @@ if TYPE_CHECKING:
 
 REMEMBERED_MANIFESTS = 64
 LARGEST_REMEMBERED = 1 << 20
+
+
+class _Unread(Enum):
+    """Stands for a pointer that was not read yet, which None does not: that is a missing one."""
+
+    UNREAD = 0
+
+
+UNREAD: Final = _Unread.UNREAD
 
 
 class AnyManifest(Protocol):
@@ -147,10 +158,15 @@ class Chain(Generic[M]):
             raise NotFoundError(f"{self.name} has no snapshot {snapshot_id!r} in {self.store.url}")
         return found
 
-    def resolve(self) -> Head[M]:
-        """Find the newest visible snapshot: two reads, a few more while somebody is committing."""
+    def resolve(self, *, pointer: bytes | _Unread | None = UNREAD) -> Head[M]:
+        """Find the newest visible snapshot: two reads, a few more while somebody is committing.
+
+        Args:
+            pointer: The pointer's content if the caller has just read it.
+        """
         while True:
-            pointer = self.pointer()
+            if isinstance(pointer, _Unread):
+                pointer = self.pointer()
             if pointer is None:
                 return Head(None, self._head_without_pointer())
             snapshot_id = pointer.decode("utf-8", "replace")
@@ -163,8 +179,10 @@ class Chain(Generic[M]):
                 return Head(pointer, self.require(parent) if parent else None, pending=intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
-            if self.pointer() == pointer and self.manifest(snapshot_id) is None:
+            again = self.pointer()
+            if again == pointer and self.manifest(snapshot_id) is None:
                 return Head(pointer, self._head_without_pointer())
+            pointer = again
 
     def _refuse_other_layout(self, snapshot_id: str) -> None:
         """Raise if the snapshot exists under another layout: then no writer died, this layout is wrong."""
@@ -173,13 +191,19 @@ class Chain(Generic[M]):
                 raise self._wrong_layout(paths)
 
     def _head_without_pointer(self) -> M | None:
-        found = self.head_by_links()
-        if found is None:
-            for paths in self.others:
-                entries = self.store.list(f"{paths.manifests}/")
-                if any(paths.snapshot_of(entry.path) is not None for entry in entries):
+        if not self.others:
+            return self.head_by_links()
+        # One listing for all layouts that share the pointer, up to the first manifest.
+        places = [self.paths, *self.others]
+        prefix = commonprefix([f"{paths.manifests}/" for paths in places])
+        for entry in self.store.list(prefix):
+            for paths in places:
+                if paths.snapshot_of(entry.path) is None:
+                    continue
+                if paths is not self.paths:
                     raise self._wrong_layout(paths)
-        return found
+                return self.head_by_links()
+        return None
 
     def _wrong_layout(self, paths: ChainPaths) -> ComponentMismatchError:
         return ComponentMismatchError(

@@ -14,7 +14,7 @@ from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptio
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
-from lode.read.source import arrow_filesystem, open_file, verify_file
+from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def check_components(manifest: Manifest, components: Components) -> None:
 def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
     """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
     assert components.codec is not None
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         try:
             yield from components.codec.decode(plain)
         except InvalidFormatError as error:
@@ -219,7 +219,7 @@ class Scan:
                 spans.append(_span_of(now, then))
             spans[-1].files.extend(manifest.files)
             last = then
-        if any(span.names is not None or span.surplus for span in spans):
+        if any(span.names is not None for span in spans):
             return spans
         return [_Span([file for span in spans for file in span.files])]
 
@@ -230,7 +230,7 @@ class Scan:
         if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
             return self._native(span.files, schema, columns, where)
         files = span.files if where is None else matching(span.files, self._partition, schema, where)
-        return self._decoded(files, schema, columns, where, surplus=span.surplus)
+        return self._decoded(files, schema, columns, where)
 
     def _span(
         self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
@@ -276,15 +276,16 @@ class Scan:
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store)
+        filesystem = arrow_filesystem(self.store, self.files)
         known = pa.schema([]) if where is None else mentioned(schema, where)
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
             for file in files
         ]
-        scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
-            columns=list(columns) if columns is not None else None, filter=where
-        )
+        dataset = pads.FileSystemDataset(fragments, schema, form, filesystem)
+        sized = {file.path: file for file in self.files}
+        check_sizes(self.store, (sized[fragment.path] for fragment in dataset.get_fragments(filter=where)))
+        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
         return self._streamed(scanner)
 
     def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
@@ -301,13 +302,13 @@ class Scan:
         schema: pa.Schema,
         columns: Sequence[str] | None,
         where: pc.Expression | None,
-        *,
-        surplus: bool,
     ) -> Iterator[pa.RecordBatch]:
+        # What was written was checked, so a column that is not there any more was dropped.
+        checked = self.definition is not None and self.definition.columns is not None
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
-                if surplus:
+                if checked:
                     chunk = _only(chunk, schema.names)
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
@@ -328,12 +329,11 @@ class _Span:
     """Consecutive files that were written under one definition.
 
     ``names`` has the name in the files of each column of the dataset, None where they have none; it is None
-    itself if all names are the same. ``surplus``: the files also have columns that were dropped.
+    itself if all names are the same.
     """
 
     files: list[FileRef]
     names: dict[str, str | None] | None = None
-    surplus: bool = False
 
 
 def _span_of(now: Definition, then: Definition | None) -> _Span:
@@ -343,7 +343,7 @@ def _span_of(now: Definition, then: Definition | None) -> _Span:
     same = all(
         then_name == name or (then_name is None and name not in then.ids) for name, then_name in names.items()
     )
-    return _Span([], None if same else names, not set(then.names) <= set(now.names))
+    return _Span([], None if same else names)
 
 
 def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
@@ -362,7 +362,17 @@ def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
 def _only(chunk: Chunk, names: Sequence[str]) -> Chunk:
     """The chunk without other columns than these."""
     if isinstance(chunk, list):
-        return [{name: record[name] for name in names if name in record} for record in chunk]
+        known = frozenset(names)
+        if all(known.issuperset(record) for record in chunk if isinstance(record, dict)):
+            return chunk
+        return [
+            {name: value for name, value in record.items() if name in known}
+            if isinstance(record, dict)
+            else record
+            for record in chunk
+        ]
+    if chunk.schema.names == list(names):
+        return chunk
     return chunk.select([name for name in names if name in chunk.schema.names])
 
 
@@ -378,7 +388,7 @@ def _check_options(columns: object, where: object) -> None:
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
         return plain.read()
 
 

@@ -54,7 +54,8 @@ class _Listed(msgspec.Struct, gc=False, kw_only=True):
     snapshot_id: Text
     parent_snapshot_id: str | None = None
     row_count: Count
-    files: tuple[_ListedFile, ...]
+    # Go stores the files of an empty write as null.
+    files: tuple[_ListedFile, ...] | None
 
 
 _segments: Final = msgspec.json.Decoder(Segment)
@@ -104,9 +105,9 @@ def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
         parent=listed[0].parent_snapshot_id if listed else None,
         snapshots=[each.snapshot_id for each in listed],
         rows=[each.row_count for each in listed],
-        files=[len(each.files) for each in listed],
-        paths=[file.path for each in listed for file in each.files],
-        sizes=[file.size_bytes for each in listed for file in each.files],
+        files=[len(each.files or ()) for each in listed],
+        paths=[file.path for each in listed for file in each.files or ()],
+        sizes=[file.size_bytes for each in listed for file in each.files or ()],
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import ChecksumMismatchError, NotFoundError
+from lode.errors import ChecksumMismatchError, InvalidFormatError, NotFoundError
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
     import pyarrow.fs as pafs
@@ -72,9 +74,43 @@ class ObjectFile(SeekableFile):
         super().close()
 
 
-def open_file(store: Store, path: str) -> BinaryIO:
-    """Open an object as a buffered, seekable file."""
-    return io.BufferedReader(ObjectFile(store.open_reader(path)), READ_AHEAD)
+def open_file(store: Store, file: FileRef | str) -> BinaryIO:
+    """Open an object as a buffered, seekable file; of a manifest's file the size is checked."""
+    return io.BufferedReader(ObjectFile(open_object(store, file)), READ_AHEAD)
+
+
+def open_object(store: Store, file: FileRef | str) -> ObjectReader:
+    """Open an object for reads at any offset; of a manifest's file the size is checked."""
+    if isinstance(file, str):
+        return store.open_reader(file)
+    reader = store.open_reader(file.path)
+    try:
+        check_size(file, reader.size)
+    except InvalidFormatError:
+        reader.close()
+        raise
+    return reader
+
+
+def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
+    """Raise ``InvalidFormatError`` for a file of another size than its manifest says.
+
+    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. A
+    missing file is left to whoever opens it.
+    """
+    if isinstance(store, LocalStore):
+        for file in files:
+            with suppress(NotFoundError):
+                check_size(file, store.head(file.path).size)
+
+
+def check_size(file: FileRef, size: int) -> None:
+    """Raise ``InvalidFormatError`` unless this is the size that the file's manifest says."""
+    if size != file.size_bytes:
+        raise InvalidFormatError(
+            f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: "
+            "it was changed after it was written, restore it from a copy"
+        )
 
 
 def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
@@ -93,16 +129,22 @@ def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
         )
 
 
-def arrow_filesystem(store: Store) -> pafs.FileSystem:
-    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader."""
+def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSystem:
+    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader.
+
+    Args:
+        store: The store.
+        files: Files whose size is checked when they are opened, unless the store is a directory: see
+            ``check_sizes``.
+    """
     import pyarrow.fs as pafs
 
     if isinstance(store, LocalStore):
         return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
-    return pafs.PyFileSystem(_handler(store))
+    return pafs.PyFileSystem(_handler(store, {file.path: file for file in files}))
 
 
-def _handler(store: Store) -> pafs.FileSystemHandler:
+def _handler(store: Store, files: Mapping[str, FileRef]) -> pafs.FileSystemHandler:
     import pyarrow as pa
     import pyarrow.fs as pafs
 
@@ -128,7 +170,7 @@ def _handler(store: Store) -> pafs.FileSystemHandler:
                 return pafs.FileInfo(path, pafs.FileType.NotFound)
 
         def open_input_file(self, path: str) -> pa.NativeFile:
-            return pa.PythonFile(ObjectFile(store.open_reader(path)), mode="r")
+            return pa.PythonFile(ObjectFile(open_object(store, files.get(path, path))), mode="r")
 
         open_input_stream = open_input_file
 

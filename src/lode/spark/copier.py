@@ -19,7 +19,7 @@ from lode.read.source import READ_AHEAD
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.place import opened
 from lode.spark.position import BEGINNING, Position, between, position_of
-from lode.spark.resume import APPEND, new_snapshot_id, resume
+from lode.spark.resume import new_snapshot_id, resume
 from lode.spark.spread import reachable, spread
 from lode.write.file import DataFile
 from lode.write.stage import Staged
@@ -244,7 +244,6 @@ def _alike(origin: Dataset, target: Dataset) -> Dataset:
             layout=origin.layout,
             compressor=named.compressor,
             checksum=origin.components.checksum,
-            retry=APPEND,
         )
     check_components(newest.manifest, origin.components)
     if target.layout != origin.layout:

@@ -19,7 +19,6 @@ from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
-from lode.spark.resume import APPEND
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
@@ -177,10 +176,10 @@ def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dat
 
 
 def dataset_of(options: Options) -> Dataset:
-    """Open the dataset that these options name; what is written to it may follow anybody's snapshot."""
+    """Open the dataset that these options name."""
     store = _store(options)
     dataset_id = options.required("dataset", "visits")
-    stored = Dataset(dataset_id, store, retry=APPEND)
+    stored = Dataset(dataset_id, store)
     exists = stored.exists
     codec = stored.definition.codec if exists else "parquet"
     if codec is None:
@@ -197,7 +196,6 @@ def dataset_of(options: Options) -> Dataset:
         compressor=options.text("compressor"),
         checksum=options.text("checksum"),
         timestamp_column=options.text("timestampColumn"),
-        retry=APPEND,
     )
     try:
         opened.exists  # noqa: B018 - looks it up, and refuses options that contradict what is stored

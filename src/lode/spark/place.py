@@ -56,7 +56,7 @@ class Place:
         )
 
     def open(self) -> Dataset:
-        """The dataset; what is written to it follows whatever others wrote meanwhile."""
+        """The dataset."""
         return dataset_of(Options(self.given))
 
     def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
@@ -71,13 +71,14 @@ class Place:
         key: tuple[str, str],
         dataset: Dataset | None = None,
     ) -> Snapshot:
-        """Write a DataFrame as one snapshot, once for each key."""
+        """Write a DataFrame as one snapshot, once for each key, after whatever others wrote."""
         options = Options(self.given)
         return write(
             dataset or self.open(),
             frame,
             metadata,
             idempotency_key=key,
+            on_conflict="append",
             sort_by=options.names("sortBy"),
             target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
             evolve=options.flag("mergeSchema"),

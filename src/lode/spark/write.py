@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, Key
+    from lode.dataset import Dataset, Key, SnapshotLike
     from lode.snapshot import Snapshot
+    from lode.write.retry import OnConflict
     from lode.write.stage import Staged, Stager
     from lode.write.transaction import Transaction
 
@@ -48,6 +49,8 @@ def write(
     metadata: dict[str, Any] | None = None,
     *,
     idempotency_key: Key | None = None,
+    base: SnapshotLike | None = None,
+    on_conflict: OnConflict = "raise",
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
     evolve: bool = False,
@@ -62,6 +65,8 @@ def write(
         df: A batch DataFrame.
         metadata: Any JSON object; None means an empty one.
         idempotency_key: A key, or (writer, key).
+        base: The snapshot that the rows were computed from, as for ``Dataset.write``.
+        on_conflict: ``"raise"`` or ``"append"``, as for ``Dataset.write``.
         sort_by: Sort the rows of each file by these columns, so that readers can skip row groups.
         target_file_bytes: Begin another file when one has reached this size.
         evolve: Let new columns and wider types become part of the dataset.
@@ -73,7 +78,14 @@ def write(
     if df.isStreaming:
         raise InvalidOptionError("a streaming DataFrame has no end: use df.writeStream.format('lode')")
     with begin(
-        dataset, df.schema, metadata, idempotency_key=idempotency_key, sort_by=sort_by, evolve=evolve
+        dataset,
+        df.schema,
+        metadata,
+        idempotency_key=idempotency_key,
+        base=base,
+        on_conflict=on_conflict,
+        sort_by=sort_by,
+        evolve=evolve,
     ) as transaction:
         stager = transaction.stager
         if transaction.replayed is not None:
@@ -96,6 +108,8 @@ def begin(
     metadata: dict[str, Any] | None = None,
     *,
     idempotency_key: Key | None = None,
+    base: SnapshotLike | None = None,
+    on_conflict: OnConflict = "raise",
     sort_by: Iterable[str] = (),
     evolve: bool = False,
 ) -> Transaction:
@@ -107,7 +121,12 @@ def begin(
     reachable(dataset)
     columns = written_schema(schema)
     transaction = dataset.transaction(
-        metadata, idempotency_key=idempotency_key, schema=columns if columns.names else None, evolve=evolve
+        metadata,
+        idempotency_key=idempotency_key,
+        base=base,
+        on_conflict=on_conflict,
+        schema=columns if columns.names else None,
+        evolve=evolve,
     )
     _check(transaction.stager, columns, sort_by)
     return transaction

@@ -58,7 +58,7 @@ def _blob(scan: Scan) -> dict[str, Any]:
     data = b""
     if scan.files:
         with (
-            open_file(scan.store, scan.files[0].path) as stored,
+            open_file(scan.store, scan.files[0]) as stored,
             scan.components.compressor.decompress(stored) as plain,
         ):
             data = plain.read(_BLOB_BYTES + 1)

@@ -80,16 +80,13 @@ class DatasetDraft(Draft[Manifest]):
         if columns is not None:
             if before.digest != self.definition.digest:
                 columns = self._still_there(columns, before)
-            before = self._with_columns(before, columns)
+            # JSON lines that were written without a schema need not fit the first one that is given later.
+            if before.codec != "jsonl" or parent is None:
+                before = adopt(before, columns)
         after = self._evolved(before)
         if columns is not None:
             check_schema(after, columns, self.stager.dataset_id)
         return after
-
-    def _with_columns(self, before: Definition, columns: pa.Schema) -> Definition:
-        # JSON lines that were written without a schema need not fit the first one that is given later.
-        schemaless = before.codec == "jsonl" and self.base.manifest is not None
-        return before if schemaless else adopt(before, columns)
 
     def _evolved(self, before: Definition) -> Definition:
         if self.evolution is None:

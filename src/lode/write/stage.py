@@ -8,26 +8,34 @@ from __future__ import annotations
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
-from lode.codec.protocol import conforms, has_schema, takes_first_schema
+from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
 from lode.codec.records import chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.format.manifest import FileRef, format_time
+from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.open import is_nearby
 from lode.write.file import DataFile, RecordFile
-from lode.write.parallel import FileJob, parts_of, write_files
+from lode.write.parallel import (
+    FileJob,
+    drain,
+    parts_of,
+    pipelined,
+    stream_parts,
+    stream_threads,
+    write_files,
+)
 from lode.write.partition import split
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-    import pyarrow as pa
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
@@ -108,12 +116,13 @@ class Stager:
             if schema is not None:
                 staged = self.with_schema(schema).write_records(records, task=task)
                 return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
+        if not self.layout.keys:
+            return self.stage(records, task=task)
         pool = _OpenFiles(self, self._token())
         timestamps = TimestampRange(self.timestamp_column)
-        keys = self.layout.keys
         try:
             for chunk in self._conformed(records, timestamps):
-                for partition, part in split(chunk, keys) if keys else [("", chunk)]:
+                for partition, part in split(chunk, self.layout.keys):
                     pool.write(partition, part)
             files = pool.finish()
         except BaseException:
@@ -158,7 +167,10 @@ class Stager:
             raise
 
     def _stage_records(self, data: Any, suffix: str, task: str | None) -> Staged:
-        parts = parts_of(data, self.components.codec)
+        codec = self.components.codec
+        if is_parallel(codec) and not isinstance(data, pa.Table) and stream_threads() > 1:
+            return self._stage_stream(data, suffix, task, codec.bytes_per_file)
+        parts = parts_of(data, codec)
         alone = len(parts) == 1
         jobs, ranges = [], []
         for number, (first_row, part) in enumerate(parts):
@@ -170,6 +182,21 @@ class Stager:
         for later in ranges[1:]:
             ranges[0].extend(later)
         return _staged(files, ranges[0], task)
+
+    def _stage_stream(self, data: Any, suffix: str, task: str | None, bytes_per_file: int) -> Staged:
+        """Stage a stream as one file, or as several that are encoded while the stream is pulled."""
+        timestamps = TimestampRange(self.timestamp_column)
+        parts = stream_parts(self._conformed(data, timestamps), bytes_per_file)
+        first = next(parts)
+        if first.last:
+            files = self._write([FileJob("", suffix, first.chunks)], one_by_one)
+        else:
+            jobs = (
+                FileJob("", f"{suffix}-p{number:06d}", drain(part.chunks))
+                for number, part in enumerate(chain([first], parts))
+            )
+            files = self._write(jobs, pipelined)
+        return _staged(files, timestamps, task)
 
     def _stage_partitions(self, data: Any, suffix: str, task: str | None) -> Staged:
         timestamps = TimestampRange(self.timestamp_column)
@@ -184,7 +211,7 @@ class Stager:
         )
         return _staged(files, timestamps, task)
 
-    def _write(self, jobs: list[FileJob], each: Each) -> list[FileRef]:
+    def _write(self, jobs: Iterable[FileJob], each: Each) -> list[FileRef]:
         return write_files(jobs, self.record_file, self.discard, each)
 
     def _conformed(self, data: Any, timestamps: TimestampRange) -> Iterator[Chunk]:
