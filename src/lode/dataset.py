@@ -531,6 +531,10 @@ class Dataset:
         definition = opened.definitions.at(base.manifest)
         if change(definition).digest == definition.digest:
             return Snapshot(base.manifest)
+        if base.manifest.definition is None:
+            # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
+            self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
+            base = opened.committer.settle()
         return self._commit_definition(opened, base, definition, clean, "evolve", change)
 
     def _evolution(self, coming: pa.Schema | None) -> Evolution:

@@ -30,6 +30,10 @@ def events(store: lode.Store, make: Any = lode.Parquet, **options: Any) -> lode.
     return dataset
 
 
+def struct(members: dict[str, Any]) -> Any:
+    return pa.struct(list(members.items()))
+
+
 def rows(dataset: lode.Dataset, **options: Any) -> list[dict[str, Any]]:
     return lode.Dataset(dataset.id, dataset.store).scan(**options).read_all().to_pylist()
 
@@ -323,10 +327,10 @@ WIDENINGS: list[tuple[Any, Any, Any]] = [
     (pa.string(), pa.large_string(), "x"),
     (pa.binary(), pa.large_binary(), b"x"),
     (pa.list_(pa.int32()), pa.list_(pa.int64()), [1, None]),
-    (pa.struct({"a": pa.int32()}), pa.struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
+    (struct({"a": pa.int32()}), struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
     (
-        pa.list_(pa.struct({"a": pa.int32()})),
-        pa.list_(pa.struct({"a": pa.int64(), "b": pa.string()})),
+        pa.list_(struct({"a": pa.int32()})),
+        pa.list_(struct({"a": pa.int64(), "b": pa.string()})),
         [{"a": 1}],
     ),
 ]
@@ -372,8 +376,8 @@ def _plain(value: Any) -> Any:
             (pa.float64(), pa.float32()),
             (pa.date32(), pa.string()),
         ),
-        (pa.struct({"a": pa.int32(), "b": pa.int32()}), pa.struct({"a": pa.int32()})),
-        (pa.struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
+        (struct({"a": pa.int32(), "b": pa.int32()}), struct({"a": pa.int32()})),
+        (struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
         (pa.list_(pa.int32()), pa.list_(pa.field("item", pa.int32(), nullable=False))),
     ],
     ids=str,
@@ -443,7 +447,8 @@ class Columns(RuleBasedStateMachine):
     @rule(name=NAMES)
     def filter(self, name: str) -> None:
         if name in self.columns:
-            found = self.dataset.scan(where=pc.field(name).is_valid(), columns=["key"]).read_all().to_pylist()
+            present: Any = pc.field(name).is_valid()
+            found = self.dataset.scan(where=present, columns=["key"]).read_all().to_pylist()
             id = self.columns[name][0]
             assert [row["key"] for row in found] == [row[0] for row in self.stored if row.get(id) is not None]
 

@@ -35,7 +35,6 @@ _BLOCK: Final = re.compile(r"\d+(-\d+)?(-[0-9a-f]{16})?\.bin").fullmatch
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
-
 class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Bytes ``[offset, offset + length)`` of a volume, in one object. Picklable."""
 

@@ -9,14 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.read.verify import Named, Problem, Verification, check_copy, check_object, survey
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
+from lode.spark.options import Options
 from lode.spark.place import Place, opened, place_of
 from lode.spark.position import between, ends
-from lode.spark.spread import Remote, spread
+from lode.spark.spread import reachable, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from lode.dataset import SnapshotLike
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
+    from lode.store.protocol import Store
 
 __all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
 
@@ -44,13 +47,12 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         where: The dataset.
         checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
     """
-    dataset = opened(where)
-    remote = Remote.of(dataset)
+    dataset = reachable(opened(where))
     found = survey(dataset)
-    for problems in spread(spark, _CopyCheck(remote), found.copies, [_LOOK] * len(found.copies)):
+    for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
         found.problems += problems
     costs = [_LOOK + (named.file.size_bytes if checksums else 0) for named in found.objects]
-    for problems in spread(spark, _ObjectCheck(remote, checksums), found.objects, costs):
+    for problems in spread(spark, _ObjectCheck(dataset.store, checksums), found.objects, costs):
         found.problems += problems
     return found.verification()
 
@@ -125,6 +127,7 @@ def rewrite(
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )
+    evolve = not isinstance(sink, Dataset) and Options(place_of(sink).given).flag("mergeSchema")
     lineage = Lineage(f"rewrite:{dataset.store.url}/{dataset.id}", (input_of(dataset, after, up_to),))
     order = [*target.layout.keys, *sort_by]
     key = f"after {after.snapshot} up to {up_to.snapshot} by {','.join(order)} in {target_file_bytes}"
@@ -143,6 +146,7 @@ def rewrite(
         on_conflict="append",
         sort_by=sort_by,
         target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
+        evolve=evolve,
     )
 
 
@@ -150,21 +154,21 @@ def rewrite(
 class _CopyCheck:
     """Checks copies of manifests. Pickles."""
 
-    remote: Remote
+    store: Store
 
     def __call__(self, path: str) -> list[Problem]:
-        return check_copy(self.remote.store, path)
+        return check_copy(self.store, path)
 
 
 @dataclass(frozen=True, slots=True)
 class _ObjectCheck:
     """Checks files of a dataset. Pickles."""
 
-    remote: Remote
+    store: Store
     checksums: bool
 
     def __call__(self, named: Named) -> list[Problem]:
-        return check_object(self.remote.store, named, checksums=self.checksums)
+        return check_object(self.store, named, checksums=self.checksums)
 
 
 def _import_one(
