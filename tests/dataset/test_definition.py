@@ -343,7 +343,7 @@ def test_parts_staged_elsewhere_give_the_columns_too(memory: CountingStore) -> N
         transaction.stage(pa.table({"a": [1]}))
         transaction.write_records(iter([pa.table({"a": [2], "b": ["x"]})]))
         transaction.commit()
-    assert dataset.schema == pa.schema([pa.field("a", pa.int64()), pa.field("b", pa.string())])
+    assert dataset.schema == pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())}).schema
     assert sorted(row["a"] for row in dataset.scan().read_all().to_pylist()) == [1, 2]
 
 
