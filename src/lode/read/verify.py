@@ -120,6 +120,7 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
     links: dict[str, _Link] = {}
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
+    definitions: set[str] = set()
     for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
         snapshot_id = chain.paths.snapshot_of(path) or ""
         if isinstance(manifest, DataError):
@@ -131,6 +132,8 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
         if not misplaced:
             found.copies += chain.copies(manifest)
         links[snapshot_id] = _Link(manifest.parent_snapshot_id, manifest.sequence)
+        if isinstance(manifest, Manifest) and manifest.definition is not None:
+            definitions.add(manifest.definition)
         for named in _named_by(manifest):
             key = (named.file.path, named.file.size_bytes, named.file.checksum)
             if key not in known:
@@ -139,7 +142,20 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
     found.snapshots = len(links)
     found.problems += _check_links(chain, links, unreadable)
     found.problems += _check_pointer(chain, links, unreadable)
+    for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
+        found.problems += problems
     return found
+
+
+def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
+    """A definition that snapshots refer to is there, and is the one they mean."""
+    path = chain.paths.definition(digest)
+    try:
+        decode_definition(get_bounded(chain.store, path, MAX_MANIFEST_BYTES), digest, path)
+    except NotFoundError:
+        yield Problem("definition", path, f"{path} is missing, and snapshots refer to it")
+    except DataError as error:
+        yield Problem("definition", path, str(error))
 
 
 def check_copy(store: Store, path: str) -> list[Problem]:
