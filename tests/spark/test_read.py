@@ -285,7 +285,7 @@ def test_columns_that_changed_their_name_are_read_through_python_and_the_reason_
         return [tuple(row) for row in lode.spark.read(spark, lake, "events", **arguments).collect()]
 
     assert sorted(read()) == [(1, 7, 2.0**32 - 1, None), (2, 8, None, "x")]
-    assert read(where="b = 7", columns=["n"]) == [(1,)]
+    assert read(where="b = 7", columns=["n", "b"]) == [(1, 7)]
     assert read(where="a is null", columns=["n", "a"]) == [(1, None)]
     assert sorted(read(columns=["n"], reader="spark")) == [(1,), (2,)]
     with pytest.raises(lode.InvalidOptionError, match="column 'b' was 'a' when some files were written"):
