@@ -195,6 +195,9 @@ class Committer(Generic[M]):
         self._store = chain.store
         self._swapping = chain.store if isinstance(chain.store, SupportsCompareAndSwap) else None
         self._linking = chain.store if isinstance(chain.store, SupportsLink) else None
+        self._put_intent = chain.store.put
+        if isinstance(chain.store, SupportsVolatilePut):
+            self._put_intent = chain.store.put_volatile
         self._runtime = runtime
         self._nearby = is_nearby(chain.store)
         self._retry = check_retry(retry)
@@ -449,8 +452,7 @@ class Committer(Generic[M]):
             try:
                 # Until the swap nobody refers to it, and after it the manifest is put, synced. Should a power
                 # cut take it in between, the head is found through the parent links of the manifests.
-                volatile = self._store if isinstance(self._store, SupportsVolatilePut) else None
-                (volatile.put_volatile if volatile else self._store.put)(path, placed.data)
+                self._put_intent(path, placed.data)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
