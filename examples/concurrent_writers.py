@@ -44,22 +44,21 @@ def main(lake: str) -> None:
     ann, bob = opened(), opened()
     first = ann.write([{"day": "mon", "page": "/", "visits": 3}], {"by": "ann"})
     print(f"  {first}")
-    bob.latest()
 
     say("2. Two writers, two days: the second rebases by itself, nobody sees an error")
-    ann.write(
+    bob.write(
         [{"day": "tue", "page": "/", "visits": 5}, {"day": "tue", "page": "/docs", "visits": 9}],
-        {"by": "ann"},
+        {"by": "bob"},
     )
-    rebased = bob.write([{"day": "wed", "page": "/", "visits": 2}], {"by": "bob"})
-    print(f"  bob's commit: {rebased.commit}")
+    rebased = ann.write([{"day": "wed", "page": "/", "visits": 2}], {"by": "ann"})
+    print(f"  ann's commit: {rebased.commit}")
 
     say("3. Two writers, one day: exactly one of them conflicts, and nothing is uploaded twice")
     try:
-        ann.write([{"day": "wed", "page": "/docs", "visits": 7}], {"by": "ann"})
+        bob.write([{"day": "wed", "page": "/docs", "visits": 7}], {"by": "bob"})
     except lode.SnapshotConflictError as conflict:
         print(f"  {conflict}")
-        print("  ann looks at what bob wrote, finds it fine, and commits what she had staged:")
+        print("  bob looks at what ann wrote, finds it fine, and commits what he had staged:")
         print(f"  {conflict.transaction.commit()}")
 
     say("4. The same job run twice under one key is one snapshot")

@@ -28,7 +28,6 @@ def opened(lake: str) -> lode.Dataset:
         codec=lode.Parquet(SCHEMA),
         layout=lode.HiveLayout("day"),
         checksum="xxh3-128",
-        retry=lode.Retry(5),  # other writers of the same day may come first
     )
 
 
@@ -45,7 +44,9 @@ def extract(stager: lode.Stager, day: str, region: str) -> lode.Staged:
 def run(dataset: lode.Dataset, day: str) -> lode.Snapshot:
     """Stage all regions in parallel, commit them together; do nothing if that was done before."""
     key = ("nightly-orders", day)
-    with dataset.transaction({"job": "nightly-orders", "day": day}, idempotency_key=key) as transaction:
+    metadata = {"job": "nightly-orders", "day": day}
+    # Other writers of the same day may come first.
+    with dataset.transaction(metadata, idempotency_key=key, on_conflict="append") as transaction:
         if transaction.replayed is not None:
             return transaction.replayed
         with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool:

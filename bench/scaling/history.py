@@ -60,7 +60,7 @@ class HistoryAxis:
         places, calls_each = self._built[size]
         memory, disk = places.memory, places.disk
         writer = _dataset(memory)
-        writer.latest()
+        writer.transaction().abort()
         commit, written, _ = counted(memory, lambda: writer.write(_ROW))
         latest, _, _ = counted(memory, lambda: _dataset(memory).latest())
         _, _, read = counted(memory, lambda: _dataset(memory).plan())

@@ -39,7 +39,7 @@ class _Late:
     def __init__(self, store: lode.Store, rivals: int) -> None:
         early, self._dataset = (_dataset(store) for _ in range(2))
         early.write([{"who": "early"}])
-        self._dataset.latest()
+        self._dataset.transaction().abort()  # its first look
         for _ in range(rivals):
             early.write([{"who": "early"}])
 

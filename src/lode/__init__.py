@@ -5,6 +5,7 @@ from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.codec.timestamps import Timestamped
 from lode.dataset import Dataset
+from lode.definition import Column, Definition
 from lode.discover import open_dataset, open_volume
 from lode.errors import (
     ChecksumMismatchError,
@@ -15,6 +16,7 @@ from lode.errors import (
     CommitUnpublishedError,
     ComponentMismatchError,
     DataError,
+    DatasetExistsError,
     DatasetsNotModeledError,
     HistoryForkedError,
     InvalidFormatError,
@@ -66,6 +68,7 @@ __all__ = [
     "ChecksumMismatchError",
     "CodecConfiguredError",
     "CodecNotStreamableError",
+    "Column",
     "ColumnStats",
     "CommitError",
     "CommitReport",
@@ -74,9 +77,11 @@ __all__ = [
     "ComponentMismatchError",
     "DataError",
     "Dataset",
+    "DatasetExistsError",
     "DatasetReader",
     "DatasetsNotModeledError",
     "DefaultLayout",
+    "Definition",
     "FileRef",
     "FileStats",
     "FlatLayout",

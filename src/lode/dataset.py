@@ -7,34 +7,45 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from lode.codec.components import Components, components_of
-from lode.codec.protocol import StreamingCodec
+from lode.codec.protocol import StreamingCodec, has_schema, takes_first_schema
+from lode.codec.records import peek_schema
+from lode.codec.schema import to_schema
+from lode.definition import Definition, check_names
 from lode.errors import (
     CodecConfiguredError,
     CodecNotStreamableError,
+    DataError,
+    DatasetExistsError,
     InvalidOptionError,
     NilIteratorError,
     NoSnapshotsError,
     NotFoundError,
     PartitioningNotSupportedError,
+    SnapshotConflictError,
 )
-from lode.format.ids import SnapshotIds, check_id, check_writer, is_utf8
-from lode.format.manifest import Manifest, check_metadata, decode_manifest
-from lode.format.paths import DefaultLayout, Layout
+from lode.evolution import adopt, check_columns, check_schema, evolve, include
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
+from lode.format.manifest import Manifest, check_metadata
+from lode.format.paths import DefaultLayout, HiveLayout, Layout
+from lode.options import DatasetOptions, codec_with_schema, stricter
+from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
-from lode.read.resolve import Chain, Head
+from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
-from lode.runtime import REAL, Runtime
+from lode.runtime import REAL, ProcessLock, Runtime
 from lode.snapshot import Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.commit import CommitReport, Committer
 from lode.write.draft import DatasetDraft
-from lode.write.rebase import partitions_of
-from lode.write.retry import Retry
+from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
 from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
 from lode.write.stream import StreamWriter
@@ -42,35 +53,71 @@ from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import BinaryIO
 
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor
-    from lode.codec.protocol import Codec
+    from lode.codec.protocol import Chunk, Codec
+    from lode.codec.schema import SchemaSpec, TypeSpec
+    from lode.evolution import Evolution
 
 SnapshotLike: TypeAlias = Snapshot | str
 Key: TypeAlias = str | tuple[str, str]
 
 
+@dataclass(slots=True)
+class _Opened:
+    """A dataset as it was found on the store."""
+
+    layout: Layout
+    chain: Chain[Manifest]
+    history: History
+    committer: Committer[Manifest]
+    definitions: Definitions
+    # Whether it exists. One that does not may be created by somebody else, in any way.
+    exists: bool
+    # The components by definition: making a codec for a schema is not free.
+    components: dict[str, Components]
+
+
+@dataclass(frozen=True, slots=True)
+class _Begun:
+    """A write whose arguments were checked, and what the dataset is as far as this process knows."""
+
+    opened: _Opened
+    definition: Definition
+    components: Components
+    base: Head[Manifest] | None
+    metadata: dict[str, Any]
+    idempotency: tuple[str, str] | None
+    snapshot_id: str | None
+    append: bool
+
+
 class Dataset:
     """Snapshots of one dataset on one store. Cheap to make; nothing is read before it is needed.
+
+    A dataset that exists is opened as it is stored: its definition says which layout, codec, compressor and
+    columns it has. An option that is given is checked against it. A dataset that does not exist is created by
+    the first write, with the options that are given.
 
     Args:
         id: The dataset's name.
         store: A URL (``s3://…``, ``gs://…``, ``az://…``, ``file://…``, ``memory://``), a path, or a store.
         codec: How records become files: ``lode.JSONL()``, ``lode.Parquet(schema)``, ``lode.ArrowIPC()``, a
-            codec's name, or one of your own. None stores each write as one blob of bytes.
-        layout: Where files lie; ``lode.HiveLayout("day")`` partitions them.
+            codec's name, or one of your own. A new dataset without one stores each write as one blob.
+        layout: Where files are stored; ``lode.HiveLayout("day")`` partitions them.
         compressor: ``"noop"``, ``"gzip"``, ``"zstd"`` or a compressor, applied to whole files.
-        checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
+        checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; without one a new dataset has none.
         retry: Whether a conflicting commit is tried again on top of the other writer's.
         timestamp_column: The column whose range snapshots record; without it, records that have a
             ``timestamp()`` method are asked. Never guessed.
         observer: Called with (snapshot id, report) after each commit.
-        writer: Who writes, told by each snapshot; the environment's ``LODE_WRITER`` if not given.
+        writer: Name recorded in every snapshot this object commits. Default: ``$LODE_WRITER``.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -81,7 +128,7 @@ class Dataset:
         *,
         codec: Codec | str | None = None,
         layout: Layout | None = None,
-        compressor: Compressor | str = "noop",
+        compressor: Compressor | str | None = None,
         checksum: Checksum | str | None = None,
         retry: Retry | None = None,
         timestamp_column: str | None = None,
@@ -90,24 +137,109 @@ class Dataset:
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="dataset")
-        self._layout: Layout = layout if layout is not None else DefaultLayout()
-        self._components = components_of(codec, compressor, checksum)
-        if self._layout.keys and self._components.codec is None:
+        if layout is not None and not isinstance(layout, Layout):
+            raise InvalidOptionError(f"layout is {layout!r}: give a layout, such as lode.HiveLayout('day')")
+        if layout is not None:
+            layout.chain(id)  # refuses a name that has another meaning in this layout
+        parts = components_of(codec, "noop" if compressor is None else compressor, checksum)
+        if layout is not None and layout.keys and parts.codec is None and codec is not None:
             raise InvalidOptionError(
-                f"dataset {id!r} is partitioned by {', '.join(self._layout.keys)}: it needs a codec"
+                f"dataset {id!r} is partitioned by {', '.join(layout.keys)}: it needs a codec"
             )
+        self._given = DatasetOptions(
+            parts.codec,
+            layout,
+            None if compressor is None else parts.compressor,
+            parts.checksum,
+            timestamp_column,
+        )
         self._store = open_store(store)
-        self._timestamp_column = timestamp_column
         self._writer = check_writer(writer)
         self._runtime = runtime
+        self._retry = check_retry(retry)
+        self._observer = observer
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
-        self._chain: Chain[Manifest] = Chain(
-            self._store, self._layout.chain(id), decode_manifest, self._copies, f"dataset {id!r}"
+        self._opened: _Opened | None = None
+        self._lock = ProcessLock()
+
+    @classmethod
+    def create(
+        cls,
+        id: str,
+        store: str | os.PathLike[str] | Store,
+        *,
+        schema: SchemaSpec | None = None,
+        partition_by: Sequence[str] = (),
+        codec: Codec | str | None = None,
+        layout: Layout | None = None,
+        compressor: Compressor | str | None = None,
+        checksum: Checksum | str | None = None,
+        timestamp_column: str | None = None,
+        sort_by: Sequence[str] = (),
+        primary_key: Sequence[str] = (),
+        description: str | None = None,
+        properties: dict[str, Any] | None = None,
+        retry: Retry | None = None,
+        observer: Callable[[str, CommitReport], None] | None = None,
+        writer: str | None = None,
+        runtime: Runtime = REAL,
+    ) -> Dataset:
+        """Create a dataset, as one empty snapshot that says what it is.
+
+        Args:
+            id: The dataset's name.
+            store: A URL, a path, or a store.
+            schema: Its columns: a pyarrow schema, or a simple one such as ``{"day": "string!"}``;
+                without a codec it is stored as Parquet.
+            partition_by: The columns it is partitioned by; the same as ``layout=lode.HiveLayout(…)``.
+            codec: As for ``Dataset``.
+            layout: As for ``Dataset``.
+            compressor: As for ``Dataset``.
+            checksum: As for ``Dataset``.
+            timestamp_column: As for ``Dataset``.
+            sort_by: The columns by which its rows should be sorted; recorded for tools that rewrite files.
+            primary_key: The columns that identify a row; recorded for tools that merge.
+            description: What it is for.
+            properties: Any JSON object.
+            retry: As for ``Dataset``.
+            observer: As for ``Dataset``.
+            writer: As for ``Dataset``.
+            runtime: As for ``Dataset``.
+
+        Raises:
+            DatasetExistsError: There is a dataset of that name.
+        """
+        for what, names in (
+            ("partition_by", partition_by),
+            ("sort_by", sort_by),
+            ("primary_key", primary_key),
+        ):
+            if isinstance(names, str):
+                raise InvalidOptionError(f"{what} is a list of columns: write {what}=[{names!r}]")
+        if partition_by and layout is not None and layout.keys != tuple(partition_by):
+            raise InvalidOptionError(f"partition_by is {list(partition_by)} and layout is {layout}: give one")
+        if partition_by and layout is None:
+            layout = HiveLayout(*partition_by)
+        made = cls(
+            id,
+            store,
+            codec=codec_with_schema(codec, schema),
+            layout=layout,
+            compressor=compressor,
+            checksum=checksum,
+            retry=retry,
+            timestamp_column=timestamp_column,
+            observer=observer,
+            writer=writer,
+            runtime=runtime,
         )
-        self._history = History(self._chain, runtime)
-        self._committer = Committer(
-            self._chain, runtime, retry or Retry(), observer, self._keep_history_short
+        made._create(
+            sort_by=tuple(sort_by),
+            primary_key=tuple(primary_key),
+            description=description,
+            properties=check_metadata(properties, "properties"),
         )
+        return made
 
     @property
     def id(self) -> str:
@@ -118,18 +250,47 @@ class Dataset:
         return self._store
 
     @property
+    def exists(self) -> bool:
+        """Whether it has a snapshot, seen by this object or found on the store now."""
+        opened = self._open()
+        return opened.exists or opened.committer.has_head
+
+    @property
     def layout(self) -> Layout:
-        return self._layout
+        return self._given.layout if self._given.layout is not None else self._open().layout
 
     @property
     def components(self) -> Components:
-        """The codec, compressor and checksum its files pass through."""
-        return self._components
+        """The codec, compressor and checksum its files pass through, with the newest schema."""
+        opened, head = self._look()
+        return self._components(opened, self._definition_at(opened, head.manifest))
+
+    @property
+    def definition(self) -> Definition:
+        """What the dataset is: read from the store, or, if it does not exist, what it would be created as."""
+        opened, head = self._look()
+        return self._definition_at(opened, head.manifest)
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        """Its columns, as the newest snapshot has them; None for blobs and for records without a schema."""
+        return self.definition.schema
+
+    def schema_at(self, snapshot: SnapshotLike) -> pa.Schema | None:
+        """Its columns at a snapshot; None for blobs and for records without a schema."""
+        return self._open().definitions.at(self._manifest(snapshot)).schema
 
     @property
     def chain(self) -> Chain[Manifest]:
-        """The history as objects on the store, for tools such as verify and sweep."""
-        return self._chain
+        """The history as objects on the store, also a damaged one, for tools such as verify and sweep."""
+        try:
+            return self._open().chain
+        except DataError:
+            for layout in LAYOUTS if self._given.layout is None else (self._given.layout,):
+                manifests = f"{layout.chain(self.id).manifests}/"
+                if any(True for _ in self._store.list(manifests)):
+                    return dataset_chain(self._store, self.id, layout)
+            raise
 
     @property
     def safe_for_many_writers(self) -> bool:
@@ -139,7 +300,14 @@ class Dataset:
     # -- writing -------------------------------------------------------------------------------
 
     def write(
-        self, data: Any, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        data: Any,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
+        evolve: bool = False,
     ) -> Snapshot:
         """Write ``data`` as one new snapshot.
 
@@ -149,27 +317,60 @@ class Dataset:
                 Spark DataFrame.
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). A second write under it returns the first's snapshot.
+            base: The snapshot that ``data`` was computed from. Whatever overlaps and is committed after it is
+                a conflict. Without it the write expects the head this object knows when it commits.
+            on_conflict: ``"raise"`` refuses to follow a snapshot of another writer that overlaps;
+                ``"append"`` follows any.
+            evolve: Let new columns and wider types of the data, or of the schema that this object was opened
+                with, become part of the dataset. Otherwise they are refused.
+
+        Raises:
+            SchemaViolationError: The data does not fit the dataset's columns; nothing was uploaded.
+            ComponentMismatchError: The dataset has another layout, codec or compressor.
         """
         if type(data).__module__.startswith("pyspark."):
             from lode.spark.write import write  # its tasks stage it: it is never brought to this process
 
-            return write(self, data, metadata, idempotency_key=idempotency_key)
-        with self.transaction(metadata, idempotency_key=idempotency_key) as transaction:
+            return write(
+                self,
+                data,
+                metadata,
+                idempotency_key=idempotency_key,
+                base=base,
+                on_conflict=on_conflict,
+                evolve=evolve,
+            )
+        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
+        schema = None
+        if has_schema(begun.components.codec):
+            data, schema = peek_schema(data)
+        with self._transaction(begun, schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
             transaction.add(transaction.stager.stage_named(data, ""))
             return transaction.commit()
 
     def stream_write(
-        self, metadata: dict[str, Any] | None = None, *, idempotency_key: Key | None = None
+        self,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
-        if self._components.codec is not None:
-            raise CodecConfiguredError(
-                f"dataset {self.id!r} has the codec {self._components.codec.name!r} and stream_write takes "
-                "raw bytes: use write() or stream_write_records()"
-            )
-        return StreamWriter(self.transaction(metadata, idempotency_key=idempotency_key))
+        if self._given.codec is not None:
+            raise self._has_codec(self._given.codec)
+        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
+        if begun.components.codec is not None:
+            raise self._has_codec(begun.components.codec)
+        return StreamWriter(self._transaction(begun, None, evolve=False))
+
+    def _has_codec(self, codec: Codec) -> CodecConfiguredError:
+        return CodecConfiguredError(
+            f"dataset {self.id!r} has the codec {codec.name!r} and stream_write takes "
+            "raw bytes: use write() or stream_write_records()"
+        )
 
     def stream_write_records(
         self,
@@ -177,22 +378,29 @@ class Dataset:
         metadata: dict[str, Any] | None = None,
         *,
         idempotency_key: Key | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write records as they are pulled from an iterator, in memory that does not grow with them."""
         if records is None:
             raise NilIteratorError("stream_write_records needs an iterator of records, got None")
-        if not isinstance(self._components.codec, StreamingCodec):
-            name = self._components.codec.name if self._components.codec else None
+        clean = check_metadata(metadata)
+        codec = self._given.codec
+        if codec is None:
+            opened, head = self._open_to_write()
+            codec = self._components(opened, self._definition_at(opened, head.manifest)).codec
+        if not isinstance(codec, StreamingCodec):
+            name = codec.name if codec else None
             raise CodecNotStreamableError(
                 f"dataset {self.id!r} has the codec {name!r}, which cannot encode record by record: "
                 "use write(), or lode.JSONL(), lode.Parquet(schema) or lode.ArrowIPC()"
             )
-        if self._layout.keys:
+        if self.layout.keys:
             raise PartitioningNotSupportedError(
-                f"dataset {self.id!r} is partitioned by {', '.join(self._layout.keys)}, which a "
+                f"dataset {self.id!r} is partitioned by {', '.join(self.layout.keys)}, which a "
                 "single pass into one file cannot be: use transaction().write_records()"
             )
-        return self.write(records, metadata, idempotency_key=idempotency_key)
+        return self.write(records, clean, idempotency_key=idempotency_key, base=base, on_conflict=on_conflict)
 
     def transaction(
         self,
@@ -200,69 +408,226 @@ class Dataset:
         *,
         idempotency_key: Key | None = None,
         snapshot_id: str | None = None,
+        base: SnapshotLike | None = None,
+        on_conflict: OnConflict = "raise",
+        schema: SchemaSpec | None = None,
+        evolve: bool = False,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
         Args:
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). What was committed under it is in ``replayed``.
-            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given.
+            snapshot_id: The id under which a ``stager`` elsewhere has staged; a new one if not given. An id
+                that is committed is refused.
+            base: The snapshot that the data is computed from, as for ``write``.
+            on_conflict: ``"raise"`` or ``"append"``, as for ``write``.
+            schema: The columns of what will be staged, if that is known: checked before anything is staged.
+            evolve: Let new columns and wider types become part of the dataset.
         """
+        coming = None if schema is None else to_schema(schema)
+        begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
+        return self._transaction(begun, coming, evolve=evolve)
+
+    def _begin(
+        self,
+        metadata: dict[str, Any] | None,
+        idempotency_key: Key | None,
+        snapshot_id: str | None,
+        base: SnapshotLike | None,
+        on_conflict: OnConflict,
+    ) -> _Begun:
+        """Check what a write was given before anything is read, then find out what the dataset is."""
+        append = check_on_conflict(on_conflict, based=base is not None)
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
-        stager = self.stager(snapshot_id)
-        base = self._committer.base()
-        found = self._committer.find_key(pair) if pair else None
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        opened, head = self._open_to_write()
+        parent = self._manifest(base) if base is not None else None
+        definition = self._definition_at(opened, head.manifest)
+        return _Begun(
+            opened,
+            definition,
+            self._components(opened, definition),
+            Head(parent.snapshot_id.encode(), parent) if parent else None,
+            clean,
+            pair,
+            id,
+            append,
+        )
+
+    def _transaction(self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool) -> Transaction:
+        opened = begun.opened
+        evolution = self._evolution(schema) if evolve else None
+        target = begun.definition if evolution is None else evolution(begun.definition)
+        stager = self._stager(opened, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
             stager.snapshot_id,
-            base,
-            pair,
+            begun.base,
+            begun.idempotency,
             writer=self._writer,
+            append=begun.append,
+            fresh=begun.snapshot_id is None,
             stager=stager,
-            metadata=clean,
+            metadata=begun.metadata,
             now_ns=self._runtime.now_ns,
+            definitions=opened.definitions,
+            definition=begun.definition,
+            evolution=evolution,
         )
-        return Transaction(self._committer, draft, found)
+        return Transaction(opened.committer, draft, opened.committer.begin(draft))
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
-        return Stager(
-            self._store,
-            self.id,
-            self._layout,
-            self._components,
-            self._ids.next() if snapshot_id is None else check_id(snapshot_id, kind="snapshot"),
-            self._timestamp_column,
-            runtime=self._runtime,
+        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        opened, head = self._look()
+        return self._stager(opened, self._definition_at(opened, head.manifest), None, id)
+
+    def evolve(
+        self,
+        *,
+        add: Mapping[str, TypeSpec] | None = None,
+        widen: Mapping[str, TypeSpec] | None = None,
+        relax: Iterable[str] = (),
+        rename: Mapping[str, str] | None = None,
+        drop: Iterable[str] = (),
+        metadata: dict[str, Any] | None = None,
+    ) -> Snapshot:
+        """Change the columns, as one snapshot without rows. No file is rewritten.
+
+        Args:
+            add: New columns and their types; rows that exist have null there.
+            widen: Columns and their wider types, such as int32 to int64.
+            relax: Required columns that may be null from now on.
+            rename: Columns and their new names.
+            drop: Columns that readers no longer see.
+            metadata: Any JSON object; None means an empty one.
+
+        Returns:
+            The new snapshot, or the newest one if the columns are as asked already.
+
+        Raises:
+            InvalidOptionError: A column is not there, or is a partition key.
+            SchemaViolationError: Rows that exist would not fit.
+            SnapshotConflictError: Another writer changed the columns first, and both do not go together.
+        """
+        clean = check_metadata(metadata)
+        relaxed, dropped = _column_list("relax", relax), _column_list("drop", drop)
+
+        def change(definition: Definition) -> Definition:
+            return evolve(definition, add=add, widen=widen, relax=relaxed, rename=rename, drop=dropped)
+
+        opened, _ = self._open_to_write()
+        base = opened.committer.settle()
+        if base.manifest is None:
+            raise self._no_snapshots()
+        definition = opened.definitions.at(base.manifest)
+        if change(definition).digest == definition.digest:
+            return Snapshot(base.manifest)
+        return self._commit_definition(opened, base, definition, clean, "evolve", change)
+
+    def _evolution(self, coming: pa.Schema | None) -> Evolution:
+        """The change that makes room for the schema it was opened with, and for the data's own."""
+        given = self._given.schema
+
+        def change(definition: Definition) -> Definition:
+            for schema, declared in ((given, True), (coming, False)):
+                if schema is not None:
+                    definition = adopt(definition, schema)
+                    definition = include(definition, schema, declared=declared)
+            return definition
+
+        return change
+
+    def _commit_definition(
+        self,
+        opened: _Opened,
+        base: Head[Manifest],
+        definition: Definition,
+        metadata: dict[str, Any],
+        operation: str,
+        evolution: Evolution | None = None,
+    ) -> Snapshot:
+        """Commit a snapshot without files that only says what the dataset is."""
+        components = self._components(opened, definition)
+        if has_schema(components.codec):
+            # Nothing was staged, so there are no columns that must fit.
+            components = Components(
+                _Unwritten(components.codec.name), components.compressor, components.checksum
+            )
+        snapshot_id = self._ids.next()
+        draft = DatasetDraft(
+            snapshot_id,
+            base,
+            writer=self._writer,
+            rebase=evolution is not None,
+            stager=Stager(
+                self._store, self.id, opened.layout, components, snapshot_id, runtime=self._runtime
+            ),
+            metadata=metadata,
+            now_ns=self._runtime.now_ns,
+            definitions=opened.definitions,
+            definition=definition,
+            evolution=evolution,
+            operation=operation,
+        )
+        committed = opened.committer.commit(draft)
+        return Snapshot(committed.manifest, committed.report)
+
+    def _create(self, **described: Any) -> Snapshot:
+        opened, base = self._open_to_write()
+        definition = msgspec.structs.replace(self._given_definition(), **described)
+        if self._given.schema is not None:
+            definition = definition.with_schema(self._given.schema)
+        for what, names in (
+            ("partition_by", definition.keys),
+            ("sort_by", definition.sort_by),
+            ("primary_key", definition.primary_key),
+            ("timestamp_column", [definition.timestamp_column] if definition.timestamp_column else []),
+        ):
+            check_names(definition, what, names)
+        if base.manifest is None and base.pointer is None:
+            try:
+                return self._commit_definition(opened, base, definition, {}, "create")
+            except SnapshotConflictError:
+                pass
+        raise DatasetExistsError(
+            f"dataset {self.id!r} exists in {self._store.url}: open it with lode.open_dataset, or choose "
+            "another name"
         )
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
-        self._committer.settle()
+        self._open().committer.settle()
 
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> Snapshot:
-        """The newest snapshot, read from the store; the next write is based on it."""
+        """The newest snapshot, read from the store."""
         return Snapshot(self._latest())
 
     def snapshot(self, id: str) -> Snapshot:
         """The snapshot with this id."""
-        return Snapshot(self._chain.require(check_id(id, kind="snapshot")))
+        checked = check_id(id, kind="snapshot")
+        return Snapshot(self._open().chain.require(checked))
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots, oldest first; an empty list if there are none."""
-        return [Snapshot(manifest) for manifest in self._history.oldest_first(self._visible())]
+        newest = self._visible()
+        return (
+            [Snapshot(manifest) for manifest in self._open().history.oldest_first(newest)] if newest else []
+        )
 
     def history(self, *, as_of: SnapshotLike | datetime | None = None) -> Iterator[Snapshot]:
         """The snapshots newest first, read only as far as you iterate."""
-        return map(Snapshot, self._history.newest_first(self._end(as_of)))
+        end = self._end(as_of)
+        return map(Snapshot, self._open().history.newest_first(end)) if end else iter(())
 
     def changes(
         self, since: SnapshotLike | None = None, until: SnapshotLike | datetime | None = None
     ) -> list[Snapshot]:
         """The snapshots after ``since``, up to and including ``until``, oldest first."""
-        return [Snapshot(manifest) for manifest in self._between(since, until)]
+        return [Snapshot(manifest) for manifest in self._between(since, until)[0]]
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -273,8 +638,10 @@ class Dataset:
             id: A snapshot or its id.
             verify: Check every file against its recorded checksum first.
         """
-        manifest = self._manifest(id)
-        return read_files(self._store, manifest, self._components, verify=verify, runtime=self._runtime)
+        plan = self.plan_snapshot(id)
+        return read_files(
+            self._store, plan.manifests[0], plan.components, verify=verify, runtime=self._runtime
+        )
 
     def scan(
         self,
@@ -292,39 +659,168 @@ class Dataset:
             columns: Only these columns.
             where: Only rows for which this expression is true; files that cannot have any are not opened.
         """
-        return self.plan(as_of=as_of, since=since).read(columns=columns, where=where)
+        manifests, end = self._between(since, as_of)
+        if end is None:
+            raise self._no_snapshots()
+        return self._scan(manifests, end).read(columns=columns, where=where)
 
     def plan(
         self, *, as_of: SnapshotLike | datetime | None = None, since: SnapshotLike | None = None
     ) -> Scan:
-        """The files a scan would read, without reading them."""
-        return Scan(
-            self._store,
-            self.id,
-            self._layout,
-            self._components,
-            self._between(since, as_of),
-            runtime=self._runtime,
-        )
+        """The files a scan would read, without reading them. A plan pickles."""
+        manifests, end = self._between(since, as_of)
+        return self._scan(manifests, end)
+
+    def plan_snapshot(self, id: SnapshotLike) -> Scan:
+        """The files that one snapshot itself added, without reading them."""
+        manifest = self._manifest(id)
+        if manifest.definition is not None:
+            return self._scan([manifest], manifest)
+        # Written by 0.1 or Go, where snapshots of one dataset may differ: its own files say what it holds.
+        named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
+        given = self._given
+        codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
+        components = Components(codec, named.compressor, given.checksum or named.checksum)
+        return Scan(self._store, self.id, self._open().layout, components, [manifest], runtime=self._runtime)
 
     # -- inside --------------------------------------------------------------------------------
 
+    def _open(self) -> _Opened:
+        """The dataset as it is on the store: looked for once, and again for as long as it does not exist."""
+        return self._open_with_head()[0]
+
+    def _look(self) -> tuple[_Opened, Head[Manifest]]:
+        """The dataset, and its head as it is now."""
+        opened, head = self._open_with_head()
+        return opened, head if head is not None else opened.chain.resolve()
+
+    def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
+        """The dataset, and the head that its next commit expects."""
+        check_new_id(self.id, kind="dataset")
+        opened, head = self._open_with_head()
+        if head is not None:
+            opened.committer.start_from(head)
+        return opened, opened.committer.capture()
+
+    def _open_with_head(self) -> tuple[_Opened, Head[Manifest] | None]:
+        """The dataset, and its head if that was found on the way just now."""
+        opened = self._opened
+        if opened is not None and (opened.exists or opened.committer.has_head):
+            return opened, None
+        with self._lock:
+            opened = self._opened
+            if opened is not None and (opened.exists or opened.committer.has_head):
+                return opened, None
+            return self._find(opened)
+
+    def _find(self, opened: _Opened | None) -> tuple[_Opened, Head[Manifest]]:
+        located = locate(self._store, self.id, self._given.layout)
+        layout = self._given.layout or (located.layout if located else DefaultLayout())
+        # The same committer as before, if it fits: transactions that have begun hold on to it.
+        if opened is None or opened.layout != layout:
+            opened = self._built(layout, located)
+        if located is not None:
+            opened = self._checked(opened, located)
+            opened.exists = True
+        self._opened = opened
+        return opened, located.head if located is not None else Head(None, None)
+
+    def _checked(self, opened: _Opened, located: Located) -> _Opened:
+        """Hold what was given against what is stored; find the partition keys if they were not given."""
+        if self._given.is_empty and opened.layout is not ANY_KEYS:
+            return opened
+        definition = opened.definitions.at(located.newest)
+        self._given.check(definition, self.id)
+        if opened.layout is ANY_KEYS and definition.keys:
+            return self._built(definition.open_layout(), located, opened.definitions)
+        return opened
+
+    def _built(
+        self, layout: Layout, located: Located | None, definitions: Definitions | None = None
+    ) -> _Opened:
+        chain = dataset_chain(self._store, self.id, layout)
+        if located is not None:
+            chain.take_remembered(located.chain)
+        committer = Committer(chain, self._runtime, self._retry, self._observer, self._keep_history_short)
+        return _Opened(
+            layout,
+            chain,
+            History(chain, self._runtime),
+            committer,
+            definitions or Definitions(chain, self.id, layout, self._runtime),
+            False,
+            {},
+        )
+
+    def _given_definition(self) -> Definition:
+        return self._given.definition()
+
+    def _definition_at(self, opened: _Opened, manifest: Manifest | None) -> Definition:
+        return self._given_definition() if manifest is None else opened.definitions.at(manifest)
+
+    def _components(self, opened: _Opened, definition: Definition) -> Components:
+        known = opened.components.get(definition.digest)
+        if known is None:
+            known = opened.components[definition.digest] = self._given.components(definition)
+        return known
+
+    def _stager(
+        self, opened: _Opened, target: Definition, coming: pa.Schema | None, snapshot_id: str | None
+    ) -> Stager:
+        """Stages files that fit ``target``; what is known to be coming is checked first."""
+        components = self._components(opened, target)
+        given = self._given.schema
+        if target.schema is not None and has_schema(components.codec):
+            if given is not None:
+                check_schema(target, given, self.id)
+                components = replace(
+                    components, codec=components.codec.with_schema(stricter(target.schema, given))
+                )
+            if coming is not None:
+                check_columns(target, coming, self.id)
+        elif coming is not None and takes_first_schema(components.codec) and has_schema(components.codec):
+            components = replace(components, codec=components.codec.with_schema(coming))
+        return Stager(
+            self._store,
+            self.id,
+            opened.layout,
+            components,
+            self._ids.next() if snapshot_id is None else snapshot_id,
+            self._given.timestamp_column or target.timestamp_column,
+            runtime=self._runtime,
+        )
+
+    def _scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
+        opened = self._open()
+        definition = Definition() if end is None else opened.definitions.at(end)
+        return Scan(
+            self._store,
+            self.id,
+            opened.layout,
+            self._components(opened, definition),
+            manifests,
+            runtime=self._runtime,
+            definition=definition,
+            definitions=opened.definitions,
+        )
+
     def _visible(self) -> Manifest | None:
-        head: Head[Manifest] = self._chain.resolve()
-        self._committer.see(head)
-        return head.manifest
+        return self._look()[1].manifest
+
+    def _no_snapshots(self) -> NoSnapshotsError:
+        return NoSnapshotsError(
+            f"dataset {self.id!r} in {self._store.url} has no snapshots yet: write one first"
+        )
 
     def _latest(self) -> Manifest:
         manifest = self._visible()
         if manifest is None:
-            raise NoSnapshotsError(
-                f"dataset {self.id!r} in {self._store.url} has no snapshots yet: write one first"
-            )
+            raise self._no_snapshots()
         return manifest
 
     def _manifest(self, id: SnapshotLike) -> Manifest:
         own = self._id_of(id)
-        return id.manifest if isinstance(id, Snapshot) else self._chain.require(own)
+        return id.manifest if isinstance(id, Snapshot) else self._open().chain.require(own)
 
     def _id_of(self, id: SnapshotLike) -> str:
         if not isinstance(id, Snapshot):
@@ -342,22 +838,23 @@ class Dataset:
             raise InvalidOptionError(
                 f"as_of={as_of.isoformat()} has no time zone: give it one, such as tzinfo=UTC"
             )
-        for manifest in self._history.newest_first(self._visible()):
+        newest = self._visible()
+        for manifest in self._open().history.newest_first(newest) if newest else ():
             if Snapshot(manifest).created_at <= as_of:
                 return manifest
         raise NoSnapshotsError(f"dataset {self.id!r} had no snapshots at {as_of.isoformat()}")
 
     def _between(
         self, since: SnapshotLike | None, until: SnapshotLike | datetime | None
-    ) -> Sequence[Manifest]:
+    ) -> tuple[Sequence[Manifest], Manifest | None]:
         end = self._end(until)
         if since is None:
-            return self._history.line(end)
+            return (self._open().history.line(end) if end else []), end
         start = self._id_of(since)
         found: list[Manifest] = []
-        for manifest in self._history.newest_first(end):
+        for manifest in self._open().history.newest_first(end) if end else ():
             if manifest.snapshot_id == start:
-                return found[::-1]
+                return found[::-1], end
             found.append(manifest)
         raise NotFoundError(
             f"snapshot {start!r} is not in the history of dataset {self.id!r}"
@@ -366,14 +863,45 @@ class Dataset:
 
     def _keep_history_short(self, manifest: Manifest) -> None:
         if is_boundary(manifest):
-            self._runtime.background(lambda: write_segments(self._chain, manifest))
+            assert self._opened is not None, "a commit opens its dataset"
+            chain = self._opened.chain
+            self._runtime.background(lambda: write_segments(chain, manifest))
 
-    def _copies(self, manifest: Manifest) -> list[str]:
-        partitions = sorted(partitions_of(manifest.dataset_id, manifest.files, self._layout))
-        return self._layout.copies(self.id, manifest.snapshot_id, partitions)
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Clocks, threads and observers are of this process; the copy has its own.
+        options = {
+            "codec": self._given.codec,
+            "layout": self._given.layout,
+            "compressor": self._given.compressor,
+            "checksum": self._given.checksum,
+            "retry": self._retry,
+            "timestamp_column": self._given.timestamp_column,
+            "writer": self._writer,
+        }
+        return _reopened, (self.id, self._store, options)
 
     def __repr__(self) -> str:
         return f"Dataset({self.id!r}, {self._store.url!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Unwritten:
+    """Stands for the codec of a snapshot without files."""
+
+    name: str
+
+    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
+        return iter(())
+
+
+def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:
+    return Dataset(id, store, **options)
+
+
+def _column_list(what: str, names: Iterable[str]) -> list[str]:
+    if isinstance(names, str):
+        raise InvalidOptionError(f"{what} is a list of columns: write {what}=[{names!r}]")
+    return list(names)
 
 
 def _pair(key: Key | None) -> tuple[str, str] | None:

@@ -11,6 +11,7 @@ LodeError
 │   ├── NilIteratorError             stream_write_records without an iterator
 │   ├── PartitioningNotSupportedError
 │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
+│   ├── DatasetExistsError           Dataset.create on a dataset that exists
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
@@ -23,7 +24,7 @@ LodeError
 ├── DataError                        bytes or rows are wrong: mend the data
 │   ├── SchemaViolationError         a row does not fit the schema
 │   ├── InvalidFormatError           a file is not what its codec expects
-│   ├── ManifestInvalidError         a manifest lacks or garbles a field
+│   ├── ManifestInvalidError         a manifest, pointer or key is damaged, or they contradict each other
 │   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
 │   └── HistoryForkedError           two heads: damage, or a foreign writer
 ├── CommitError                      the commit did not finish: see ``landed``
@@ -86,7 +87,11 @@ class PartitioningNotSupportedError(UsageError):
 
 
 class ComponentMismatchError(UsageError):
-    """A snapshot was written with another codec, compressor or layout than this dataset is opened with."""
+    """A dataset has another codec, compressor, layout or partition keys than it is opened with."""
+
+
+class DatasetExistsError(UsageError):
+    """``Dataset.create`` found a dataset of that name."""
 
 
 class DatasetsNotModeledError(UsageError):
@@ -153,7 +158,7 @@ class InvalidFormatError(DataError):
 
 
 class ManifestInvalidError(DataError):
-    """A manifest that lacks a required field or carries an impossible value; ``field`` names it."""
+    """A manifest, pointer or key that is damaged or contradicts another; ``field`` names a wrong field."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)
@@ -211,16 +216,31 @@ class OverlappingBlocksError(CommitError):
 class CommitUnpublishedError(CommitError):
     """The write has its place in history, but the store failed before it could be shown there.
 
-    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``.
+    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``. ``snapshot_id``
+    names it.
     """
 
     landed: ClassVar[bool | None] = True
 
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
+
 
 class CommitUnknownError(CommitError):
-    """The store stopped answering during the swap: the write may or may not have landed."""
+    """The store stopped answering during the swap: snapshot ``snapshot_id`` may or may not have landed."""
 
     landed: ClassVar[bool | None] = None
+
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
 
 
 class StoreError(LodeError, OSError):

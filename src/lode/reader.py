@@ -16,10 +16,10 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import check_id
-from lode.format.manifest import Manifest, decode_manifest
-from lode.format.paths import DefaultLayout, HiveLayout, Layout
-from lode.read.resolve import Chain
-from lode.read.source import open_file
+from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
+from lode.format.paths import DefaultLayout, Layout
+from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
+from lode.read.source import get_bounded, open_file, open_object
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-# The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
-ANY_KEYS: Final = HiveLayout("?")
 _LISTABLE: Final[tuple[Layout, ...]] = (DefaultLayout(), ANY_KEYS)
 
 
@@ -109,18 +107,20 @@ class DatasetReader:
     def get_manifest(self, ref: ManifestRef | str, snapshot_id: str | None = None) -> Manifest:
         """Read a manifest, by what ``list_manifests`` returned or by dataset and snapshot id."""
         if isinstance(ref, ManifestRef):
-            return decode_manifest(self._store.get(ref.path), origin=ref.path)
+            chain = self._chain(self._layouts[0], ref.dataset_id)
+            data = get_bounded(self._store, ref.path, MAX_MANIFEST_BYTES)
+            return chain.checked(data, ref.path, ref.snapshot_id)
         if snapshot_id is None:
             raise InvalidOptionError("get_manifest needs a ManifestRef, or a dataset id and a snapshot id")
         return self._chain(self._layout_of(ref), ref).require(check_id(snapshot_id, kind="snapshot"))
 
     def open_object(self, file: FileRef | str) -> BinaryIO:
         """Open a data file as stored, as a seekable file."""
-        return open_file(self._store, file if isinstance(file, str) else file.path)
+        return open_file(self._store, file)
 
     def reader_at(self, file: FileRef | str) -> ObjectReader:
         """Open a data file as stored for reads at any offset."""
-        return self._store.open_reader(file if isinstance(file, str) else file.path)
+        return open_object(self._store, file)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was said, or the one under which the dataset has a manifest."""
@@ -132,8 +132,7 @@ class DatasetReader:
         return any(True for _ in self._manifests(layout, dataset_id, None))
 
     def _chain(self, layout: Layout, dataset_id: str) -> Chain[Manifest]:
-        paths = layout.chain(dataset_id)
-        return Chain(self._store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
+        return dataset_chain(self._store, dataset_id, layout)
 
     def _datasets(self, root: str) -> Iterator[str]:
         """Skip from one dataset to the next instead of listing all of their objects."""

@@ -10,10 +10,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
+    from types import TracebackType
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,10 +34,34 @@ def _chores() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, thread_name_prefix="lode-chores")
 
 
+class ProcessLock:
+    """A lock for the threads of one process: in a forked child, where its holder does not run, it is free."""
+
+    _all: ClassVar[WeakSet[ProcessLock]] = WeakSet()
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._all.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    @classmethod
+    def renew_all(cls) -> None:
+        for lock in list(cls._all):
+            lock._lock = threading.Lock()
+
+
 def _forget_threads() -> None:
     """A forked child has none of its parent's threads."""
     _workers.cache_clear()
     _chores.cache_clear()
+    ProcessLock.renew_all()
 
 
 os.register_at_fork(after_in_child=_forget_threads)
@@ -75,6 +101,10 @@ class Runtime:
     random_bits: Callable[[int], int] = secrets.randbits
     each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = _in_threads
     background: Callable[[Callable[[], Any]], None] = _in_background
+
+    def __reduce__(self) -> str:
+        # The real one is the same in every process; a simulation stays in its own.
+        return "REAL"
 
 
 REAL = Runtime()

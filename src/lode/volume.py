@@ -21,7 +21,7 @@ from lode.errors import (
     NoSnapshotsError,
     PermissionDeniedError,
 )
-from lode.format.ids import SnapshotIds, check_id, check_writer
+from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
 from lode.format.manifest import check_metadata
 from lode.format.volume import (
     LONGEST,
@@ -39,7 +39,7 @@ from lode.store.open import open_store
 from lode.write.blocks import VolumeDraft, check_block, check_same_volume, open_input
 from lode.write.commit import CommitReport, Committer
 from lode.write.file import DataFile
-from lode.write.retry import Retry
+from lode.write.retry import check_retry
 
 if TYPE_CHECKING:
     import os
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from lode.codec.checksum import Checksum
     from lode.store.protocol import Store
     from lode.write.blocks import Readable
+    from lode.write.retry import Retry
 
 # Manifests kept decoded; each lists all blocks of its snapshot.
 REMEMBERED = 4
@@ -92,12 +93,12 @@ class Volume:
         self._total_length = index(total_length)
         self._store = open_store(store)
         self._checksum = checksum_of(checksum)
-        self._retry = retry
+        self._retry = check_retry(retry)
         self._writer = check_writer(writer)
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain = _VolumeChain(self._store, id)
-        self._committer = Committer(self._chain, runtime, retry or Retry(), observer)
+        self._committer = Committer(self._chain, runtime, self._retry, observer)
 
     @property
     def id(self) -> str:
@@ -126,6 +127,7 @@ class Volume:
         Raises:
             InvalidRangeError: ``data`` is empty, or does not fit inside the volume; nothing was stored.
         """
+        check_new_id(self.id, kind="volume")
         offset = index(offset)
         if not 0 <= offset < self._total_length:
             raise InvalidRangeError(
@@ -167,7 +169,6 @@ class Volume:
             check_block(block, self.id, self._total_length, self._algorithm)
         draft = VolumeDraft(
             self._ids.next(),
-            self._committer.base(),
             writer=self._writer,
             volume_id=self.id,
             total_length=self._total_length,
@@ -187,9 +188,8 @@ class Volume:
     # -- history -------------------------------------------------------------------------------
 
     def latest(self) -> VolumeSnapshot:
-        """The newest snapshot, read from the store; the next commit is based on it."""
+        """The newest snapshot, read from the store."""
         head = self._chain.resolve()
-        self._committer.see(head)
         if head.manifest is None:
             raise NoSnapshotsError(
                 f"volume {self.id!r} in {self._store.url} has no snapshots yet: commit a block"
@@ -333,7 +333,12 @@ class _VolumeChain(Chain[VolumeManifest]):
 
     def __init__(self, store: Store, volume_id: str) -> None:
         super().__init__(
-            store, volume_chain(volume_id), decode_volume_manifest, lambda _: (), f"volume {volume_id!r}"
+            store,
+            volume_chain(volume_id),
+            decode_volume_manifest,
+            lambda _: (),
+            f"volume {volume_id!r}",
+            volume_id,
         )
         self._decoded: OrderedDict[str, VolumeManifest] = OrderedDict()
 

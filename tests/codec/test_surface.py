@@ -35,7 +35,7 @@ def test_each_codec_keeps_the_protocols_it_should() -> None:
         assert not isinstance(codec, WholeFileCodec)
     assert isinstance(lode.codec.Parquet(), ConformingCodec)
     assert isinstance(lode.codec.ArrowIPC(), ConformingCodec)
-    assert not isinstance(lode.codec.JSONL(), ConformingCodec)
+    assert isinstance(lode.codec.JSONL(), ConformingCodec)
 
 
 def test_only_columnar_encoders_report_statistics() -> None:

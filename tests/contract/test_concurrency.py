@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lode
 from contract.stores import SwaplessStore, contents, data_files, manifests, names, writes
 from lode.runtime import Runtime
-from lode.store import CountingStore, MemoryStore, SupportsQueue
+from lode.store import CountingStore, Fault, FaultStore, LocalStore, MemoryStore, SupportsQueue
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 POINTER = "datasets/events/latest"
 
@@ -100,10 +102,10 @@ def test_the_conflict_says_who_won_and_what_to_do(store: CountingStore) -> None:
     assert winner in str(error)
     assert "did not land" in str(error)
     assert "error.transaction" in str(error)
-    assert "Retry(count)" in str(error)
+    assert 'on_conflict="append"' in str(error)
 
 
-def test_a_write_expects_the_parent_it_saw_when_it_began(store: CountingStore) -> None:
+def test_a_write_expects_the_head_its_dataset_knows_when_it_commits(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store)
     base = dataset.write(b"base")
     transaction = dataset.transaction()
@@ -173,6 +175,252 @@ def test_external_coordination_stays_valid(store: CountingStore) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(work, range(6)))
     assert_linear(lode.Dataset("events", store), 6)
+
+
+# -- one dataset object, many threads and streams --------------------------------------------------
+
+
+def test_two_streams_of_one_dataset_committed_in_turn_both_land(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    first, second = dataset.stream_write(), dataset.stream_write()
+    first.write(b"one")
+    second.write(b"two")
+    first.commit()
+    second.commit()
+    assert [dataset.read(snapshot) for snapshot in dataset.snapshots()] == [b"one", b"two"]
+
+
+def test_threads_that_share_a_dataset_never_conflict_with_each_other(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    start = threading.Barrier(4)
+
+    def work(writer: int) -> None:
+        start.wait()
+        for turn in range(20):
+            dataset.write(f"{writer}.{turn}".encode())
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert_linear(dataset, 80)
+
+
+def test_threads_that_share_a_cold_dataset_never_conflict_with_each_other() -> None:
+    for _ in range(20):
+        dataset = lode.Dataset("events", MemoryStore())
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(dataset.write, [b"x"] * 4))
+        assert_linear(dataset, 4)
+
+
+def test_threads_under_one_key_share_one_snapshot() -> None:
+    dataset = lode.Dataset("events", MemoryStore())
+    transactions = [dataset.transaction(idempotency_key="job") for _ in range(2)]
+    for transaction in transactions:
+        transaction.stage(b"x")
+    first, second = (transaction.commit() for transaction in transactions)
+    assert first == second
+    assert second.commit is not None
+    assert second.commit.replayed
+    assert_linear(dataset, 1)
+
+
+@pytest.mark.parametrize("read", ["latest", "snapshots", "history", "settle", "plan"])
+def test_a_read_never_changes_whether_a_write_conflicts(store: CountingStore, read: str) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+    lode.Dataset("events", store).write(b"theirs")
+    found = getattr(dataset, read)()
+    if read == "history":
+        list(found)
+    with pytest.raises(lode.SnapshotConflictError):
+        dataset.write(b"ours")
+
+
+def test_an_observer_may_write_to_the_dataset_it_observes(store: CountingStore) -> None:
+    seen: list[str] = []
+
+    def observe(id: str, _: lode.CommitReport) -> None:
+        seen.append(id)
+        if len(seen) == 1:
+            dataset.write(b"from the observer")
+
+    dataset = lode.Dataset("events", store, observer=observe)
+    dataset.write(b"x")
+    assert seen == [snapshot.id for snapshot in dataset.snapshots()]
+
+
+def test_a_child_that_was_forked_during_a_commit_can_commit(tmp_path: Path) -> None:
+    dataset = lode.Dataset("events", LocalStore(tmp_path, durable=False))
+    dataset.write(b"base")
+    with dataset._open().committer._lock:
+        child = multiprocessing.get_context("fork").Process(target=dataset.write, args=(b"child",))
+        child.start()
+        child.join(30)
+    assert child.exitcode == 0
+    assert_linear(lode.Dataset("events", dataset.store), 2)
+
+
+def test_a_commit_that_could_not_be_published_is_no_conflict_for_the_next() -> None:
+    store = FaultStore(MemoryStore())
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+    store.add(Fault("put", "*/manifest.json", error=lode.StoreError("unplugged")))
+    with pytest.raises(lode.CommitUnpublishedError) as caught:
+        dataset.write(b"unpublished")
+    snapshot = dataset.write(b"next")
+    assert snapshot.parent_id == caught.value.snapshot_id
+    assert_linear(dataset, 3)
+
+
+def test_after_a_dataset_was_replaced_one_write_is_refused_and_the_next_goes_on(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"old")
+    for path in contents(store):
+        store.delete(path)
+    new = lode.Dataset("events", store).write(b"new")
+    with pytest.raises(lode.SnapshotConflictError, match="Was the dataset replaced"):
+        dataset.write(b"x")
+    assert dataset.write(b"y").parent_id == new.id
+
+
+def test_a_commit_that_fails_before_its_swap_captures_anew_when_it_is_repeated() -> None:
+    store = FaultStore(MemoryStore(), Fault("put", "*/intent.json", error=lode.StoreError("try later")))
+    dataset = lode.Dataset("events", store)
+    transaction = dataset.transaction()
+    transaction.stage(b"x")
+    with pytest.raises(lode.StoreError, match="try later"):
+        transaction.commit()
+    other = dataset.write(b"y")
+    assert transaction.commit().parent_id == other.id
+
+
+# -- writes that depend on what was read -----------------------------------------------------------
+
+
+def test_a_write_with_a_base_conflicts_with_whatever_overlaps_after_it(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    base = dataset.write(b"base")
+    later = dataset.write(b"later")
+    with pytest.raises(
+        lode.SnapshotConflictError, match=f"after {base.id} snapshot {later.id} also wrote"
+    ) as caught:
+        dataset.write(b"computed from base", base=base)
+    assert caught.value.transaction.base_id == later.id
+    assert caught.value.transaction.commit().parent_id == later.id
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["warm", "cold"])
+def test_a_write_whose_base_is_the_head_follows_it(store: CountingStore, cold: bool) -> None:
+    dataset = lode.Dataset("events", store)
+    base = dataset.write(b"base")
+    target = lode.Dataset("events", store) if cold else dataset
+    assert target.write(b"next", base=base.id).parent_id == base.id
+
+
+def test_a_base_does_not_conflict_with_other_partitions(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store, codec="jsonl", layout=lode.HiveLayout("day"))
+    base = dataset.write([{"day": "monday"}])
+    dataset.write([{"day": "tuesday"}])
+    assert dataset.write([{"day": "monday"}], base=base).sequence == 3
+    with pytest.raises(lode.SnapshotConflictError, match="day=monday"):
+        dataset.write([{"day": "monday"}], base=base)
+
+
+def test_a_stream_takes_a_base_too(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    base = dataset.write(b"base")
+    writer = dataset.stream_write(base=base)
+    dataset.write(b"later")
+    with pytest.raises(lode.SnapshotConflictError):
+        writer.commit()
+
+
+def test_a_base_that_is_no_snapshot_of_this_dataset_is_refused_before_anything_is_staged(
+    store: CountingStore,
+) -> None:
+    other = lode.Dataset("other", store).write(b"x")
+    dataset = lode.Dataset("events", store)
+    for base in (other, "20260101"):
+        with pytest.raises(lode.NotFoundError):
+            dataset.write(b"x", base=base)
+    assert not [path for path in contents(store) if path.startswith("datasets/events/")]
+
+
+def test_capturing_the_base_fixes_what_the_commit_expects(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    base = dataset.write(b"base")
+    transaction = dataset.transaction()
+    assert [transaction.base_id, transaction.capture(), transaction.base_id] == [None, base.id, base.id]
+    later = dataset.write(b"later")
+    assert transaction.capture() == base.id
+    transaction.stage(b"mine")
+    with pytest.raises(lode.SnapshotConflictError):
+        transaction.commit()
+    assert transaction.base_id == later.id
+
+
+# -- following anybody -----------------------------------------------------------------------------
+
+
+def test_a_write_that_appends_follows_anybody_without_a_count(store: CountingStore) -> None:
+    dataset = lode.Dataset("events", store)
+    dataset.write(b"base")
+    for _ in range(3):
+        lode.Dataset("events", store).write(b"theirs")
+        report = dataset.write(b"ours", on_conflict="append").commit
+        assert report is not None
+        assert (report.rebases, report.retries) == (1, 0)
+    assert_linear(dataset, 7)
+
+
+def test_every_way_to_write_can_append(store: CountingStore) -> None:
+    blobs, rows = lode.Dataset("events", store), lode.Dataset("rows", store, codec="jsonl")
+    writer = blobs.stream_write(on_conflict="append")
+    transaction = rows.transaction(on_conflict="append")
+    transaction.stage([{"n": 1}])
+    lode.Dataset("events", store).write(b"theirs")
+    lode.Dataset("rows", store, codec="jsonl").write([{"n": 0}])
+    assert (writer.commit().sequence, transaction.commit().sequence) == (2, 2)
+    lode.Dataset("rows", store, codec="jsonl").write([{"n": 2}])
+    assert rows.stream_write_records([{"n": 3}], on_conflict="append").sequence == 4
+
+
+def test_uncoordinated_writers_that_append_all_succeed(store: CountingStore) -> None:
+    start = threading.Barrier(4)
+
+    def work(writer: int) -> None:
+        dataset = lode.Dataset("events", store)
+        start.wait()
+        for turn in range(5):
+            dataset.write(f"{writer}.{turn}".encode(), on_conflict="append")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert_linear(lode.Dataset("events", store), 20)
+
+
+def test_a_commit_that_may_not_be_rebased_conflicts_also_where_it_appends(store: CountingStore) -> None:
+    transaction = lode.Dataset("events", store).transaction(on_conflict="append")
+    transaction.stage(b"ours")
+    lode.Dataset("events", store).write(b"theirs")
+    with pytest.raises(lode.SnapshotConflictError):
+        transaction.commit(rebase=False)
+
+
+@pytest.mark.parametrize("value", ["ignore", None, True])
+def test_an_unknown_way_to_meet_a_conflict_is_refused_with_the_choices(
+    value: Any, memory: CountingStore
+) -> None:
+    with pytest.raises(lode.InvalidOptionError, match='"raise" or "append"'):
+        lode.Dataset("events", memory).write(b"x", on_conflict=value)
+    assert memory.total == 0
+
+
+def test_a_base_and_appending_contradict_each_other(memory: CountingStore) -> None:
+    dataset = lode.Dataset("events", memory)
+    base = dataset.write(b"x")
+    with pytest.raises(lode.InvalidOptionError, match="contradict"):
+        dataset.write(b"y", base=base, on_conflict="append")
 
 
 # -- trying again by hand ------------------------------------------------------------------------
@@ -339,6 +587,13 @@ def test_without_retry_no_time_is_spent_sleeping() -> None:
 def test_retry_is_off_by_default_with_ten_milliseconds_two_seconds_and_full_jitter() -> None:
     retry = lode.Retry()
     assert (retry.count, retry.base_delay, retry.max_delay, retry.jitter) == (0, 0.010, 2.0, 1.0)
+
+
+def test_a_number_of_retries_is_refused_with_the_policy_to_give_instead() -> None:
+    with pytest.raises(lode.InvalidOptionError, match=r"retry is 3: .*lode\.Retry\(3\)"):
+        lode.Dataset("events", MemoryStore(), retry=3)  # type: ignore[arg-type]
+    with pytest.raises(lode.InvalidOptionError, match=r"retry is 3: .*lode\.Retry\(3\)"):
+        lode.Volume("disk", MemoryStore(), 8, retry=3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

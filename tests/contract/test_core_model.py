@@ -28,7 +28,7 @@ OPTIONAL = {
 
 def manifest_of(store: CountingStore, snapshot: lode.Snapshot) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(
-        contents(store)[f"datasets/events/snapshots/{snapshot.id}/manifest.json"]
+        contents(store)[f"datasets/{snapshot.manifest.dataset_id}/snapshots/{snapshot.id}/manifest.json"]
     )
     return found
 
@@ -116,13 +116,14 @@ def test_a_manifest_has_the_range_of_its_times_only_if_records_have_any(store: C
 def test_a_manifest_names_its_codec_only_if_there_is_one(store: CountingStore) -> None:
     raw = manifest_of(store, lode.Dataset("events", store).write(b"x"))
     assert "codec" not in raw
-    coded = manifest_of(store, lode.Dataset("events", store, codec="jsonl").write([{"id": 1}]))
+    coded = manifest_of(store, lode.Dataset("records", store, codec="jsonl").write([{"id": 1}]))
     assert coded["codec"] == "jsonl"
 
 
 def test_a_field_that_does_not_apply_is_left_out_and_never_null(store: CountingStore) -> None:
     stored = manifest_of(store, lode.Dataset("events", store).write(b"x"))
-    assert stored.keys().isdisjoint(OPTIONAL)
+    assert stored.keys().isdisjoint(OPTIONAL - {"x"})
+    assert list(stored["x"]) == ["definition"]
     assert None not in stored.values()
     assert list(stored["files"][0]) == ["path", "size_bytes"]
 
@@ -178,6 +179,7 @@ def test_one_layout_means_the_same_paths_on_every_store(store: CountingStore) ->
     folder = f"datasets/events/snapshots/{snapshot.id}"
     assert set(contents(store)) == {
         "datasets/events/latest",
+        f"datasets/events/definition/{snapshot.manifest.definition}.json",
         f"{folder}/data/blob",
         f"{folder}/intent.json",
         f"{folder}/manifest.json",

@@ -9,6 +9,7 @@ import pytest
 
 import lode
 from contract.codecs import WholeLines
+from contract.stores import contents
 
 if TYPE_CHECKING:
     from lode.store import CountingStore
@@ -66,9 +67,8 @@ def test_another_commit_since_the_parent_was_read_is_snapshot_conflict(store: Co
 
 def test_reading_with_another_codec_names_both(store: CountingStore) -> None:
     snapshot = lode.Dataset("events", store, codec="jsonl").write([{"id": 1}])
-    for codec in (None, "parquet"):
-        with pytest.raises(lode.ComponentMismatchError, match=rf"codec 'jsonl'.*{codec!r}.*codec='jsonl'"):
-            lode.Dataset("events", store, codec=codec).read(snapshot.id)
+    with pytest.raises(lode.ComponentMismatchError, match=r"codec 'jsonl'.*'parquet'.*leave the option out"):
+        lode.Dataset("events", store, codec="parquet").read(snapshot.id)
 
 
 def test_reading_a_blob_with_a_codec_names_both(store: CountingStore) -> None:
@@ -80,16 +80,16 @@ def test_reading_a_blob_with_a_codec_names_both(store: CountingStore) -> None:
 def test_reading_with_another_compressor_names_both(store: CountingStore) -> None:
     lode.Dataset("events", store, codec="jsonl", compressor="gzip").write([{"id": 1}])
     dataset = lode.Dataset("events", store, codec="jsonl", compressor="zstd")
-    with pytest.raises(lode.ComponentMismatchError, match=r"compressor 'gzip'.*'zstd'.*compressor='gzip'"):
+    with pytest.raises(lode.ComponentMismatchError, match=r"compressor 'gzip'.*'zstd'.*leave the option out"):
         dataset.read(dataset.latest())
     with pytest.raises(lode.ComponentMismatchError, match="compressor 'gzip'"):
         dataset.scan()
 
 
-def test_verifying_without_the_checksum_that_was_recorded_names_it(store: CountingStore) -> None:
+def test_verifying_with_another_checksum_than_was_recorded_names_it(store: CountingStore) -> None:
     snapshot = lode.Dataset("events", store, checksum="md5").write(b"x")
     with pytest.raises(lode.ComponentMismatchError, match="checksum='md5'"):
-        lode.Dataset("events", store).read(snapshot, verify=True)
+        lode.Dataset("events", store, checksum="sha256").read(snapshot, verify=True)
 
 
 def test_scanning_blobs_says_to_read_them(store: CountingStore) -> None:
@@ -99,10 +99,10 @@ def test_scanning_blobs_says_to_read_them(store: CountingStore) -> None:
         dataset.scan()
 
 
-def test_partitions_without_a_codec_are_refused_when_opening(store: CountingStore) -> None:
-    with pytest.raises(lode.InvalidOptionError, match="partitioned by day: it needs a codec"):
-        lode.Dataset("events", store, layout=lode.HiveLayout("day"))
-    assert store.total == 0
+def test_a_new_dataset_with_partitions_needs_a_codec(store: CountingStore) -> None:
+    with pytest.raises(lode.InvalidOptionError, match="partitioned by day needs a codec"):
+        lode.Dataset("events", store, layout=lode.HiveLayout("day")).write([{"day": "mon"}])
+    assert contents(store) == {}
 
 
 @pytest.mark.parametrize("id", ["", "a/b", "a\\b", "..", "a..b", ".", "tab\t", "nul\0", "del\x7f"])
@@ -157,8 +157,9 @@ def test_a_damaged_file_is_named(memory: CountingStore) -> None:
     dataset = lode.Dataset("events", memory, codec="jsonl")
     snapshot = dataset.write([{"id": 1}])
     path = snapshot.files[0].path
+    whole = memory.get(path)
     memory.delete(path)
-    memory.put(path, b'{"id": 1')
+    memory.put(path, whole.replace(b"}", b" "))
     with pytest.raises(lode.InvalidFormatError, match=f"{path}: line 1"):
         dataset.read(snapshot)
 

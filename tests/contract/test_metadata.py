@@ -22,7 +22,9 @@ WAYS: dict[str, Callable[[CountingStore, Any], object]] = {
     "stream_write_records": lambda store, metadata: lode.Dataset(
         "events", store, codec="jsonl"
     ).stream_write_records([{"id": 1}], metadata),
-    "transaction": lambda store, metadata: lode.Dataset("events", store).transaction(metadata).commit(),
+    "transaction": lambda store, metadata: (
+        lode.Dataset("events", store, codec="jsonl").transaction(metadata).commit()
+    ),
 }
 EVERY_WAY = pytest.mark.parametrize("way", WAYS)
 

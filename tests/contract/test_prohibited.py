@@ -43,12 +43,12 @@ def test_metadata_is_neither_inferred_nor_defaulted(store: CountingStore) -> Non
 def test_history_never_branches(store: CountingStore) -> None:
     datasets = [lode.Dataset("events", store) for _ in range(3)]
     datasets[0].write(b"root")
-    for dataset in datasets:
-        dataset.latest()
+    transactions = [dataset.transaction() for dataset in datasets]
     outcomes = []
-    for dataset in datasets:
+    for transaction in transactions:
+        transaction.stage(b"child")
         try:
-            outcomes.append(dataset.write(b"child").parent_id)
+            outcomes.append(transaction.commit().parent_id)
         except lode.SnapshotConflictError:
             outcomes.append("conflict")
     assert outcomes.count("conflict") == 2

@@ -60,7 +60,7 @@ def test_a_codec_that_cannot_stream_is_an_error_before_any_call(store: CountingS
 def test_no_codec_at_all_is_the_same_error(store: CountingStore) -> None:
     with pytest.raises(lode.CodecNotStreamableError):
         lode.Dataset("events", store).stream_write_records(iter([b"a"]))
-    assert store.total == 0
+    assert contents(store) == {}
 
 
 def test_a_partitioned_dataset_is_an_error_before_any_call(store: CountingStore) -> None:
@@ -146,7 +146,8 @@ def test_a_storage_error_leaves_no_object_and_no_manifest(method: str, path: str
     store = FaultStore(inner, Fault(method, path, error=lode.StoreError("disk full")))
     with pytest.raises(lode.StoreError, match="disk full"):
         lode.Dataset("events", store, codec="jsonl").stream_write_records(iter(records))
-    assert contents(inner) == {}
+    # A definition may remain: it is named by its content and refers to nothing.
+    assert [path for path in contents(inner) if "/definition/" not in path] == []
 
 
 @pytest.mark.parametrize("records", [[{"id": 1}], BIG], ids=["small", "large"])

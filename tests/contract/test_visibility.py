@@ -41,7 +41,11 @@ def test_snapshots_of_an_empty_dataset_is_an_empty_list(store: CountingStore) ->
     assert dataset.snapshots() == []
     assert list(dataset.history()) == []
     assert dataset.changes() == []
-    assert dataset.scan().read_all().num_rows == 0
+
+
+def test_a_scan_of_a_dataset_that_does_not_exist_is_an_error(store: CountingStore) -> None:
+    with pytest.raises(lode.NoSnapshotsError, match=r"dataset 'events' in .* has no snapshots yet"):
+        lode.Dataset("events", store, codec="jsonl").scan()
 
 
 def test_snapshot_by_id_of_an_empty_dataset_is_not_found(store: CountingStore) -> None:

@@ -75,7 +75,7 @@ def test_the_manifest_has_every_required_field(store: CountingStore) -> None:
     assert list(stored) == [
         "schema_name", "format_version", "dataset_id", "snapshot_id", "created_at", "metadata", "files",
         "parent_snapshot_id", "row_count", "min_timestamp", "max_timestamp", "codec", "compressor",
-        "partitioner", "sequence",
+        "partitioner", "sequence", "x",
     ]  # fmt: skip
     assert stored["row_count"] == 1
 

@@ -106,7 +106,7 @@ def test_a_timestamp_stands_for_its_day_in_its_own_zone(memory: CountingStore) -
     zone = pa.array([datetime(2026, 1, 1, 23, 30, tzinfo=UTC)]).cast(pa.timestamp("us", "Europe/Berlin"))
     assert partitions(by_region(memory, "parquet").write(pa.table({"region": zone}))) == ["region=2026-01-02"]
     local = datetime(2026, 1, 2, 0, 30, tzinfo=timezone(timedelta(hours=1)))
-    assert partitions(by_region(memory).write([{"region": local}])) == ["region=2026-01-02"]
+    assert partitions(by_region(MemoryStore()).write([{"region": local}])) == ["region=2026-01-02"]
 
 
 @dataclass

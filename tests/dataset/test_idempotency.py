@@ -72,7 +72,7 @@ def test_other_keys_and_other_writers_are_other_commits(memory: CountingStore) -
 def test_the_pair_is_in_the_manifest_under_x(memory: CountingStore) -> None:
     snapshot = lode.Dataset("events", memory).write(b"x", idempotency_key=("loader", "17"))
     assert snapshot.manifest.idempotency == ("loader", "17")
-    assert snapshot.manifest.x == {"idempotency": {"writer": "loader", "key": "17"}}
+    assert (snapshot.manifest.x or {})["idempotency"] == {"writer": "loader", "key": "17"}
 
 
 @pytest.mark.parametrize("key", ["", ("w", ""), 7, ("a", "b", "c"), ["w", 1], (1, "k"), "\ud800"])
@@ -110,7 +110,7 @@ def test_two_writers_that_race_with_one_key_make_one_snapshot(store: CountingSto
 
     def write(number: int) -> lode.Snapshot:
         dataset = lode.Dataset("events", store)
-        dataset.latest()
+        dataset.transaction().abort()
         start.wait()
         return dataset.write(str(number).encode(), idempotency_key="once")
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import pickle
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
 import lode
+from contract.stores import SwaplessStore
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import StoreWrapper
+from lode.store.wrappers import Fault, FaultStore, StoreWrapper
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -110,4 +112,97 @@ def test_a_second_swap_that_fails_does_not_unsay_the_first() -> None:
     after = opened(plain)
     after.settle()
     assert len(after.snapshots()) == 2
+    assert lode.verify(after).ok
+
+
+class Beaten(StoreWrapper):
+    """Lets a rival commit before one swap of the pointer, which is lost; the n-th call after it fails."""
+
+    def __init__(self, inner: Store, rival: Callable[[], Any], *, fails: int) -> None:
+        super().__init__(inner)
+        self._rival = rival
+        self._fails = fails
+        self._calls: int | None = None
+        self.armed = False
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        if self.armed and method == "compare_and_swap" and path.endswith("latest"):
+            self.armed = False
+            self._rival()
+            self._calls = 0
+            return call()
+        if self._calls is not None:
+            self._calls += 1
+            if self._calls == self._fails:
+                raise lode.StoreError("no route to the store")
+        return call()
+
+
+@pytest.mark.parametrize("fails", [1, 2])
+def test_an_error_after_a_swap_that_was_definitely_lost_is_the_stores_own(fails: int) -> None:
+    plain = MemoryStore()
+    store = Beaten(plain, lambda: opened(plain).write([{"day": "other"}]), fails=fails)
+    dataset = opened(store)
+    dataset.write([{"day": "first"}])
+    store.armed = True
+    transaction = dataset.transaction()
+    transaction.stage([{"day": "ours"}])
+    with pytest.raises(lode.StoreError, match="no route"):
+        transaction.commit()
+    assert not transaction.kept
+    assert transaction.commit().sequence == 3
+    assert lode.verify(opened(plain)).ok
+
+
+def test_files_of_a_write_that_definitely_did_not_land_are_removed() -> None:
+    plain = MemoryStore()
+    store = Beaten(plain, lambda: opened(plain).write([{"day": "other"}]), fails=1)
+    dataset = opened(store)
+    dataset.write([{"day": "first"}])
+    store.armed = True
+    with pytest.raises(lode.StoreError, match="no route"):
+        dataset.write([{"day": "ours"}])
+    assert not [entry.path for entry in plain.list() if "day=ours" in entry.path]
+
+
+def test_an_unknown_and_an_unpublished_commit_name_their_snapshot() -> None:
+    plain = MemoryStore()
+    store = Late(plain)
+    dataset = opened(store)
+    dataset.write([{"day": "first"}])
+    store.armed = True
+    with pytest.raises(lode.CommitUnknownError) as caught:
+        dataset.write([{"day": "ours"}])
+    error = pickle.loads(pickle.dumps(caught.value))
+    store.held[0]()
+    opened(plain).settle()
+    assert opened(plain).latest().id == error.snapshot_id
+    faulty = FaultStore(plain, Fault("put", "*/manifest.json", error=lode.StoreError("full")))
+    with pytest.raises(lode.CommitUnpublishedError) as shown:
+        opened(faulty).write([{"day": "more"}])
+    opened(plain).settle()
+    assert opened(plain).latest().id == pickle.loads(pickle.dumps(shown.value)).snapshot_id
+
+
+def test_a_store_without_swap_whose_answers_are_lost_keeps_what_may_have_landed() -> None:
+    class Silent(StoreWrapper):
+        """Performs the put of the pointer, says that its answer was lost, and is silent from then on."""
+
+        silent = False
+
+        def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+            if self.silent:
+                raise lode.StoreError("no route to the store")
+            if method == "put" and path.endswith("latest"):
+                call()
+                self.silent = True
+                raise lode.OutcomeUnknownError("the answer was lost")
+            return call()
+
+    plain = SwaplessStore()
+    with pytest.raises(lode.CommitUnknownError):
+        opened(Silent(plain)).write([{"day": "ours"}])
+    after = opened(plain)
+    after.settle()
+    assert len(after.snapshots()) == 1
     assert lode.verify(after).ok

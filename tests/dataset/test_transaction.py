@@ -133,9 +133,9 @@ def test_giving_up_removes_the_staged_files(store: CountingStore, how: str) -> N
 
 @pytest.mark.parametrize("ending", ["commit", "abort"])
 def test_a_finished_transaction_takes_nothing_more(memory: CountingStore, ending: str) -> None:
-    transaction = lode.Dataset("events", memory).transaction()
+    transaction = lode.Dataset("events", memory, codec="jsonl").transaction()
     getattr(transaction, ending)()
-    for call in (lambda: transaction.stage(b"x"), transaction.commit, lambda: transaction.write_records([])):
+    for call in (lambda: transaction.stage([]), transaction.commit, lambda: transaction.write_records([])):
         with pytest.raises(lode.TransactionClosedError, match=r"begin another one with dataset\.transaction"):
             call()
     transaction.abort()
@@ -210,6 +210,35 @@ def test_one_commit_of_many_parts_costs_one_intent_one_swap_and_one_manifest(mem
     memory.reset()
     transaction.commit()
     assert memory.total == 3
+
+
+@pytest.mark.parametrize("blobs", [0, 2])
+def test_a_snapshot_without_codec_is_exactly_one_blob(memory: CountingStore, blobs: int) -> None:
+    dataset = lode.Dataset("events", memory)
+    transaction = dataset.transaction()
+    for _ in range(blobs):
+        transaction.stage(b"x")
+    with pytest.raises(lode.InvalidOptionError, match=f"exactly one blob, and {blobs} are staged"):
+        transaction.commit()
+    assert not [path for path in contents(memory) if "/data/" not in path]
+    transaction.abort()
+    assert contents(memory) == {}
+
+
+def test_a_blob_that_was_missing_can_be_staged_after_the_refusal(memory: CountingStore) -> None:
+    dataset = lode.Dataset("events", memory)
+    transaction = dataset.transaction()
+    with pytest.raises(lode.InvalidOptionError):
+        transaction.commit()
+    transaction.stage(b"x")
+    assert transaction.commit().row_count == 1
+
+
+def test_a_task_that_staged_its_blob_twice_has_staged_one(memory: CountingStore) -> None:
+    transaction = lode.Dataset("events", memory).transaction()
+    for _ in range(2):
+        transaction.stage(b"x", task="a")
+    assert transaction.commit().row_count == 1
 
 
 def test_a_failed_commit_before_the_swap_can_be_repeated() -> None:

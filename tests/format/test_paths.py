@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from lode.errors import InvalidOptionError, SchemaViolationError
+from golden import golang
+from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
+from lode.format.ids import LAKE_FOLDERS, check_new_id
 from lode.format.paths import (
     NULL_PARTITION,
     ChainPaths,
@@ -20,9 +23,12 @@ from lode.format.paths import (
     HiveLayout,
     Layout,
     ManifestPlace,
+    canonical_partition,
     partition_path,
+    partition_text,
     partition_values,
 )
+from lode.format.volume import block_path, volume_chain
 from lode.store.protocol import check_path
 
 # What url.PathEscape of Go's standard library returns for each text.
@@ -118,7 +124,7 @@ def test_texts_come_back_from_their_partition(values: list[str]) -> None:
     assert path.count("/") == len(keys) - 1
     back = partition_values(path)
     assert [back[key] for key in keys] == [
-        None if value in ("", NULL_PARTITION) else value for value in values
+        None if value in ("", NULL_PARTITION, "<nil>") else value for value in values
     ]
 
 
@@ -212,7 +218,154 @@ def test_an_idempotency_key_has_one_object_of_its_own(a: str, b: str, c: str, d:
     assert check_path(paths[0])
 
 
-@pytest.mark.parametrize("keys", [(), ("",), ("a/b",), ("a=b",), ("a\\b",), ("a", "a"), ("a\0",)])
+@pytest.mark.parametrize(
+    "keys", [(), ("",), ("a/b",), ("a=b",), ("a\\b",), ("a", "a"), ("a\0",), ("\ud800",)]
+)
 def test_keys_that_cannot_be_in_a_path_are_refused(keys: tuple[str, ...]) -> None:
     with pytest.raises(InvalidOptionError, match="partition key"):
         HiveLayout(*keys)
+
+
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**64), 2**64)
+    | st.floats()
+    | st.floats(-1e9, 1e9).map(round)
+    | st.sampled_from([0.0, -0.0, 1e6, 1234567.0, 1e20, 1e21, 1e-5, 0.0001, 5e-324, 1.7976931348623157e308])
+    | st.dates(date(1000, 1, 1))
+    | st.text(st.characters(codec="utf-8"), max_size=6)
+    | st.sampled_from(["<nil>", "NaN", "007", "1.10", "+1", "1e6", "1E+06", "_", "%2F", "é", "e\u0301"])
+)
+
+
+def meaning(value: Any) -> Any:
+    """What Go and Python mean by a partition value, as far as a path can tell."""
+    match value:
+        case None | "" | "<nil>" | "__HIVE_DEFAULT_PARTITION__":
+            return None
+        case bool():
+            return "true" if value else "false"
+        case date():
+            return value.isoformat()
+        case float() if math.isnan(value):
+            return "nan"
+        case float() if math.isinf(value):
+            return str(value)
+        case str():
+            # A text that is what a number looks like cannot be told from the number.
+            for number in (int, float):
+                try:
+                    found = number(value)
+                except (ValueError, OverflowError):
+                    continue
+                if value in (golang.sprint(found), partition_text("k", found)):
+                    return meaning(found)
+            return value
+    return int(value) if value == int(value) else value
+
+
+def both(value: Any) -> set[str]:
+    """The path of a value as Python and as Go have it."""
+    return {partition_path(["k"], [value]), golang.partition(["k"], {"k": value})}
+
+
+@given(VALUES, VALUES)
+def test_a_canonical_partition_is_one_exactly_if_the_values_are(one: Any, other: Any) -> None:
+    here = set(map(canonical_partition, both(one)))
+    there = set(map(canonical_partition, both(other)))
+    assert len(here) == len(there) == 1
+    assert (here == there) == (meaning(one) == meaning(other))
+
+
+@given(VALUES)
+def test_a_canonical_partition_is_canonical_and_a_path(value: Any) -> None:
+    for path in both(value):
+        canonical = canonical_partition(path)
+        assert canonical_partition(canonical) == canonical
+        assert canonical_partition(f"a=1/{path}/b=2") == f"a=1/{canonical}/b=2"
+        assert check_path(canonical)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [("k=%2f", "k=%2F"), ("k=a%3db", "k=a=b"), ("k=%31", "k=1"), ("k=", "k=%3Cnil%3E"), ("k=-Inf", "k=-inf")],
+)
+def test_paths_that_spell_one_value_differently_are_one_partition(one: str, other: str) -> None:
+    assert canonical_partition(one) == canonical_partition(other)
+
+
+@pytest.mark.parametrize("snapshot_id", ["segments", "data", "partitions", "k=v", SNAP])
+@pytest.mark.parametrize("value", ["segments", "partitions", "/segments/", "data"])
+def test_a_partition_is_read_from_a_path_whatever_is_around_it(snapshot_id: str, value: str) -> None:
+    layout = HiveLayout("segments", "partitions")
+    partition = partition_path(layout.keys, [value, value])
+    path = layout.data_path("partitions", snapshot_id, partition, "data")
+    assert layout.partition_of("partitions", path) == partition
+
+
+SPECIAL = (
+    "a b e 16 k=v datasets volumes catalog latest latest.lock keys history definition tags data partitions "
+    "segments snapshots manifest.json intent.json x.lock"
+)
+NAMES = st.sampled_from(SPECIAL.split()) | st.text(st.characters(codec="utf-8"), min_size=1, max_size=4)
+
+
+def allowed(kind: str) -> st.SearchStrategy[str]:
+    def fits(id: str) -> bool:
+        try:
+            return bool(check_new_id(id, kind=kind))
+        except InvalidPathError:
+            return False
+
+    return NAMES.filter(fits)
+
+
+KEYS = NAMES.filter(lambda key: not set(key) & set("/=\\\0"))
+UNPARTITIONED: list[Layout] = [DefaultLayout(), FlatLayout()]
+LAYOUTS: st.SearchStrategy[Layout] = st.sampled_from(UNPARTITIONED) | st.lists(
+    KEYS, min_size=1, max_size=2, unique=True
+).map(lambda keys: HiveLayout(*keys))
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Layout, str, ChainPaths, set[str]]:
+    """A dataset, or a volume, with the paths of its objects; a volume has no layout of its own."""
+    snapshot_id = draw(allowed("snapshot"))
+    layout: Layout = DefaultLayout()
+    if draw(st.booleans()):
+        id = draw(allowed("volume"))
+        chain, data = volume_chain(id), {block_path(id, 0, 8, "0")}
+    else:
+        layout, id = draw(LAYOUTS), draw(allowed("dataset"))
+        assume(not isinstance(layout, FlatLayout) or id.casefold() not in LAKE_FOLDERS)
+        partition = partition_path(layout.keys, [draw(NAMES) for _ in layout.keys])
+        chain = layout.chain(id)
+        data = {layout.data_path(id, snapshot_id, partition, "data")}
+        data |= set(layout.copies(id, snapshot_id, [partition]))
+        assert layout.partition_of(id, next(iter(data))) == partition
+    beside = {f"{chain.root}/definition/0.json", f"{chain.root}/tags/a", f"{chain.pointer}.lock"}
+    own = {chain.pointer, chain.manifest(snapshot_id), chain.intent(snapshot_id), chain.key("w", "k")}
+    return layout, id, chain, own | data | beside | {chain.segment(16, 16)}
+
+
+@given(histories(), histories())
+def test_no_object_has_a_path_that_another_history_takes_for_its_own(
+    one: tuple[Layout, str, ChainPaths, set[str]], other: tuple[Layout, str, ChainPaths, set[str]]
+) -> None:
+    _, _, _, paths = one
+    layout, _, chain, _ = other
+    if one[2].root != chain.root:
+        for path in paths:
+            assert not path.startswith(f"{chain.root}/")
+            assert chain.snapshot_of(path) is None
+            place = layout.place(path)
+            assert place is None or layout.chain(place.dataset_id) != chain
+
+
+@given(histories())
+def test_no_object_of_a_history_is_the_folder_of_another(
+    one: tuple[Layout, str, ChainPaths, set[str]],
+) -> None:
+    paths = one[3]
+    assert not any(path.startswith(f"{other}/") for path in paths for other in paths)

@@ -65,7 +65,7 @@ def test_iterating_the_whole_history_takes_few_reads_too(five_thousand: MemorySt
 def test_a_commit_makes_the_same_calls_at_any_length_of_history(five_thousand: MemoryStore) -> None:
     store = CountingStore(five_thousand)
     dataset = lode.Dataset("d", store)
-    dataset.latest()
+    dataset.transaction().abort()
     store.reset()
     dataset.write(b"")
     assert store.total == 4

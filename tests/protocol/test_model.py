@@ -28,8 +28,9 @@ class DatasetMachine(RuleBasedStateMachine):
         self.store = MemoryStore()
         self.writers = {name: self.open(self.store) for name in ("one", "two", "three")}
         self.model: list[tuple[str, dict[str, Any]]] = []
-        # How much of history each writer has seen; one that never looked does so with its first write.
-        self.seen: dict[str, int | None] = dict.fromkeys(self.writers)
+        # How much of history each writer knows: up to its last commit or the one it lost to. One that never
+        # wrote looks with its first write. Reads do not count.
+        self.known: dict[str, int | None] = dict.fromkeys(self.writers)
         self.keys: dict[str, str] = {}
         self.counter = 0
 
@@ -41,34 +42,43 @@ class DatasetMachine(RuleBasedStateMachine):
         self.counter += 1
         return {"p": partition, "n": self.counter}
 
-    def conflicts(self, who: str, partition: str) -> bool:
-        seen = self.seen[who]
-        return seen is not None and any(row["p"] == partition for _, row in self.model[seen:])
+    def conflicts(self, known: int | None, partition: str) -> bool:
+        return known is not None and any(row["p"] == partition for _, row in self.model[known:])
+
+    def written(self, who: str, row: dict[str, Any], known: int | None, **options: Any) -> lode.Snapshot:
+        """Write a row, a second time if the model says that the first is a conflict."""
+        if self.conflicts(known, row["p"]):
+            with pytest.raises(lode.SnapshotConflictError) as caught:
+                self.writers[who].write([row], **options)
+            snapshot: lode.Snapshot = caught.value.transaction.commit()
+        else:
+            snapshot = self.writers[who].write([row], **options)
+        self.model.append((snapshot.id, row))
+        self.known[who] = len(self.model)
+        return snapshot
 
     @rule(target=snapshots, who=WRITERS, partition=PARTITIONS)
     def write(self, who: str, partition: str) -> lode.Snapshot:
-        row = self.row(partition)
-        if self.conflicts(who, partition):
-            with pytest.raises(lode.SnapshotConflictError) as caught:
-                self.writers[who].write([row])
-            snapshot: lode.Snapshot = caught.value.transaction.commit()
-        else:
-            snapshot = self.writers[who].write([row])
-        self.model.append((snapshot.id, row))
-        self.seen[who] = len(self.model)
-        return snapshot
+        return self.written(who, self.row(partition), self.known[who])
+
+    @rule(target=snapshots, who=WRITERS, partition=PARTITIONS, base=snapshots)
+    def write_what_depends_on(self, who: str, partition: str, base: lode.Snapshot) -> lode.Snapshot:
+        ids = [id for id, _ in self.model]
+        return self.written(who, self.row(partition), ids.index(base.id) + 1, base=base)
+
+    @rule(target=snapshots, who=WRITERS, partition=PARTITIONS)
+    def append(self, who: str, partition: str) -> lode.Snapshot:
+        return self.written(who, self.row(partition), None, on_conflict="append")
 
     @rule(who=WRITERS, partition=PARTITIONS, key=st.sampled_from(["k1", "k2"]))
     def write_once(self, who: str, partition: str, key: str) -> None:
-        self.look(who)
+        if self.known[who] is None:
+            self.known[who] = len(self.model)
         row = self.row(partition)
-        snapshot = self.writers[who].write([row], idempotency_key=key)
         if key in self.keys:
-            assert snapshot.id == self.keys[key]
+            assert self.writers[who].write([row], idempotency_key=key).id == self.keys[key]
         else:
-            self.keys[key] = snapshot.id
-            self.model.append((snapshot.id, row))
-            self.seen[who] = len(self.model)
+            self.keys[key] = self.written(who, row, self.known[who], idempotency_key=key).id
 
     @rule(partition=PARTITIONS, calls=st.integers(1, 9))
     def die_while_writing(self, partition: str, calls: int) -> None:
@@ -84,10 +94,9 @@ class DatasetMachine(RuleBasedStateMachine):
     @rule(who=WRITERS)
     def look(self, who: str) -> None:
         try:
-            self.writers[who].latest()
+            assert self.writers[who].latest().id == self.model[-1][0]
         except lode.NoSnapshotsError:
             assert not self.model
-        self.seen[who] = len(self.model)
 
     @rule(snapshot=snapshots)
     def read_back(self, snapshot: lode.Snapshot) -> None:

@@ -6,12 +6,17 @@ from typing import Any
 
 import pytest
 
+from lode.errors import DataError
 from lode.read.resolve import Chain, Head, Pending
 from lode.testing.explore import Scenario, Violation, explore
-from lode.testing.protocol import WHOLE, Holds, reader, snapshot_id, writer
-from lode.write.commit import Committer
+from lode.testing.protocol import WHOLE, Holds, reader, snapshot_id, two_transactions, writer
+from lode.write.commit import Committer, Swap
 
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3)}
+
+
+def _believe(_: Committer[Any], __: Pending[Any]) -> None:
+    """Take whatever is published for what was declared."""
 
 
 def breaks(layout: Any, scenario: Scenario) -> None:
@@ -22,10 +27,9 @@ def breaks(layout: Any, scenario: Scenario) -> None:
 def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     declare: Any = Committer._declare
 
-    def declare_and_publish(self: Committer[Any], draft: Any) -> Pending[Any]:
-        placed: Pending[Any] = declare(self, draft)
-        self._publish(placed)
-        return placed
+    def declare_and_publish(self: Committer[Any], draft: Any, base: Head[Any]) -> None:
+        declare(self, draft, base)
+        self._publish(draft.declared)
 
     monkeypatch.setattr(Committer, "_declare", declare_and_publish)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2)}))
@@ -34,8 +38,7 @@ def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: p
 def test_not_helping_a_dead_writer_forks_or_stops_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     def settle_without_helping(self: Committer[Any]) -> Head[Any]:
         head = self._chain.resolve()
-        self._head = Head(head.pointer, head.manifest)
-        return self._head
+        return Head(head.pointer, head.manifest)
 
     monkeypatch.setattr(Committer, "settle", settle_without_helping)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2, retries=1)}))
@@ -51,6 +54,58 @@ def test_publishing_the_key_after_the_manifest_commits_a_key_twice(monkeypatch: 
     monkeypatch.setattr(Committer, "_publish", publish_key_last)
     actors = {"a": writer(1, key="k"), "b": writer(2), "c": writer(3, key="k")}
     breaks(WHOLE, Scenario(actors=actors, crashes=1))
+
+
+def test_committing_an_id_twice_loses_what_was_built_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    first = dict(explore(Scenario(actors={"w": writer(5, id="run-1")})).endings[0].view.store)
+    second = explore(Scenario(actors={"w": writer(6)}, initial=first)).endings[0].view.store
+    swept = {path: data for path, data in second.items() if not path.endswith("intent.json")}
+    scenario = Scenario(actors={"a": writer(1, id="run-1")}, initial=swept)
+    explore(scenario, check=Holds(WHOLE, IDS))
+
+    def trusting(self: Committer[Any], draft: Any) -> None:
+        draft.fresh = True
+        draft.asked = self.capture()
+
+    monkeypatch.setattr(Committer, "begin", trusting)
+    monkeypatch.setattr(Committer, "_check_published", _believe)
+    breaks(WHOLE, scenario)
+
+
+def test_looking_up_a_key_only_at_the_beginning_commits_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    place: Any = Committer._place
+
+    def never_again(self: Committer[Any], draft: Any, tally: Any, *, crowded: bool) -> Any:
+        draft.base = draft.asked = self._capture()
+        return place(self, draft, tally, crowded=crowded)
+
+    monkeypatch.setattr(Committer, "_place", never_again)
+    breaks(WHOLE, Scenario(actors={"a": two_transactions(1, key="k")}))
+
+
+def test_taking_an_unknown_swap_for_a_lost_one_removes_files_of_a_commit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    swap: Any = Committer._swap
+
+    def certain(self: Committer[Any], expected: bytes | None, snapshot_id: str) -> Swap:
+        return Swap.WON if swap(self, expected, snapshot_id) is Swap.WON else Swap.LOST
+
+    monkeypatch.setattr(Committer, "_swap", certain)
+    breaks(WHOLE, Scenario(actors={"a": writer(1)}, unknown=1, failures=1, recovery=writer(9)))
+
+
+def test_taking_a_published_manifest_for_ours_acknowledges_a_write_that_is_not_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Committer, "_check_published", _believe)
+    initial = dict(explore(Scenario(actors={"w": writer(5)})).endings[0].view.store)
+    initial[f"datasets/d/snapshots/{snapshot_id(1)}/manifest.json"] = b"not what was declared"
+    report = explore(Scenario(actors={"a": writer(1)}, initial=initial))
+    assert report.endings[0].view.returned == {"a": snapshot_id(1)}
+    monkeypatch.undo()
+    report = explore(Scenario(actors={"a": writer(1)}, initial=initial))
+    assert isinstance(report.endings[0].view.raised["a"], DataError)
 
 
 def test_a_reader_that_trusts_the_pointer_sees_a_snapshot_that_is_not_there(

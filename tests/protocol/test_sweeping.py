@@ -30,6 +30,23 @@ def test_sweeping_beside_writers_never_takes_a_file_that_is_or_can_be_committed(
     record_property("interleavings", report.interleavings)
 
 
+def test_an_id_that_was_committed_and_swept_is_never_committed_again(record_property: Any) -> None:
+    initial = dict(explore(Scenario(actors={"w": writer(5, id="run-1")})).endings[0].view.store)
+    initial = dict(explore(Scenario(actors={"w": writer(6)}, initial=initial)).endings[0].view.store)
+    actors = {"a": writer(1, id="run-1"), "s": sweeper()}
+    scenario = Scenario(actors=actors, initial=initial, crashes=1, recovery=writer(9))
+    report = explore(scenario, check=Holds(WHOLE, IDS))
+    assert report.count(lambda view: "a" in view.returned) == 0
+    record_property("interleavings", report.interleavings)
+
+
+def test_two_writers_under_one_chosen_id_beside_a_sweeper_commit_it_once(record_property: Any) -> None:
+    actors = {"a": writer(1, id="run-1"), "b": writer(2, id="run-1"), "s": sweeper()}
+    report = explore(Scenario(actors=actors), check=Holds(WHOLE, IDS))
+    assert report.count(lambda view: {"a", "b"} <= view.returned.keys()) == 0
+    record_property("interleavings", report.interleavings)
+
+
 def test_a_reader_beside_a_sweeper_finds_what_it_would_find_alone(record_property: Any) -> None:
     scenario = Scenario(actors={"a": writer(1), "r": reader(), "s": sweeper()}, track_order=True)
     report = explore(scenario, check=Holds(WHOLE, IDS, ("r",)))

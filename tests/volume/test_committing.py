@@ -164,11 +164,11 @@ def test_an_overlap_anywhere_in_what_came_since_is_found() -> None:
 def test_disjoint_commits_merge_and_say_how_often_they_had_to() -> None:
     store = MemoryStore()
     volumes = [lode.Volume("v", store, LENGTH) for _ in range(3)]
-    for volume in volumes:
-        volume.missing()
-    snapshots = [fill(volume, (n, n + 1)) for n, volume in enumerate(volumes)]
-    assert [snapshot.commit.rebases for snapshot in snapshots if snapshot.commit] == [0, 1, 1]
-    assert places(snapshots[-1]) == [(0, 1), (1, 2), (2, 3)]
+    for n, volume in enumerate(volumes):
+        fill(volume, (n, n + 1))
+    snapshots = [fill(volume, (10 + n, 11 + n)) for n, volume in enumerate(volumes)]
+    assert [snapshot.commit.rebases for snapshot in snapshots if snapshot.commit] == [1, 1, 1]
+    assert places(snapshots[-1]) == [(n, n + 1) for n in (0, 1, 2, 10, 11, 12)]
 
 
 def test_sixteen_threads_with_their_own_view_fill_one_volume_without_an_error() -> None:

@@ -37,17 +37,18 @@ def test_one_more_block_takes_four_calls(grown: MemoryStore) -> None:
     volume = lode.Volume("v", store, LENGTH)
     assert volume.missing()[0] == (SIZE, SIZE)
     assert dict(store.counts) == {"get": 2}
+    volume.commit([volume.stage_write_at(LENGTH - SIZE, b"x" * SIZE)])
     store.reset()
-    snapshot = volume.commit([volume.stage_write_at(LENGTH - SIZE, b"x" * SIZE)])
+    snapshot = volume.commit([volume.stage_write_at(LENGTH - 3 * SIZE, b"x" * SIZE)])
     assert dict(store.counts) == {"put": 3, "compare_and_swap": 1}
-    assert len(snapshot.blocks) == MANY + 1
+    assert len(snapshot.blocks) == MANY + 2
 
 
 def test_a_commit_that_lost_a_race_reads_only_what_came_since(grown: MemoryStore) -> None:
     store = CountingStore(grown)
     ours, theirs = lode.Volume("v", store, LENGTH), lode.Volume("v", grown, LENGTH)
+    ours.commit([ours.stage_write_at(5 * SIZE, b"o" * SIZE)])
     block = ours.stage_write_at(SIZE, b"o" * SIZE)
-    ours.missing()
     theirs.commit([theirs.stage_write_at(3 * SIZE, b"t" * SIZE)])
     store.reset()
     snapshot = ours.commit([block])

@@ -70,11 +70,10 @@ def cat(
 
 def _found(dataset: Dataset, snapshot: str, *, scan: bool, as_of: str | None, since: str | None) -> Scan:
     from lode.cli.named import point_named, snapshot_named
-    from lode.discover import scan_of
     from lode.errors import InvalidOptionError
 
     if not (scan or as_of or since):
-        return scan_of(dataset, snapshot_named(dataset, snapshot).manifest)
+        return dataset.plan_snapshot(snapshot_named(dataset, snapshot))
     if snapshot != "latest":
         raise InvalidOptionError(f"{snapshot} is one snapshot: for history up to it, say --as-of {snapshot}")
     start = snapshot_named(dataset, since) if since is not None else None
@@ -103,7 +102,7 @@ def _projected(record: Any, columns: Sequence[str]) -> Any:
 
 def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
     from lode.errors import InvalidOptionError
-    from lode.read.source import open_file
+    from lode.read.scan import open_plain
 
     if any(option is not None for option in asked):
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: there are no rows to choose from")
@@ -111,9 +110,6 @@ def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: send them to a file or a pipe")
     sys.stdout.flush()
     for file in scan.files:
-        with (
-            open_file(scan.store, file.path) as stored,
-            scan.components.compressor.decompress(stored) as plain,
-        ):
+        with open_plain(scan.store, file, scan.components) as plain:
             shutil.copyfileobj(plain, sys.stdout.buffer, 1 << 20)
     sys.stdout.buffer.flush()

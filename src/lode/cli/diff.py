@@ -76,16 +76,13 @@ def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]
 
 
 def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> dict[str, list[str | None]]:
-    """Columns that are not the same in both snapshots: what each was and is; None where it is not there."""
-    from lode.discover import Foreign, components, scan_of
-
-    found: list[dict[str, str]] = []
-    for snapshot in (start, end):
-        codec = components(snapshot.manifest).codec
-        if codec is None or isinstance(codec, Foreign) or start.id == end.id:
-            return {}
-        found.append({field.name: str(field.type) for field in scan_of(dataset, snapshot.manifest).schema()})
-    before, after = found
+    """The dataset's columns that are not the same at both snapshots; None where there is no such column."""
+    if start.id == end.id:
+        return {}
+    before, after = (
+        {field.name: str(field.type) for field in dataset.schema_at(snapshot) or ()}
+        for snapshot in (start, end)
+    )
     return {
         name: [before.get(name), after.get(name)]
         for name in [*before, *(name for name in after if name not in before)]

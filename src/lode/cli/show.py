@@ -10,6 +10,7 @@ from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOL
 from lode.cli.terminal import brief, facts
 from lode.cli.terminal import show as tell
 from lode.cli.units import count, moment, size
+from lode.format.manifest import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,7 +116,7 @@ def _extreme(choose: Any, values: list[Any]) -> Any:
 
 
 def _shown(value: Any, most: int = 32) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else str(value) if not isinstance(value, dict | list) else json_text(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

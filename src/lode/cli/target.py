@@ -12,7 +12,6 @@ from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.codec.schema import to_schema
 from lode.dataset import Dataset
-from lode.discover import find, scan_of
 from lode.errors import InvalidOptionError
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.lazy import pa
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
     from lode.cli.intake import Intake
     from lode.codec.protocol import Codec
-    from lode.discover import Found
     from lode.format.paths import Layout
     from lode.store.protocol import Store
     from lode.write.retry import Retry
@@ -54,23 +52,30 @@ class Target:
         checksum: str | None = None,
         schema: str | None = None,
     ) -> Target:
-        """Bring together what lies on the store and what was said; they may not contradict each other."""
-        found = find(dataset, store)
+        """Bring together what is stored and what the options say; they may not contradict each other."""
+        found = Dataset(dataset, store)
         keys = tuple(key.strip() for key in partition_by.split(",")) if partition_by is not None else None
-        if found is None:
-            chosen = codec or "parquet"
+        declared = None if schema is None else _declared(schema)
+        if not found.exists:
+            name = None if codec == BLOB else codec or "parquet"
             layout: Layout = HiveLayout(*keys) if keys else DefaultLayout()
-            compression, algorithm = compressor or "noop", checksum
-        else:
-            newest = found.newest
-            chosen = _agreed("--codec", codec, newest.codec or BLOB, dataset)
-            layout = found.layout
-            _agreed("--partition-by", ",".join(keys) if keys else None, ",".join(layout.keys), dataset)
-            compression = _agreed("--compressor", compressor, newest.compressor, dataset)
-            algorithm = checksum or newest.checksum_algorithm
-        name = None if chosen == BLOB else chosen
-        known = _declared(schema) if schema is not None else _known(store, dataset, found)
-        return Target(store, dataset, name, layout, compression, algorithm, known, schema is not None)
+            return Target(
+                store, dataset, name, layout, compressor or "noop", checksum, declared, schema is not None
+            )
+        stored = found.definition
+        _agree("--codec", codec, stored.codec or BLOB, dataset)
+        _agree("--partition-by", ",".join(keys) if keys else None, ",".join(stored.keys), dataset)
+        _agree("--compressor", compressor, stored.compressor, dataset)
+        return Target(
+            store,
+            dataset,
+            stored.codec,
+            found.layout,
+            stored.compressor,
+            checksum or stored.checksum,
+            declared if declared is not None else stored.schema,
+            schema is not None,
+        )
 
     def schema_for(self, intakes: Sequence[Intake]) -> pa.Schema | None:
         """The columns to write: those said or there already, and new ones of the files behind them.
@@ -119,12 +124,11 @@ def _codec(name: str | None, schema: pa.Schema | None) -> Codec | None:
     )
 
 
-def _agreed(option: str, said: str | None, written: str, dataset: str) -> str:
-    if said is not None and said != written:
+def _agree(option: str, said: str | None, stored: str, dataset: str) -> None:
+    if said is not None and said != stored:
         raise InvalidOptionError(
-            f"{option} is {said!r}, but dataset {dataset!r} has {written!r}: leave the option out"
+            f"{option} is {said!r}, but dataset {dataset!r} has {stored!r}: leave the option out"
         )
-    return written
 
 
 def _declared(schema: str) -> pa.Schema:
@@ -132,11 +136,3 @@ def _declared(schema: str) -> pa.Schema:
         return to_schema(msgspec.json.decode(schema, type=dict[str, Any]))
     except msgspec.MsgspecError as error:
         raise InvalidOptionError(f"--schema is not a JSON object of columns: {error}") from None
-
-
-def _known(store: Store, dataset: str, found: Found | None) -> pa.Schema | None:
-    """The columns of the newest snapshot; JSON has none of its own."""
-    if found is None or found.newest.codec not in ("parquet", "arrow"):
-        return None
-    probe = Dataset(dataset, store, layout=found.layout, codec=found.newest.codec)
-    return scan_of(probe, found.newest).schema()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lode.cli.intake import Intake
     from lode.dataset import Dataset
     from lode.snapshot import Snapshot
+    from lode.write.retry import OnConflict
 
 Input: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
 CodecName: TypeAlias = Literal["jsonl", "parquet", "arrow", "blob"]
@@ -45,10 +46,11 @@ _KEY: Final[Any] = typer.Option(
     None, "--idempotency-key", "-k", metavar="KEY", help="A second write under this key writes nothing."
 )
 _RETRIES: Final[Any] = typer.Option(
-    100,
+    None,
     "--retries",
     min=0,
-    help="How often to follow another writer who was faster; 0 fails with exit code 4.",
+    help="How often to follow another writer that was faster, without a limit if not given; 0 fails with "
+    "exit code 4.",
 )
 
 
@@ -65,7 +67,7 @@ def write(
     timestamp_column: str | None = _TIMESTAMP,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = _KEY,
-    retries: int = _RETRIES,
+    retries: int | None = _RETRIES,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -92,14 +94,15 @@ def write(
     )
     with ExitStack() as stack, progress(f"writing {dataset}", "rows" if target.codec else "bytes") as advance:
         names = files or ["-"]
-        retry = Retry(retries, max_delay=1.0)
+        retry = Retry(retries or 0, max_delay=1.0)
+        on_conflict: OnConflict = "append" if retries is None else "raise"
         if target.codec is None:
-            snapshot = _blob(target.open(retry=retry), names, said, idempotency_key, advance)
+            snapshot = _blob(target.open(retry=retry), names, said, idempotency_key, on_conflict, advance)
         else:
             intakes = [stack.enter_context(open_intake(name, source, target.known)) for name in names]
             wanted = target.schema_for(intakes)
             opened = target.open(wanted, retry=retry, timestamp_column=timestamp_column)
-            snapshot = _records(opened, intakes, said, idempotency_key, advance)
+            snapshot = _records(opened, intakes, said, idempotency_key, on_conflict, advance)
     tell(dataset, snapshot, json=json)
 
 
@@ -108,6 +111,7 @@ def _records(
     intakes: list[Intake],
     metadata: dict[str, Any],
     key: str | None,
+    on_conflict: OnConflict,
     advance: Callable[[int, int | None], None],
 ) -> Snapshot:
     done = 0
@@ -120,7 +124,7 @@ def _records(
             # Records go on one by one, Arrow batches whole: what the library takes a stream of.
             yield from chunk if isinstance(chunk, list) else (chunk,)
 
-    with dataset.transaction(metadata, idempotency_key=key) as transaction:
+    with dataset.transaction(metadata, idempotency_key=key, on_conflict=on_conflict) as transaction:
         if transaction.replayed is not None:
             return transaction.replayed
         for number, intake in enumerate(intakes):
@@ -133,6 +137,7 @@ def _blob(
     names: list[str],
     metadata: dict[str, Any],
     key: str | None,
+    on_conflict: OnConflict,
     advance: Callable[[int, int | None], None],
 ) -> Snapshot:
     from lode.cli.intake import open_bytes
@@ -142,7 +147,10 @@ def _blob(
         raise InvalidOptionError(
             f"a snapshot of dataset {dataset.id!r} is one blob: write the files one by one"
         )
-    with open_bytes(names[0]) as file, dataset.stream_write(metadata, idempotency_key=key) as out:
+    with (
+        open_bytes(names[0]) as file,
+        dataset.stream_write(metadata, idempotency_key=key, on_conflict=on_conflict) as out,
+    ):
         done = 0
         while piece := file.read(1 << 20):
             done += out.write(piece)

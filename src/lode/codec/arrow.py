@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
@@ -16,6 +17,7 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Self
 
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
@@ -37,6 +39,12 @@ class ArrowIPC:
 
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
+
+    def with_schema(self, schema: pa.Schema) -> Self:
+        """Return this codec with another schema."""
+        other = copy(self)
+        object.__setattr__(other, "schema", schema)
+        return other
 
     def conform(self, chunk: Chunk, first_row: int) -> Chunk:
         """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""

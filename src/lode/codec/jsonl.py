@@ -19,6 +19,7 @@ from uuid import UUID
 
 import msgspec
 
+from lode.codec.columnar import to_batch
 from lode.codec.flat import fits, shape_of
 from lode.codec.recordize import batch_records
 from lode.codec.schema import to_schema
@@ -47,7 +48,8 @@ class JSONL:
     """One JSON value per line, streaming.
 
     Args:
-        schema: What the records are as columns, for readers that want Arrow. Writing does not use it.
+        schema: What the records are as columns. Records that do not fit are refused; they are written as
+            they are.
     """
 
     name: ClassVar[str] = "jsonl"
@@ -55,6 +57,17 @@ class JSONL:
 
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
+
+    def with_schema(self, schema: pa.Schema) -> JSONL:
+        """Return this codec with another schema."""
+        return JSONL(schema)
+
+    def conform(self, chunk: Chunk, first_row: int) -> Chunk:
+        """Return the chunk if it fits the schema, if there is one; an error names rows from ``first_row``."""
+        if self.schema is None:
+            return chunk
+        batch = to_batch(chunk, self.schema, first_row=first_row)
+        return chunk if isinstance(chunk, list) else batch
 
     def stream_encoder(self, sink: Sink) -> JSONLEncoder:
         return JSONLEncoder(sink)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
 
@@ -20,6 +21,7 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import Self
 
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
@@ -93,6 +95,12 @@ class Parquet:
     def bytes_per_file(self) -> int:
         """A file of its own is worth two row groups: with less the files get many and small."""
         return 2 * self.row_group_bytes
+
+    def with_schema(self, schema: pa.Schema) -> Self:
+        """Return this codec with another schema."""
+        other = copy(self)
+        object.__setattr__(other, "schema", schema)
+        return other
 
     def conform(self, chunk: Chunk, first_row: int) -> Chunk:
         """Return the chunk in the schema, if there is one; an error names rows counted from ``first_row``."""

@@ -79,6 +79,18 @@ class ConformingCodec(Codec, Protocol):
 
 
 @runtime_checkable
+class SchemaCodec(Codec, Protocol):
+    """A codec that can be given the dataset's schema; without one it takes that of the first data."""
+
+    @property
+    def schema(self) -> pa.Schema | None: ...
+
+    def with_schema(self, schema: pa.Schema) -> Codec:
+        """Return this codec with another schema."""
+        ...
+
+
+@runtime_checkable
 class StreamingCodec(Codec, Protocol):
     """Encodes record by record, in memory that does not grow with the file."""
 
@@ -101,6 +113,15 @@ class ParallelCodec(StreamingCodec, Protocol):
 
 def conforms(codec: Codec | None) -> TypeGuard[ConformingCodec]:
     return hasattr(codec, "conform")
+
+
+def has_schema(codec: Codec | None) -> TypeGuard[SchemaCodec]:
+    return hasattr(codec, "with_schema")
+
+
+def takes_first_schema(codec: Codec | None) -> bool:
+    """Tell whether files of this codec have columns, and nobody has said which."""
+    return has_schema(codec) and codec.schema is None and codec.name != "jsonl"
 
 
 def streams(codec: Codec | None) -> TypeGuard[StreamingCodec]:

@@ -68,6 +68,41 @@ def chunks_of(data: Any, *, rows_per_chunk: int | None = None) -> Iterator[Chunk
     return _from_iterable(data, rows_per_chunk)
 
 
+def peek_schema(data: Any) -> tuple[Any, pa.Schema | None]:
+    """Return the data, and the schema that Arrow data brings along; None for records.
+
+    What can be read only once is returned as something that can still be read.
+    """
+    if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
+        return data, _cleaned_schema(data.schema)
+    if _is_arrow(data):
+        reader = _foreign_reader(data)
+        batches = _read(reader, _unnamed(reader.schema))
+        schema = _cleaned_schema(reader.schema, _unnamed(reader.schema))
+        return pa.RecordBatchReader.from_batches(schema, batches), schema
+    if not isinstance(data, Iterable) or isinstance(data, Mapping | str | bytes | bytearray | memoryview):
+        return data, None
+    if isinstance(data, list | tuple) and not (data and _is_arrow(data[0])):
+        return data, None
+    iterator = iter(data)
+    for first in iterator:
+        peeked, found = peek_schema(first) if _is_arrow(first) else (first, None)
+        return chain((peeked,), iterator), found
+    return (), None
+
+
+def _unnamed(schema: pa.Schema) -> list[str]:
+    return [name for name in schema.names if name.startswith("__index_level_")]
+
+
+def _cleaned_schema(schema: pa.Schema, unnamed: Iterable[str] = ()) -> pa.Schema:
+    """The schema as ``_cleaned`` leaves it."""
+    for name in unnamed:
+        schema = schema.remove(schema.get_field_index(name))
+    metadata: Any = {k: v for k, v in (schema.metadata or {}).items() if k != b"pandas"} or None
+    return schema.with_metadata(metadata)
+
+
 def _is_arrow(data: Any) -> bool:
     # A class has the method too, without being data.
     return not isinstance(data, type) and (
@@ -84,7 +119,7 @@ def _batches(data: Any) -> Iterator[pa.RecordBatch]:
     if isinstance(data, pa.RecordBatchReader):
         return _read(data, [])
     reader = _foreign_reader(data)
-    return _read(reader, [name for name in reader.schema.names if name.startswith("__index_level_")])
+    return _read(reader, _unnamed(reader.schema))
 
 
 def _read(reader: pa.RecordBatchReader, unnamed: list[str]) -> Iterator[pa.RecordBatch]:

@@ -3,13 +3,43 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidOptionError, InvalidPathError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# The longest name of a file or folder on the usual file systems.
+MAX_ID_BYTES: Final = 255
+# Folders at the top of a lake, where a flat layout has its datasets.
+LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state"})
+_RESERVED: Final = {
+    "dataset": frozenset({"datasets", "volumes"}),
+    "volume": frozenset({"datasets", "volumes"}),
+    # What a history has beside its snapshots: a flat layout has both in one folder.
+    "snapshot": frozenset(
+        {
+            "data",
+            "definition",
+            "history",
+            "keys",
+            "latest",
+            "partitions",
+            "segments",
+            "snapshots",
+            "state",
+            "tags",
+        }
+    ),
+}
+
+
+# No object store has longer keys.
+MAX_KEY_BYTES: Final = 1024
+_ID: Final = re.compile(r"[^/\\\x00-\x1f\x7f]+")
 
 
 class SnapshotIds:
@@ -40,6 +70,23 @@ def is_utf8(text: str) -> bool:
     return True
 
 
+def is_id(text: str) -> bool:
+    """Tell whether ``text`` can be an id, which is one segment of a path."""
+    return (
+        _ID.fullmatch(text) is not None
+        and ".." not in text
+        and text != "."
+        and len(text) <= MAX_KEY_BYTES
+        and is_utf8(text)
+    )
+
+
+def shortened(value: object, most: int = 80) -> str:
+    """Return ``repr(value)`` for a message, cut where it is long: damaged objects can hold anything."""
+    text = repr(value[: 2 * most] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= most else f"{text[:most]}…"
+
+
 def check_writer(writer: str | None) -> str | None:
     """Return who writes: as given, or as the environment's ``LODE_WRITER`` says, or nobody in particular."""
     if writer is None:
@@ -49,8 +96,39 @@ def check_writer(writer: str | None) -> str | None:
     return writer
 
 
+def check_new_id(id: str, *, kind: str) -> str:
+    """Return an id if something may be written under it, else raise ``InvalidPathError``.
+
+    Stricter than ``check_id``: what an earlier version or Go has written under such an id can still be read.
+    """
+    check_id(id, kind=kind)
+    # A file system may not tell upper case from lower case.
+    if id.casefold() in _RESERVED[kind]:
+        raise InvalidPathError(f"{kind} id {id!r} is a name that Lode uses itself: choose another")
+    if id.casefold().startswith(".lode-") or id.casefold().endswith(".lock"):
+        raise InvalidPathError(
+            f"{kind} id {id!r} is named like a temporary or lock file: choose one that does not start with "
+            "'.lode-' and does not end with '.lock'"
+        )
+    if id != id.strip() or id.endswith("."):
+        # A pointer is read without the white space around it, and Azure and Windows drop a dot at the end.
+        raise InvalidPathError(
+            f"{kind} id {id!r} begins or ends with white space, or ends with a dot: leave that out"
+        )
+    size = len(id.encode())
+    if size > MAX_ID_BYTES:
+        raise InvalidPathError(
+            f"{kind} id {id[:40]!r}… has {size} bytes: choose one of {MAX_ID_BYTES} at most, for file systems"
+        )
+    return id
+
+
 def check_id(id: str, *, kind: str) -> str:
-    """Return a dataset's or volume's id if it can be one path segment, else raise ``InvalidPathError``."""
+    """Return a dataset's, volume's or snapshot's id if it can be one path segment.
+
+    Raises:
+        InvalidPathError: It cannot.
+    """
     if not isinstance(id, str) or not id:
         raise InvalidPathError(f"a {kind} id must be a non-empty string, got {id!r}")
     if "/" in id or "\\" in id or ".." in id or id == ".":
@@ -59,4 +137,6 @@ def check_id(id: str, *, kind: str) -> str:
         raise InvalidPathError(f"{kind} id {id!r} contains a control character")
     if not is_utf8(id):
         raise InvalidPathError(f"{kind} id {id!r} is text that UTF-8 cannot carry")
+    if not is_id(id):
+        raise InvalidPathError(f"{kind} id {shortened(id)} is longer than {MAX_KEY_BYTES} characters")
     return id

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from functools import lru_cache
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, runtime_checkable
 from urllib.parse import quote, unquote
 from uuid import UUID
 
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
+from lode.format.ids import LAKE_FOLDERS, is_utf8
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -20,6 +23,8 @@ MANIFEST: Final = "manifest.json"
 INTENT: Final = "intent.json"
 # What Spark and Hive write for a null or empty key, so that their readers understand ours.
 NULL_PARTITION: Final = "__HIVE_DEFAULT_PARTITION__"
+# What Go writes for a null key. A text of these five characters has the same path, in Go's lakes and in ours.
+GO_NULL: Final = "<nil>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,15 @@ class ChainPaths:
     def segment(self, level: int, last: int) -> str:
         """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
         return f"{self.root}/history/{level}/{last:012d}.json.zst"
+
+    @property
+    def definitions(self) -> str:
+        """The prefix of the definitions."""
+        return f"{self.root}/definition/"
+
+    def definition(self, digest: str) -> str:
+        """The object that says what the dataset is."""
+        return f"{self.definitions}{digest}.json"
 
     def snapshot_of(self, path: str) -> str | None:
         """The snapshot whose canonical manifest lies at ``path``, if that is what it is."""
@@ -138,6 +152,11 @@ class FlatLayout(_Unpartitioned):
     datasets_root = None
 
     def chain(self, dataset_id: str) -> ChainPaths:
+        if dataset_id.casefold() in LAKE_FOLDERS:
+            raise InvalidPathError(
+                f"dataset id {dataset_id!r} is, in a flat layout, the folder of other data of the lake: "
+                "choose another, or another layout"
+            )
         return ChainPaths(dataset_id, dataset_id)
 
     def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
@@ -145,7 +164,7 @@ class FlatLayout(_Unpartitioned):
 
     def place(self, path: str) -> ManifestPlace | None:
         match path.split("/"):
-            case [dataset_id, snapshot_id, "manifest.json"]:
+            case [dataset_id, snapshot_id, "manifest.json"] if dataset_id.casefold() not in LAKE_FOLDERS:
                 return ManifestPlace(dataset_id, snapshot_id, "")
         return None
 
@@ -162,9 +181,9 @@ class HiveLayout:
         if not keys:
             raise InvalidOptionError("HiveLayout needs at least one partition key, as in HiveLayout('day')")
         for key in keys:
-            if not isinstance(key, str) or not key or "/" in key or "=" in key or "\\" in key or "\0" in key:
+            if not isinstance(key, str) or not key or set(key) & set("/=\\\0") or not is_utf8(key):
                 raise InvalidOptionError(
-                    f"partition key {key!r} must be a column name without '/', '=' or '\\'"
+                    f"partition key {key!r} must be a column name in UTF-8 without '/', '=' or '\\'"
                 )
         if len(set(keys)) != len(keys):
             raise InvalidOptionError(f"partition keys repeat: {', '.join(keys)}")
@@ -178,7 +197,8 @@ class HiveLayout:
 
     def partition_of(self, dataset_id: str, path: str) -> str:
         root = f"datasets/{dataset_id}/partitions/"
-        return path.removeprefix(root).rpartition("/segments/")[0] if path.startswith(root) else ""
+        # Every part of a partition has a "=", so the first "segments" ends it, whatever the snapshot's id is.
+        return path.removeprefix(root).partition("/segments/")[0] if path.startswith(root) else ""
 
     def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
         root = f"datasets/{dataset_id}/partitions"
@@ -209,9 +229,52 @@ def _escaped(key: str, value: Any) -> str:
 
 
 def partition_values(partition: str) -> dict[str, str | None]:
-    """Read a partition path back into texts; None where the value was null or empty."""
+    """Read a partition path back into texts; None where the value was null, or may have been.
+
+    Our null and empty text share a path, and so do Go's null and the text ``<nil>``. Only the row tells them
+    apart.
+    """
     pairs = (part.partition("=") for part in partition.split("/") if part)
-    return {key: None if value == NULL_PARTITION else unquote(value) for key, _, value in pairs}
+    texts = ((key, unquote(value)) for key, _, value in pairs)
+    return {key: None if text in (NULL_PARTITION, GO_NULL) else text for key, text in texts}
+
+
+@lru_cache(maxsize=4096)
+def canonical_partition(partition: str) -> str:
+    """Return one name for all paths that Go and Python give the same values.
+
+    It differs from the path where Go and Python render a value differently: nulls, and floats, of which Go
+    writes 1234567.0 as ``1.234567e+06``. A path does not say whether a value was text, so the texts ``1e+06``
+    and ``1000000`` have one name too.
+    """
+    return "/".join(map(_canonical_part, partition.split("/")))
+
+
+def _canonical_part(part: str) -> str:
+    key, _, value = part.partition("=")
+    return f"{key}={quote(_canonical_text(unquote(value)), safe='$&+=:@')}"
+
+
+def _canonical_text(text: str) -> str:
+    if text in ("", NULL_PARTITION, GO_NULL):
+        return NULL_PARTITION
+    if text.lower() in ("nan", "inf", "+inf", "-inf"):
+        return text.lower().lstrip("+")
+    if not _NUMBER.fullmatch(text):
+        return text
+    if "." not in text and "e" not in text:
+        return "0" if text == "-0" else text
+    number = float(text)
+    if math.isinf(number) or Decimal(text) != Decimal(repr(number)):
+        return text
+    return repr(number) if number != int(number) else str(int(number))
+
+
+# A number as Go or Python renders a float or an integer: without needless zeros, so that version 1.10 is not
+# 1.1, and with an exponent of at least two digits.
+_NUMBER: Final = re.compile(
+    r"-?(?:(?:0|[1-9]\d*)(?:\.\d*[1-9])?|[1-9](?:\.\d*[1-9])?e[+-](?:0[1-9]|[1-9]\d{1,2}))", re.ASCII
+)
 
 
 def partition_text(key: str, value: Any) -> str:

@@ -8,17 +8,26 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from lode.format.manifest import Count, Text, check_version, decode_struct, is_rfc3339, require
+from lode.format.manifest import (
+    MAX_COUNT,
+    Count,
+    Sequence,
+    Text,
+    check_created_at,
+    check_free_fields,
+    check_version,
+    decode_struct,
+    require,
+)
 from lode.format.paths import ChainPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCHEMA_NAME: Final = "lode-volume-manifest"
-# Offsets are signed 64-bit numbers for every other reader of the format.
-LONGEST: Final = 2**63 - 1
+LONGEST: Final = MAX_COUNT
 
-Length = Annotated[int, msgspec.Meta(gt=0)]
+Length = Annotated[int, msgspec.Meta(gt=0, le=LONGEST)]
 
 
 class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -50,8 +59,13 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     blocks: tuple[BlockRef, ...]
     parent_snapshot_id: str | None = None
     checksum_algorithm: str | None = None
-    sequence: Count | None = None
+    sequence: Sequence | None = None
     x: dict[str, Any] | None = None
+
+    @property
+    def owner_id(self) -> str:
+        """The id of what this is a snapshot of."""
+        return self.volume_id
 
     @property
     def idempotency(self) -> tuple[str, str] | None:
@@ -82,7 +96,8 @@ def decode_volume_manifest(data: bytes, origin: str) -> VolumeManifest:
     manifest = decode_struct(data, VolumeManifest, origin=origin)
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
-    require(is_rfc3339(manifest.created_at), "created_at", "is not an RFC 3339 time", origin)
+    check_created_at(manifest.created_at, origin)
+    check_free_fields(manifest.metadata, manifest.x, origin)
     for before, after in pairwise(manifest.blocks):
         if before.offset + before.length > after.offset:
             require(False, "blocks", f"overlap or are unsorted at {after.offset}", origin)

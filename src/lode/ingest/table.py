@@ -127,7 +127,7 @@ class TableWriter:
         began = time.monotonic()
         try:
             definition, dataset = self.open()
-            with dataset.transaction(_metadata(spans)) as transaction:
+            with dataset.transaction(_metadata(spans), on_conflict="append") as transaction:
                 stage(definition, transaction)
                 snapshot = self._publish(dataset, transaction, spans)
         except (CommitUnknownError, StoreError, TransactionClosedError) as error:
@@ -147,11 +147,11 @@ class TableWriter:
             for remaining in reversed(range(_MOST_CONFLICTS)):
                 # Rows that history shows already must not be shown again, so all of it is looked at first:
                 # a commit whose answer was lost, or of a server that died, may have landed meanwhile.
-                if transaction.base_id != self.progress.head:
+                if transaction.capture() != self.progress.head:
                     self._tell(self.progress.catch_up(dataset))
                 self._check(spans)
                 try:
-                    # Nor may it follow what it has not looked at, whatever partitions that touched.
+                    # Nor may a commit with spans follow what it has not looked at, whatever that touched.
                     snapshot = transaction.commit(rebase=not spans)
                     break
                 except CommitUnpublishedError:
@@ -163,6 +163,8 @@ class TableWriter:
                         transaction.abort()
                         raise
                     self._metrics.conflicts.inc()
+            if snapshot.commit is not None:
+                self._metrics.conflicts.inc(snapshot.commit.rebases)
             self.progress.record(snapshot)
             return snapshot
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.stats import from_json_value
 from lode.format.paths import partition_values
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lode.format.manifest import ColumnStats, FileRef
+
+_DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
@@ -62,29 +65,36 @@ def _from_partition(partition: str, schema: pa.Schema) -> Iterable[pc.Expression
     for key, text in partition_values(partition).items():
         if text is None or key not in names:
             continue
-        value = _typed(text, schema.field(key).type)
-        if value is not None:
+        kind = schema.field(key).type
+        value = _typed(text, kind)
+        if value is None:
+            continue
+        if _is_text(kind) and _DAY.fullmatch(text):
+            # A time has its day's partition. In JSON it is a text that begins with the day.
+            yield (pc.field(key) >= value) & (pc.field(key) < pa.scalar(f"{text}~", kind))
+        else:
             yield pc.field(key) == value
 
 
 def _typed(text: str, kind: pa.DataType) -> pa.Scalar[Any] | None:
     """A partition's text as a value of its column, where that is one exact value.
 
-    A timestamp's partition is its day and a float's text may be shortened: they promise nothing.
+    A timestamp's partition is its day and a float's text may be shortened: they promise nothing. Neither does
+    text that was not UTF-8, because Go's JSON replaces its bytes differently.
     """
     exact = (
-        pa.types.is_string(kind)
-        or pa.types.is_large_string(kind)
-        or pa.types.is_integer(kind)
-        or pa.types.is_boolean(kind)
-        or pa.types.is_date32(kind)
+        _is_text(kind) or pa.types.is_integer(kind) or pa.types.is_boolean(kind) or pa.types.is_date32(kind)
     )
-    if not exact:
+    if not exact or "\ufffd" in text:
         return None
     try:
         return pa.scalar(text, pa.string()).cast(kind)
     except pa.ArrowException:
         return None
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return pa.types.is_string(kind) or pa.types.is_large_string(kind)
 
 
 def _from_statistics(file: FileRef, schema: pa.Schema) -> Iterable[pc.Expression]:

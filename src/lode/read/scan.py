@@ -2,28 +2,36 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
-from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError
+from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
-from lode.read.source import arrow_filesystem, open_file, verify_file
+from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
+from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
+    from lode.definition import Definition
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
+    from lode.read.define import Definitions
     from lode.store.protocol import Store
 
 
@@ -72,11 +80,26 @@ def check_components(manifest: Manifest, components: Components) -> None:
 def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
     """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
     assert components.codec is not None
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
-        try:
-            yield from components.codec.decode(plain)
-        except InvalidFormatError as error:
-            raise InvalidFormatError(f"{file.path}: {error}") from error
+    with open_plain(store, file, components) as plain:
+        yield from components.codec.decode(plain)
+
+
+@contextmanager
+def open_plain(store: Store, file: FileRef, components: Components) -> Iterator[BinaryIO]:
+    """Open a data file decompressed; whatever is wrong with its bytes names the file."""
+    path = file.path
+    try:
+        with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
+            yield plain
+    except InvalidFormatError as error:
+        raise InvalidFormatError(f"{path}: {error}") from error
+    except LodeError:
+        raise
+    except (pa.ArrowException, OSError, RecursionError, UnicodeError) as error:
+        # Arrow has no number for damage. An error that has one is of the system, and perhaps of the caller.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InvalidFormatError(f"{path} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +112,18 @@ class Scan:
     components: Components
     manifests: Sequence[Manifest]
     runtime: Runtime = field(default=REAL, repr=False)
+    # What the dataset is at the end of the range, and what it was when each file was written.
+    definition: Definition | None = field(default=None, repr=False)
+    definitions: Definitions | None = field(default=None, repr=False)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Threads are of this process; the copy has its own. A history that is read lazily travels as a list.
+        parts = (self.store, self.dataset_id, self.layout, self.components, list(self.manifests))
+        return Scan, (*parts, REAL, self.definition, self.definitions)
+
+    def of(self, manifests: Sequence[Manifest]) -> Scan:
+        """The same scan over other snapshots."""
+        return replace(self, manifests=manifests)
 
     @property
     def files(self) -> list[FileRef]:
@@ -118,6 +153,7 @@ class Scan:
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
     ) -> pa.RecordBatchReader:
         """Stream the rows as Arrow batches."""
+        _check_options(columns, where)
         for manifest in self.manifests:
             check_components(manifest, self.components)
         if self.components.codec is None:
@@ -155,40 +191,136 @@ class Scan:
             if isinstance(chunk, pa.RecordBatch):
                 return chunk.schema  # one file has one schema
             schemas.append(_inferred(chunk, file).schema)
-        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        try:
+            return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        except pa.ArrowException as error:
+            raise InvalidFormatError(
+                f"{file.path}: its records disagree about a column ({error}): give the codec a schema"
+            ) from None
+
+    @property
+    def is_plain_parquet(self) -> bool:
+        """Whether its files are plain Parquet whose columns have the names that the dataset has now."""
+        if not isinstance(self.components.codec, Parquet) or self.components.compressor.name != "noop":
+            return False
+        return all(span.names is None for span in self._spans())
 
     def _batches(
         self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
+        spans = self._spans()
+        if len(spans) == 1 and spans[0].names is None:
+            return self._plain(spans[0], schema, columns, where)
+        if where is not None:
+            schema.empty_table().filter(where)  # refuses a filter that does not fit before anything is read
+        return chain.from_iterable(self._span(span, schema, columns, where) for span in spans)
+
+    def _spans(self) -> list[_Span]:
+        """The files of the range, in its order, by the definition under which they were written."""
+        now = self.definition
+        if now is None or now.columns is None or self.definitions is None:
+            return [_Span(self.files)]
+        spans: list[_Span] = []
+        last: Definition | None = None
+        written = self.definitions.by_manifest(self.manifests)
+        for manifest, then in zip(self.manifests, written, strict=True):
+            if not spans or (
+                then is not last and (then is None or last is None or then.digest != last.digest)
+            ):
+                spans.append(_span_of(now, then))
+            spans[-1].files.extend(manifest.files)
+            last = then
+        if any(span.names is not None for span in spans):
+            return spans
+        return [_Span([file for span in spans for file in span.files])]
+
+    def _plain(
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read files whose columns have the names that the dataset has now."""
         if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
-            return self._native(schema, columns, where)
-        return self._decoded(self.pruned(where, schema), schema, columns, where)
+            return self._native(span.files, schema, columns, where)
+        files = span.files if where is None else matching(span.files, self._partition, schema, where)
+        return self._decoded(files, schema, columns, where)
+
+    def _span(
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Read files written under another definition: columns by the names they had, then renamed."""
+        if span.names is None:
+            yield from self._plain(span, schema, columns, where)
+            return
+        names = span.names
+        # A filter may name any column, so it is applied after the columns have their present names.
+        wanted = list(columns) if columns is not None and where is None else schema.names
+        if where is not None:
+            kept = matching([_renamed(file, names) for file in span.files], self._partition, schema, where)
+            paths = {file.path for file in kept}
+            span = replace(span, files=[file for file in span.files if file.path in paths])
+        physical = pa.schema([schema.field(now).with_name(then) for now, then in names.items() if then])
+        present = [then for then in map(names.__getitem__, wanted) if then]
+        found_schema = pa.schema([schema.field(name) for name in wanted])
+        for batch in self._plain(replace(span, names=None), physical, present, None):
+            arrays = [
+                batch.column(then) if then else pa.nulls(batch.num_rows, schema.field(now).type)
+                for now, then in ((name, names[name]) for name in wanted)
+            ]
+            found = pa.RecordBatch.from_arrays(arrays, schema=found_schema)
+            if where is not None:
+                found = found.filter(where)
+            yield found if columns is None else found.select(list(columns))
 
     def _native(
-        self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+        self,
+        files: Sequence[FileRef],
+        schema: pa.Schema,
+        columns: Sequence[str] | None,
+        where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
+        known = pa.schema([]) if where is None else mentioned(schema, where)
+        dataset = self.arrow_dataset(files, schema, known)
+        kept = dataset.get_fragments(filter=where)
+        sized = {file.path: file for file in files}
+        check_sizes(self.store, (sized[fragment.path] for fragment in kept))
+        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
+        return self._streamed(scanner)
+
+    def arrow_dataset(
+        self, files: Sequence[FileRef], schema: pa.Schema, known: pa.Schema
+    ) -> pads.FileSystemDataset:
+        """Parquet files as pyarrow reads them, with what is known of the columns ``known``."""
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store, self.paths)
-        known = pa.schema([]) if where is None else mentioned(schema, where)
+        filesystem = arrow_filesystem(self.store, files)
+        for file in files:
+            check_path(file.path)  # pyarrow opens it without asking the store
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
-            for file in self.files
+            for file in files
         ]
-        scanner = pads.FileSystemDataset(fragments, schema, form, filesystem).scanner(
-            columns=list(columns) if columns is not None else None, filter=where
-        )
-        return self._streamed(scanner)
+        return pads.FileSystemDataset(fragments, schema, form, filesystem)
 
     def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
         try:
             yield from scanner.to_batches()
-        except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
-            raise InvalidFormatError(
-                f"a file of dataset {self.dataset_id!r} cannot be read: {error}"
-            ) from error
+        except LodeError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InvalidFormatError:
+        """The error for a file that pyarrow cannot read; it does not always say which one."""
+        for file in self.files:
+            size = self.store.head(file.path).size
+            if size != file.size_bytes:
+                return InvalidFormatError(
+                    f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: {error}"
+                )
+        return InvalidFormatError(
+            f"a file of dataset {self.dataset_id!r} cannot be read, lode verify may say which: {error}"
+        )
 
     def _decoded(
         self,
@@ -197,9 +329,13 @@ class Scan:
         columns: Sequence[str] | None,
         where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
+        # What was written was checked, so a column that is not there any more was dropped.
+        checked = self.definition is not None and self.definition.columns is not None
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
+                if checked:
+                    chunk = _only(chunk, schema.names)
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
@@ -214,8 +350,71 @@ class Scan:
         return self.layout.partition_of(self.dataset_id, file.path)
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Consecutive files that were written under one definition.
+
+    ``names`` has the name in the files of each column of the dataset, None where they have none; it is None
+    itself if all names are the same.
+    """
+
+    files: list[FileRef]
+    names: dict[str, str | None] | None = None
+
+
+def _span_of(now: Definition, then: Definition | None) -> _Span:
+    if then is None or then.digest == now.digest or then.columns is None:
+        return _Span([])
+    names = {name: then.names.get(id) for name, id in now.ids.items()}
+    same = all(
+        then_name == name or (then_name is None and name not in then.ids) for name, then_name in names.items()
+    )
+    return _Span([], None if same else names)
+
+
+def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
+    """The file with its statistics under the present names of their columns."""
+    if file.stats is None:
+        return file
+    present = {then: now for now, then in names.items() if then is not None}
+    columns = tuple(
+        msgspec.structs.replace(column, name=present[column.name])
+        for column in file.stats.columns
+        if column.name in present
+    )
+    return msgspec.structs.replace(file, stats=msgspec.structs.replace(file.stats, columns=columns))
+
+
+def _only(chunk: Chunk, names: Sequence[str]) -> Chunk:
+    """The chunk without other columns than these."""
+    if isinstance(chunk, list):
+        known = frozenset(names)
+        if all(known.issuperset(record) for record in chunk if isinstance(record, dict)):
+            return chunk
+        return [
+            {name: value for name, value in record.items() if name in known}
+            if isinstance(record, dict)
+            else record
+            for record in chunk
+        ]
+    if chunk.schema.names == list(names):
+        return chunk
+    return chunk.select([name for name in names if name in chunk.schema.names])
+
+
+def _check_options(columns: object, where: object) -> None:
+    import pyarrow.compute as pc
+
+    if isinstance(columns, str):
+        raise InvalidOptionError(f"columns is a list of names: write columns=[{columns!r}]")
+    if where is not None and not isinstance(where, pc.Expression):
+        raise InvalidOptionError(
+            f"where is {where!r}: give a pyarrow expression, such as pyarrow.compute.field('day') == 'mon'"
+        )
+
+
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_file(store, file.path) as stored, components.compressor.decompress(stored) as plain:
+    with open_plain(store, file, components) as plain:
         return plain.read()
 
 
@@ -231,8 +430,16 @@ def _table(batches: list[Any], components: Components) -> pa.Table:
     declared = getattr(components.codec, "schema", None)
     if not batches:
         return (declared or pa.schema([])).empty_table()
-    schema = declared or pa.unify_schemas([batch.schema for batch in batches], promote_options="permissive")
-    return pa.Table.from_batches([to_batch(batch, schema, first_row=0) for batch in batches], schema)
+    try:
+        schema = declared or pa.unify_schemas(
+            [batch.schema for batch in batches], promote_options="permissive"
+        )
+    except pa.ArrowException as error:
+        raise InvalidFormatError(f"the files of one snapshot disagree about a column: {error}") from None
+    # A file may have a column that was dropped while it was written.
+    return pa.Table.from_batches(
+        [to_batch(_only(batch, schema.names), schema, first_row=0) for batch in batches], schema
+    )
 
 
 def _inferred(records: list[Any], file: FileRef) -> pa.RecordBatch:

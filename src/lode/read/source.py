@@ -5,11 +5,11 @@ from __future__ import annotations
 import io
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import ChecksumMismatchError, NotFoundError
+from lode.errors import ChecksumMismatchError, InvalidFormatError, ManifestInvalidError, NotFoundError
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import BinaryIO
 
     import pyarrow.fs as pafs
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
     from lode.store.protocol import ObjectReader, Store
 
 READ_AHEAD = 1 << 20
+
+
+def get_bounded(store: Store, path: str, limit: int) -> bytes:
+    """Return a whole object of the history, or raise ``ManifestInvalidError`` if it is larger than ``limit``.
+
+    A local file is refused before it is read: opening it tells its size. Other stores send all of it.
+    """
+    if isinstance(store, LocalStore):
+        with store.open_reader(path) as reader:
+            size = reader.size
+            data = reader.read_at(0, size) if size <= limit else b""
+    else:
+        data = store.get(path)
+        size = len(data)
+    if size > limit:
+        raise ManifestInvalidError(
+            f"{path} has {size} bytes, more than {limit}: it is not an object of this format"
+        )
+    return data
 
 
 class SeekableFile(io.RawIOBase):
@@ -73,9 +92,42 @@ class ObjectFile(SeekableFile):
         super().close()
 
 
-def open_file(store: Store, path: str) -> BinaryIO:
-    """Open an object as a buffered, seekable file."""
-    return io.BufferedReader(ObjectFile(store.open_reader(path)), READ_AHEAD)
+def open_file(store: Store, file: FileRef | str) -> BinaryIO:
+    """Open an object as a buffered, seekable file; of a manifest's file the size is checked."""
+    return io.BufferedReader(ObjectFile(open_object(store, file)), READ_AHEAD)
+
+
+def open_object(store: Store, file: FileRef | str) -> ObjectReader:
+    """Open an object for reads at any offset; of a manifest's file the size is checked."""
+    if isinstance(file, str):
+        return store.open_reader(file)
+    reader = store.open_reader(file.path)
+    try:
+        check_size(file, reader.size)
+    except InvalidFormatError:
+        reader.close()
+        raise
+    return reader
+
+
+def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
+    """Raise ``InvalidFormatError`` for a file of another size than its manifest says.
+
+    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. The
+    store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a FIFO.
+    """
+    if isinstance(store, LocalStore):
+        for file in files:
+            check_size(file, store.head(file.path).size)
+
+
+def check_size(file: FileRef, size: int) -> None:
+    """Raise ``InvalidFormatError`` unless this is the size that the file's manifest says."""
+    if size != file.size_bytes:
+        raise InvalidFormatError(
+            f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: "
+            "it was changed after it was written, restore it from a copy"
+        )
 
 
 def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
@@ -94,21 +146,22 @@ def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
         )
 
 
-def arrow_filesystem(store: Store, paths: Iterable[str]) -> pafs.FileSystem:
+def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSystem:
     """The store as pyarrow reads it: natively where it is a directory, else through the store's reader.
 
-    ``paths`` are the files that will be read. In a directory pyarrow opens them itself, so the store looks
-    at them first: pyarrow would follow a link out of the lake, and wait for ever at a FIFO.
+    Args:
+        store: The store.
+        files: Files whose size is checked when they are opened, unless the store is a directory: there
+            call ``check_sizes`` before they are opened.
     """
     import pyarrow.fs as pafs
 
     if isinstance(store, LocalStore):
-        store.check_files(paths)
         return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
-    return pafs.PyFileSystem(_handler(store))
+    return pafs.PyFileSystem(_handler(store, {file.path: file for file in files}))
 
 
-def _handler(store: Store) -> pafs.FileSystemHandler:
+def _handler(store: Store, files: Mapping[str, FileRef]) -> pafs.FileSystemHandler:
     import pyarrow as pa
     import pyarrow.fs as pafs
 
@@ -134,7 +187,7 @@ def _handler(store: Store) -> pafs.FileSystemHandler:
                 return pafs.FileInfo(path, pafs.FileType.NotFound)
 
         def open_input_file(self, path: str) -> pa.NativeFile:
-            return pa.PythonFile(ObjectFile(store.open_reader(path)), mode="r")
+            return pa.PythonFile(ObjectFile(open_object(store, files.get(path, path))), mode="r")
 
         open_input_stream = open_input_file
 

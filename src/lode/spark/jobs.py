@@ -150,6 +150,7 @@ def rewrite(
         shaped,
         lineage.as_metadata(),
         idempotency_key=(lineage.made_by, key),
+        on_conflict="append",
         sort_by=sort_by,
         target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
     )
@@ -172,7 +173,7 @@ def _import_one(
     told = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
     if isinstance(into, Place) or not hasattr(into, "transaction"):
         return place_of(into).write(frame, told, key=key)
-    return write(opened(into), frame, told, idempotency_key=key)
+    return write(opened(into), frame, told, idempotency_key=key, on_conflict="append")
 
 
 def _slim(manifest: Manifest) -> Manifest:

@@ -17,10 +17,8 @@ from lode.codec.arrow import ArrowIPC
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
-from lode.discover import find
-from lode.errors import InvalidOptionError
+from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
-from lode.reader import ANY_KEYS
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from lode.codec.protocol import Codec
-    from lode.format.manifest import Manifest
     from lode.format.paths import Layout
     from lode.store.protocol import Store
 
@@ -191,20 +188,37 @@ def dataset_of(options: Options) -> Dataset:
     """Open the dataset that these options name."""
     store = _store(options)
     dataset_id = options.required("dataset", "visits")
-    layout, newest = _found(store, dataset_id, options)
-    if newest is not None and newest.codec is None:
+    stored = Dataset(dataset_id, store)
+    layout = _layout(options)
+    if not stored.exists:
+        return Dataset(
+            dataset_id,
+            store,
+            codec=_codec(options.text("codec") or "parquet", options),
+            layout=layout,
+            compressor=options.text("compressor"),
+            checksum=options.text("checksum"),
+            timestamp_column=options.text("timestampColumn"),
+        )
+    definition = stored.definition
+    if definition.codec is None:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
         )
-    return Dataset(
+    opened = Dataset(
         dataset_id,
         store,
-        codec=_codec(_agreed(options, "codec", newest.codec if newest else None, "parquet"), options),
+        codec=_codec(options.text("codec") or definition.codec, options),
         layout=layout,
-        compressor=_agreed(options, "compressor", newest.compressor if newest else None, "noop"),
-        checksum=options.text("checksum") or (newest.checksum_algorithm if newest else None),
+        compressor=options.text("compressor"),
+        checksum=options.text("checksum"),
         timestamp_column=options.text("timestampColumn"),
     )
+    try:
+        opened.exists  # noqa: B018 - looks it up, and refuses options that contradict what is stored
+    except ComponentMismatchError as error:
+        raise InvalidOptionError(f"an option does not fit: {error}") from None
+    return opened
 
 
 def _store(options: Options) -> Store:
@@ -224,8 +238,8 @@ def _store(options: Options) -> Store:
     return store
 
 
-def _found(store: Store, dataset_id: str, options: Options) -> tuple[Layout, Manifest | None]:
-    """The layout and the newest snapshot, from what lies on the store and what the options say."""
+def _layout(options: Options) -> Layout | None:
+    """The layout that the options mean; None if they say nothing."""
     keys = options.names("partitionBy")
     said = options.text("layout") or ("hive" if keys else None)
     if said not in (None, *_LAYOUTS):
@@ -234,35 +248,11 @@ def _found(store: Store, dataset_id: str, options: Options) -> tuple[Layout, Man
         raise InvalidOptionError(
             f"option 'partitionBy' partitions, layout {said!r} does not: say layout hive"
         )
-    found = find(dataset_id, store)
-    if found is not None:
-        name = next(name for name, kind in _LAYOUTS.items() if type(found.layout) is kind)
-        if said not in (None, name):
-            raise InvalidOptionError(
-                f"options 'layout' and 'partitionBy' mean the layout {said}, but dataset {dataset_id!r} in "
-                f"{store.url} has the layout {name}: leave them out"
-            )
-        if keys and found.layout is not ANY_KEYS and keys != list(found.layout.keys):
-            raise InvalidOptionError(
-                f"option 'partitionBy' is {','.join(keys)}, but dataset {dataset_id!r} is partitioned by "
-                f"{','.join(found.layout.keys)}: say the same, or leave it out"
-            )
-        return (HiveLayout(*keys) if keys else found.layout), found.newest
     if said == "hive" and not keys:
         raise InvalidOptionError(
             "option 'layout' is hive: say by which columns, .option('partitionBy', 'day')"
         )
-    return (HiveLayout(*keys) if keys else _LAYOUTS[said or "default"]()), None
-
-
-def _agreed(options: Options, name: str, written: str | None, default: str) -> str:
-    said = options.text(name)
-    if said is not None and written is not None and said != written:
-        raise InvalidOptionError(
-            f"option {name!r} is {said!r}, but the dataset's newest snapshot was written with {written!r}: "
-            "leave the option out, or write to another dataset"
-        )
-    return said or written or default
+    return HiveLayout(*keys) if keys else _LAYOUTS[said]() if said else None
 
 
 def _codec(name: str, options: Options) -> Codec:

@@ -228,7 +228,9 @@ class _Runner:
             return position
         lineage = Lineage(self._pipeline.name, (input_of(self._source, position, position),))
         key = (self._writer, "beginning")
-        with self._sink.transaction(lineage.as_metadata(), idempotency_key=key) as transaction:
+        with self._sink.transaction(
+            lineage.as_metadata(), idempotency_key=key, on_conflict="append"
+        ) as transaction:
             return _input(transaction.commit()).up_to
 
     @property

@@ -10,7 +10,6 @@ from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.options import Options, dataset_of
 from lode.spark.read import read
-from lode.spark.resume import APPEND
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 from lode.store.local import LocalStore
@@ -57,7 +56,7 @@ class Place:
         )
 
     def open(self) -> Dataset:
-        """The dataset; what is written to it follows whatever others wrote meanwhile."""
+        """The dataset."""
         options = Options(self.given)
         found = dataset_of(options)
         parts = found.components
@@ -69,7 +68,6 @@ class Place:
             compressor=parts.compressor,
             checksum=parts.checksum,
             timestamp_column=options.text("timestampColumn"),
-            retry=APPEND,
         )
 
     def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
@@ -84,13 +82,14 @@ class Place:
         key: tuple[str, str],
         dataset: Dataset | None = None,
     ) -> Snapshot:
-        """Write a DataFrame as one snapshot, once for each key."""
+        """Write a DataFrame as one snapshot, once for each key, after whatever others wrote."""
         options = Options(self.given)
         return write(
             dataset or self.open(),
             frame,
             metadata,
             idempotency_key=key,
+            on_conflict="append",
             sort_by=options.names("sortBy"),
             target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
         )

@@ -9,19 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.dataset import Dataset
 from lode.errors import LodeError
 from lode.format.ids import SnapshotIds
 from lode.runtime import REAL
-from lode.write.retry import Retry
 from lode.write.stage import Stager
 
 if TYPE_CHECKING:
-    from lode.dataset import Key
+    from lode.dataset import Dataset, Key
     from lode.write.transaction import Transaction
-
-# A job appends whatever came before it, so a conflict is never a reason to stage everything again.
-APPEND: Final = Retry(count=100, max_delay=1.0)
 
 _IDS: Final = SnapshotIds(REAL.now_ns, REAL.random_bits)
 
@@ -41,11 +36,15 @@ def stager_of(dataset: Dataset, snapshot_id: str, timestamp_column: str | None =
 def may_be_committed(stager: Stager) -> bool:
     """Whether a commit of this snapshot has begun, so that its files may be part of history.
 
-    Spark also aborts a job whose commit failed or was not heard of again. The swap comes after the intent, so
-    only while there is none do the staged files belong to nobody.
+    Spark also aborts a job whose commit failed or was not heard of again. The swap comes after the intent,
+    and sweep removes an intent only when the manifest is published. So the files belong to nobody only if
+    there is neither, asked in this order.
     """
+    paths = stager.layout.chain(stager.dataset_id)
     try:
-        return stager.store.exists(stager.layout.chain(stager.dataset_id).intent(stager.snapshot_id))
+        return stager.store.exists(paths.intent(stager.snapshot_id)) or stager.store.exists(
+            paths.manifest(stager.snapshot_id)
+        )
     except LodeError:
         return True
 
@@ -58,14 +57,7 @@ def resume(
     idempotency_key: Key | None = None,
 ) -> Transaction:
     """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody."""
-    components = dataset.components
-    appending = Dataset(
-        dataset.id,
-        dataset.store,
-        codec=components.codec,
-        layout=dataset.layout,
-        compressor=components.compressor,
-        checksum=components.checksum,
-        retry=APPEND,
+    # A job appends to whatever came before it: a conflict is never a reason to stage everything again.
+    return dataset.transaction(
+        metadata, idempotency_key=idempotency_key, snapshot_id=snapshot_id, on_conflict="append"
     )
-    return appending.transaction(metadata, idempotency_key=idempotency_key, snapshot_id=snapshot_id)

@@ -90,7 +90,7 @@ def _schema_of(scan: Scan, file: FileRef) -> pa.Schema:
     import pyarrow.parquet as pq
 
     parquet = scan.components.codec is not None and scan.components.codec.name == "parquet"
-    with open_file(scan.store, file.path) as stored, scan.components.compressor.decompress(stored) as plain:
+    with open_file(scan.store, file) as stored, scan.components.compressor.decompress(stored) as plain:
         source: Any = plain
         try:
             if parquet:

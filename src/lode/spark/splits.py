@@ -12,7 +12,7 @@ from lode.codec.columnar import to_batch
 from lode.codec.recast import recast
 from lode.errors import InvalidFormatError
 from lode.read.scan import decode_file
-from lode.read.source import arrow_filesystem
+from lode.read.source import arrow_filesystem, check_sizes
 from lode.spark.filters import Condition, together
 
 if TYPE_CHECKING:
@@ -75,6 +75,7 @@ class PieceReader:
     def _row_groups(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         # Spark's tasks are parallel already: without filters, a task decodes on its own thread alone. And
         # importing pyarrow's dataset module, which imports pandas, costs a fresh worker more than a scan.
+        check_sizes(self.store, [piece.file])
         batches = self._filtered(piece) if self.conditions else self._whole(piece)
         try:
             for batch in batches:
@@ -85,8 +86,7 @@ class PieceReader:
     def _whole(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        path = piece.file.path
-        with arrow_filesystem(self.store, (path,)).open_input_file(path) as source:
+        with arrow_filesystem(self.store, [piece.file]).open_input_file(piece.file.path) as source:
             file: Any = pq.ParquetFile(source, pre_buffer=True)
             present = self._present(file.schema_arrow)
             groups = _row_groups_in(file.metadata, piece)
@@ -97,9 +97,8 @@ class PieceReader:
     def _filtered(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as pads
 
-        path = piece.file.path
-        filesystem = arrow_filesystem(self.store, (path,))
-        fragment: Any = pads.ParquetFileFormat().make_fragment(path, filesystem)
+        filesystem = arrow_filesystem(self.store, [piece.file])
+        fragment: Any = pads.ParquetFileFormat().make_fragment(piece.file.path, filesystem)
         fragment = fragment.subset(row_group_ids=_row_groups_in(fragment.metadata, piece))
         schema = fragment.physical_schema
         scanner = fragment.scanner(

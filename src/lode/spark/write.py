@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, Key
+    from lode.dataset import Dataset, Key, SnapshotLike
     from lode.snapshot import Snapshot
+    from lode.write.retry import OnConflict
     from lode.write.stage import Staged, Stager
     from lode.write.transaction import Transaction
 
@@ -47,8 +48,11 @@ def write(
     metadata: dict[str, Any] | None = None,
     *,
     idempotency_key: Key | None = None,
+    base: SnapshotLike | None = None,
+    on_conflict: OnConflict = "raise",
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
+    evolve: bool = False,
 ) -> Snapshot:
     """Write a DataFrame as one new snapshot; ``dataset.write(df)`` does this.
 
@@ -60,8 +64,11 @@ def write(
         df: A batch DataFrame.
         metadata: Any JSON object; None means an empty one.
         idempotency_key: A key, or (writer, key).
+        base: The snapshot that the rows were computed from, as for ``Dataset.write``.
+        on_conflict: ``"raise"`` or ``"append"``, as for ``Dataset.write``.
         sort_by: Sort the rows of each file by these columns, so that readers can skip row groups.
         target_file_bytes: Begin another file when one has reached this size.
+        evolve: Let new columns and wider types become part of the dataset.
     """
     if not hasattr(df, "mapInArrow"):
         raise InvalidOptionError(
@@ -74,7 +81,15 @@ def write(
             f"dataset {dataset.id!r} lives in this process's memory, which Spark's executors cannot reach: "
             "open it on a directory they share or on a bucket"
         )
-    with dataset.transaction(metadata, idempotency_key=idempotency_key) as transaction:
+    schema = arrow_schema(df.schema) if df.schema.names else None
+    with dataset.transaction(
+        metadata,
+        idempotency_key=idempotency_key,
+        base=base,
+        on_conflict=on_conflict,
+        schema=schema,
+        evolve=evolve,
+    ) as transaction:
         stager = transaction.stager
         check_columns(stager, df.schema, sort_by)
         if transaction.replayed is not None:

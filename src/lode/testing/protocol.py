@@ -58,7 +58,14 @@ def dataset(store: Store, number: int = 0, *, layout: Layout = WHOLE, retries: i
 
 
 def writer(
-    number: int, *, partition: str | None = None, key: str | None = None, retries: int = 0, warm: bool = False
+    number: int,
+    *,
+    partition: str | None = None,
+    key: str | None = None,
+    retries: int = 0,
+    warm: bool = False,
+    append: bool = False,
+    id: str | None = None,
 ) -> Actor:
     """Return an actor that writes one snapshot and returns its id.
 
@@ -68,6 +75,8 @@ def writer(
         key: The idempotency key.
         retries: How often it may be retried after a conflict.
         warm: After a conflict, commit the same staged transaction once more.
+        append: Follow any other snapshot.
+        id: The snapshot's id, chosen by the caller.
     """
     layout = SPLIT if partition is not None else WHOLE
     data: Any = [{"p": partition, "by": number}] if partition is not None else f"by {number}".encode()
@@ -75,11 +84,34 @@ def writer(
     def write(store: SwapStore) -> str:
         target = dataset(store, number, layout=layout, retries=retries)
         try:
-            return target.write(data, idempotency_key=key).id
+            with target.transaction(
+                idempotency_key=key, snapshot_id=id, on_conflict="append" if append else "raise"
+            ) as transaction:
+                if transaction.replayed is None:
+                    # Files of two writers under one id have two names.
+                    suffix = "" if id is None else f"-{number}"
+                    transaction.add(transaction.stager.stage_named(data, suffix))
+                return transaction.commit().id
         except SnapshotConflictError as conflict:
             if not warm:
                 raise
             return str(conflict.transaction.commit().id)
+
+    return write
+
+
+def two_transactions(number: int, *, key: str | None = None) -> Actor:
+    """Return an actor that begins two transactions of one dataset, then commits one after the other.
+
+    It returns the id of the second. Both are begun before either is committed, as by two threads.
+    """
+
+    def write(store: SwapStore) -> str:
+        target = dataset(store, number)
+        transactions = [target.transaction(idempotency_key=key) for _ in range(2)]
+        for place, transaction in enumerate(transactions):
+            transaction.add(transaction.stager.stage_named(f"{place} by {number}".encode(), ""))
+        return [transaction.commit().id for transaction in transactions][-1]
 
     return write
 

@@ -6,9 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
-from lode.discover import scan_of
-from lode.read.scan import decode_file
-from lode.read.source import open_file
+from lode.read.scan import decode_file, open_plain
 from lode.ui.cells import is_number, text_of
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ _BLOB_BYTES: Final = 1024
 
 def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any]:
     """Rows as a table of texts; nothing behind the last of them is read."""
-    scan = scan_of(dataset, snapshot.manifest)
+    scan = dataset.plan_snapshot(snapshot)
     if scan.components.codec is None:
         return {"blob": _blob(scan)}
     limit = max(1, min(limit, MOST_ROWS))
@@ -58,10 +56,7 @@ def _is_numeric(values: list[Any]) -> bool:
 def _blob(scan: Scan) -> dict[str, Any]:
     data = b""
     if scan.files:
-        with (
-            open_file(scan.store, scan.files[0].path) as stored,
-            scan.components.compressor.decompress(stored) as plain,
-        ):
+        with open_plain(scan.store, scan.files[0], scan.components) as plain:
             data = plain.read(_BLOB_BYTES + 1)
     head = data[:_BLOB_BYTES]
     # A cut in the middle of a character does not make text binary.

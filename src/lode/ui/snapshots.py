@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lode.format.manifest import json_text
 from lode.ui.cells import text_of
 
 if TYPE_CHECKING:
@@ -111,5 +112,5 @@ def _extreme(choose: Any, values: list[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)).decode()
+    text = value if isinstance(value, str) else msgspec.json.format(json_text(value))
     return text if len(text) <= _LONGEST_METADATA else f"{text[:_LONGEST_METADATA]}…"

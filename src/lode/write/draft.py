@@ -5,14 +5,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from lode.codec.arrow_json import schema_from_bytes
+from lode.errors import (
+    ComponentMismatchError,
+    InvalidOptionError,
+    SchemaViolationError,
+    SnapshotConflictError,
+)
+from lode.evolution import adopt, check_schema
 from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, format_time_ns, parse_time_ns
+from lode.lazy import pa
 from lode.write.commit import Draft, Rival
 from lode.write.rebase import partitions_of, recall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lode.definition import Definition
+    from lode.evolution import Evolution
     from lode.format.manifest import FileRef
+    from lode.read.define import Definitions
     from lode.write.stage import Staged, Stager
 
 
@@ -23,10 +35,18 @@ class DatasetDraft(Draft[Manifest]):
     stager: Stager = field(kw_only=True)
     metadata: dict[str, Any] = field(kw_only=True)
     now_ns: Callable[[], int] = field(kw_only=True)
+    definitions: Definitions = field(kw_only=True)
+    # What the dataset was when the files were staged, and how this commit changes that, if it does.
+    definition: Definition = field(kw_only=True)
+    evolution: Evolution | None = field(kw_only=True, default=None)
+    # What the commit does, if it does not append.
+    operation: str | None = field(kw_only=True, default=None)
     staged: tuple[Staged, ...] = field(kw_only=True, default=())
 
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
         components = self.stager.components
+        definition = self._definition_on(parent)
+        self.definitions.save(definition)
         return Manifest(
             schema_name=SCHEMA_NAME,
             format_version=FORMAT_VERSION,
@@ -44,11 +64,88 @@ class DatasetDraft(Draft[Manifest]):
             partitioner=self.stager.layout.partitioner,
             checksum_algorithm=components.checksum.name if components.checksum else None,
             sequence=sequence,
-            x=self._extension(parent) or None,
+            x=self._extension(parent, definition),
         )
 
-    def _extension(self, parent: Manifest | None) -> dict[str, Any]:
-        found = self.origin()
+    def _definition_on(self, parent: Manifest | None) -> Definition:
+        """What the dataset is after this commit, with ``parent`` as the snapshot before it.
+
+        The parent may have another definition than the one that the files were staged for: somebody evolved
+        the dataset, or created it at the same time.
+        """
+        before = self.definition if parent is None else self.definitions.at(parent)
+        if before.digest != self.definition.digest:
+            check_definition(before, self.definition, self.stager.dataset_id)
+        columns = self._columns()
+        if columns is not None:
+            if before.digest != self.definition.digest:
+                columns = self._still_there(columns, before)
+            # JSON lines that were written without a schema need not fit the first one that is given later.
+            if before.codec != "jsonl" or parent is None:
+                before = adopt(before, columns)
+        after = self._evolved(before)
+        if columns is not None:
+            check_schema(after, columns, self.stager.dataset_id)
+        return after
+
+    def _evolved(self, before: Definition) -> Definition:
+        if self.evolution is None:
+            return before
+        try:
+            return self.evolution(before)
+        except (InvalidOptionError, SchemaViolationError) as error:
+            if before.digest == self.definition.digest:
+                raise
+            raise SnapshotConflictError(
+                f"dataset {self.stager.dataset_id!r}: another writer changed the columns first, and this "
+                f"change does not fit any more ({error}); it did not land"
+            ) from error
+
+    def _columns(self) -> pa.Schema | None:
+        """The columns of the staged files; None if nothing says which they have."""
+        declared: pa.Schema | None = getattr(self.stager.components.codec, "schema", None)
+        if declared is not None:
+            return declared
+        found = {part.schema: part for part in self.staged if part.schema is not None}
+        if not found:
+            return None
+        try:
+            schemas = [schema_from_bytes(data) for data in found]
+            return pa.unify_schemas(schemas)
+        except pa.ArrowException as error:
+            raise SchemaViolationError(
+                f"the parts staged for {self.snapshot_id} have different types for one column: {error}"
+            ) from None
+
+    def _still_there(self, columns: pa.Schema, now: Definition) -> pa.Schema:
+        """The columns of the staged files that the dataset still has under the same name.
+
+        A file may keep a column that was dropped meanwhile: readers leave it out. One that was renamed would
+        be lost to them.
+        """
+        then = self.definition
+        kept = []
+        for column in columns:
+            id = then.ids.get(column.name)
+            name = now.names.get(id) if id is not None else column.name
+            if name is None:
+                if column.name in now.ids:
+                    name = f"{column.name} (dropped and added again)"
+                else:
+                    continue
+            if name != column.name:
+                raise SchemaViolationError(
+                    f"column {column.name!r} of dataset {self.stager.dataset_id!r} became {name!r} while "
+                    "this was written: write it again",
+                    column=column.name,
+                )
+            kept.append(column)
+        return pa.schema(kept)
+
+    def _extension(self, parent: Manifest | None, definition: Definition) -> dict[str, Any]:
+        found = {"definition": definition.digest, **self.origin()}
+        if self.operation is not None:
+            found["operation"] = self.operation
         recalled = recall(parent, self.stager.layout, crowded=self.rebases > 0)
         if recalled:
             found["recent"] = recalled
@@ -65,6 +162,21 @@ class DatasetDraft(Draft[Manifest]):
 
     def _files(self) -> Iterator[FileRef]:
         return (file for part in self.staged for file in part.files)
+
+
+def check_definition(stored: Definition, opened: Definition, dataset_id: str) -> None:
+    """Refuse to write with another layout, codec or compressor than the dataset has."""
+    for what, ours, theirs in (
+        ("layout", opened.layout, stored.layout),
+        ("partition keys", ", ".join(opened.keys), ", ".join(stored.keys)),
+        ("codec", opened.codec, stored.codec),
+        ("compressor", opened.compressor, stored.compressor),
+    ):
+        if ours != theirs:
+            raise ComponentMismatchError(
+                f"dataset {dataset_id!r} has the {what} {theirs!r} and is opened with {ours!r}: leave the "
+                "option out, or give the one it has"
+            )
 
 
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:

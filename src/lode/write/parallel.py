@@ -1,17 +1,25 @@
-"""Encode several files of one write at the same time; if one fails, the others stop and none remains."""
+"""Encode several files of one write at the same time; if one fails, the others stop and none remains.
+
+A table is cut into one part for each core. A stream is cut into consecutive parts of a fixed size: while one
+part is encoded, the next is pulled. Either way parts are contiguous, and the names of their files sort alike.
+"""
 
 from __future__ import annotations
 
 import os
 import threading
+from collections import deque
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
+from lode.codec.columnar import to_batch
 from lode.codec.protocol import is_parallel
+from lode.codec.records import BYTES_PER_CHUNK, ROWS_PER_CHUNK
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lode.codec.protocol import Chunk, Codec
     from lode.format.manifest import FileRef
@@ -21,6 +29,9 @@ if TYPE_CHECKING:
 
 # Past these a machine with many cores would make more files of one write than anybody wants to read.
 MOST_PARTS: Final = 16
+# Parts of a stream that are in memory at a time, each of a codec's ``bytes_per_file``. One thread pulls them
+# all and cannot keep more encoders busy.
+MAX_STREAM_PARTS: Final = 4
 
 
 class FileJob(NamedTuple):
@@ -33,9 +44,6 @@ class FileJob(NamedTuple):
 
 def parts_of(data: Any, codec: Codec | None) -> list[tuple[int, Any]]:
     """Cut a table into contiguous parts worth a file and a core each; any other data is one part.
-
-    Only a table is here as a whole, so only of a table can a later part be written before an earlier one
-    is over without holding it in memory.
 
     Returns:
         The parts, each with the number of its first row.
@@ -50,6 +58,67 @@ def parts_of(data: Any, codec: Codec | None) -> list[tuple[int, Any]]:
         return [(0, data)]
     cuts = [data.num_rows * number // count for number in range(count + 1)]
     return [(start, data.slice(start, stop - start)) for start, stop in pairwise(cuts)]
+
+
+class StreamPart(NamedTuple):
+    """Consecutive chunks of a stream, and whether they are its last."""
+
+    chunks: deque[Chunk]
+    last: bool
+
+
+def stream_parts(chunks: Iterable[Chunk], bytes_per_part: int) -> Iterator[StreamPart]:
+    """Cut a stream into parts of about this size; one without chunks is one part without chunks.
+
+    Arrow data gets the schema of the first chunk, as it does within a file.
+    """
+    part: deque[Chunk] = deque()
+    held = row = 0
+    schema: pa.Schema | None = None
+    for chunk in chunks:
+        if held >= bytes_per_part:
+            yield StreamPart(part, last=False)
+            part, held = deque(), 0
+        rows = len(chunk)
+        if isinstance(chunk, list):
+            held += rows * BYTES_PER_CHUNK // ROWS_PER_CHUNK
+        else:
+            schema = schema or chunk.schema
+            chunk = to_batch(chunk, schema, first_row=row)
+            held += chunk.nbytes
+        part.append(chunk)
+        row += rows
+    yield StreamPart(part, last=True)
+
+
+def drain(chunks: deque[Chunk]) -> Iterator[Chunk]:
+    """Yield chunks and let go of each, so that a part gives memory back while it is encoded."""
+    while chunks:
+        yield chunks.popleft()
+
+
+def stream_threads() -> int:
+    """How many parts of a stream are pulled or encoded at the same time."""
+    return min(_cores(), MAX_STREAM_PARTS)
+
+
+def pipelined(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """Run ``task`` over items in threads while later items are still being made, on this thread.
+
+    No more than ``stream_threads`` items are there at a time, the one being made among them. An error, of a
+    task or of whoever makes the items, is raised when no task is running any more.
+    """
+    done: list[Future[Any]] = []
+    running: set[Future[Any]] = set()
+    with ThreadPoolExecutor(stream_threads(), thread_name_prefix="lode-encode") as threads:
+        for item in items:
+            running.add(threads.submit(task, item))
+            while len(running) >= stream_threads():
+                ended, running = wait(running, return_when=FIRST_COMPLETED)
+                done += ended
+                for future in ended:
+                    future.result()
+        return [future.result() for future in [*done, *running]]
 
 
 def write_files(

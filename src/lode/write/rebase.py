@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from lode.format.paths import canonical_partition
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from collections.abc import Set as AbstractSet
@@ -18,9 +20,9 @@ MOST_RECALLED_TEXT = 4096
 
 
 def partitions_of(dataset_id: str, files: Iterable[FileRef], layout: Layout) -> frozenset[str]:
-    """The partitions that files belong to; the empty one stands for all of the dataset."""
+    """The partitions that files belong to: the empty one stands for all of the dataset, none for no files."""
     if not layout.keys:
-        return frozenset({""})
+        return frozenset({""} if any(True for _ in files) else ())
     return frozenset(layout.partition_of(dataset_id, file.path) for file in files)
 
 
@@ -57,13 +59,16 @@ def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | 
         return None
     if "" in ours or "" in theirs:
         return "the whole dataset, which is not partitioned"
-    for partition in sorted(ours):
-        if partition in theirs:
-            return f"partition {partition}"
-    if len({partition.count("/") for partition in ours | theirs}) == 1:
+    # Go and Python may give one partition two paths.
+    here = {canonical_partition(path): path for path in sorted(ours)}
+    there = set(map(canonical_partition, theirs))
+    for partition, path in here.items():
+        if partition in there:
+            return f"partition {path}"
+    if len({partition.count("/") for partition in here.keys() | there}) == 1:
         return None
-    for partition in sorted(ours):
-        for other in theirs:
+    for partition, path in here.items():
+        for other in there:
             if partition.startswith(f"{other}/") or other.startswith(f"{partition}/"):
-                return f"partition {partition}"
+                return f"partition {path}"
     return None

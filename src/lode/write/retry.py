@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from lode.errors import InvalidOptionError
+
+OnConflict: TypeAlias = Literal["raise", "append"]
+CHOICES: Final = get_args(OnConflict)
 
 
 @dataclass(frozen=True, slots=True)
 class Retry:
     """Try a conflicting commit again on top of the other writer's snapshot, after a jittered pause.
 
-    Without it a conflict is raised at once, so that the caller can merge. With it the caller says that
-    its data may follow anybody's.
+    Without it a conflict is raised at once, so that the caller can merge. Data that may follow anybody's is
+    written with ``on_conflict="append"`` instead, which needs no count.
 
     Args:
         count: How many times; 0 turns retrying off.
@@ -42,3 +46,24 @@ class Retry:
         """Seconds to wait before retry number ``attempt`` (from 0); ``chance`` is in [0, 1)."""
         full = min(self.max_delay, self.base_delay * 2.0 ** min(attempt, 64))
         return full * (1 - self.jitter * chance)
+
+
+def check_retry(retry: Any) -> Retry:
+    """Return the policy, the default for None."""
+    if retry is None:
+        return Retry()
+    if not isinstance(retry, Retry):
+        raise InvalidOptionError(f"retry is {retry!r}: give a policy, such as retry=lode.Retry(3)")
+    return retry
+
+
+def check_on_conflict(on_conflict: Any, *, based: bool = False) -> bool:
+    """Return whether a write may follow any other; ``based`` if it also names the snapshot it depends on."""
+    if on_conflict not in CHOICES:
+        raise InvalidOptionError(f'on_conflict is {on_conflict!r}: it must be "raise" or "append"')
+    if based and on_conflict == "append":
+        raise InvalidOptionError(
+            'base= and on_conflict="append" contradict each other: a write that depends on a snapshot cannot '
+            "follow any other; leave one of them out"
+        )
+    return bool(on_conflict == "append")

@@ -7,20 +7,31 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.protocol import conforms
-from lode.codec.records import chunks_of
+from lode.codec.arrow_json import schema_to_bytes
+from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
+from lode.codec.records import chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.format.manifest import FileRef, format_time
+from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.open import is_nearby
 from lode.write.file import DataFile, RecordFile
-from lode.write.parallel import FileJob, parts_of, write_files
+from lode.write.parallel import (
+    FileJob,
+    drain,
+    parts_of,
+    pipelined,
+    stream_parts,
+    stream_threads,
+    write_files,
+)
 from lode.write.partition import split
 
 if TYPE_CHECKING:
@@ -41,7 +52,8 @@ FEW_ROWS: Final = 20_000
 class Staged(msgspec.Struct, frozen=True):
     """What one call staged: its files, and what the manifest will say about them. Picklable.
 
-    ``task`` names the piece of work; when a piece was done twice, a commit takes only the first.
+    ``task`` names the piece of work; when a piece was done twice, a commit takes only the first. ``schema``
+    is that of the data, as Arrow serialises it, if the dataset had none.
     """
 
     files: tuple[FileRef, ...]
@@ -49,6 +61,7 @@ class Staged(msgspec.Struct, frozen=True):
     min_timestamp: str | None = None
     max_timestamp: str | None = None
     task: str | None = None
+    schema: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +95,11 @@ class Stager:
         """Stage under names ending in ``suffix``; the caller makes sure they are not taken."""
         if self.components.codec is None:
             return self._stage_blob(data, suffix, task)
+        if takes_first_schema(self.components.codec):
+            data, schema = peek_schema(data)
+            if schema is not None:
+                staged = self.with_schema(schema).stage_named(data, suffix, task=task)
+                return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
         if self.layout.keys:
             return self._stage_partitions(data, suffix, task)
         return self._stage_records(data, suffix, task)
@@ -93,18 +111,30 @@ class Stager:
         """
         if self.components.codec is None:
             raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: records need one")
+        if takes_first_schema(self.components.codec):
+            records, schema = peek_schema(records)
+            if schema is not None:
+                staged = self.with_schema(schema).write_records(records, task=task)
+                return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
+        if not self.layout.keys:
+            return self.stage(records, task=task)
         pool = _OpenFiles(self, self._token())
         timestamps = TimestampRange(self.timestamp_column)
-        keys = self.layout.keys
         try:
             for chunk in self._conformed(records, timestamps):
-                for partition, part in split(chunk, keys) if keys else [("", chunk)]:
+                for partition, part in split(chunk, self.layout.keys):
                     pool.write(partition, part)
             files = pool.finish()
         except BaseException:
             pool.abort()
             raise
         return _staged(files, timestamps, task)
+
+    def with_schema(self, schema: pa.Schema) -> Stager:
+        """Return this stager with a codec of that schema."""
+        codec = self.components.codec
+        assert has_schema(codec)
+        return replace(self, components=replace(self.components, codec=codec.with_schema(schema)))
 
     def discard(self, files: Iterable[FileRef]) -> None:
         """Remove staged files, best effort; what remains is invisible and sweep finds it."""
@@ -137,7 +167,10 @@ class Stager:
             raise
 
     def _stage_records(self, data: Any, suffix: str, task: str | None) -> Staged:
-        parts = parts_of(data, self.components.codec)
+        codec = self.components.codec
+        if is_parallel(codec) and not isinstance(data, pa.Table) and stream_threads() > 1:
+            return self._stage_stream(data, suffix, task, codec.bytes_per_file)
+        parts = parts_of(data, codec)
         alone = len(parts) == 1
         jobs, ranges = [], []
         for number, (first_row, part) in enumerate(parts):
@@ -149,6 +182,21 @@ class Stager:
         for later in ranges[1:]:
             ranges[0].extend(later)
         return _staged(files, ranges[0], task)
+
+    def _stage_stream(self, data: Any, suffix: str, task: str | None, bytes_per_file: int) -> Staged:
+        """Stage a stream as one file, or as several that are encoded while the stream is pulled."""
+        timestamps = TimestampRange(self.timestamp_column)
+        parts = stream_parts(self._conformed(data, timestamps), bytes_per_file)
+        first = next(parts)
+        if first.last:
+            files = self._write([FileJob("", suffix, first.chunks)], one_by_one)
+        else:
+            jobs = (
+                FileJob("", f"{suffix}-p{number:06d}", drain(part.chunks))
+                for number, part in enumerate(chain([first], parts))
+            )
+            files = self._write(jobs, pipelined)
+        return _staged(files, timestamps, task)
 
     def _stage_partitions(self, data: Any, suffix: str, task: str | None) -> Staged:
         timestamps = TimestampRange(self.timestamp_column)
@@ -163,7 +211,7 @@ class Stager:
         )
         return _staged(files, timestamps, task)
 
-    def _write(self, jobs: list[FileJob], each: Each) -> list[FileRef]:
+    def _write(self, jobs: Iterable[FileJob], each: Each) -> list[FileRef]:
         return write_files(jobs, self.record_file, self.discard, each)
 
     def _conformed(self, data: Any, timestamps: TimestampRange) -> Iterator[Chunk]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidOptionError, PathExistsError
-from lode.format.ids import check_id
+from lode.format.ids import check_new_id
 from lode.format.manifest import decode_manifest
 from lode.format.paths import INTENT, DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.read.history import History
@@ -77,7 +77,7 @@ def sweep(
     if older_than < timedelta(0):
         raise InvalidOptionError(f"older_than is {older_than}: it must not be negative")
     opened = open_store(store)
-    laid_out = _layout_of(opened, check_id(dataset, kind="dataset"), layout)
+    laid_out = _layout_of(opened, check_new_id(dataset, kind="dataset"), layout)
     limit = datetime.fromtimestamp(runtime.now_ns() / 1e9, UTC) - older_than
     return _Sweeper(opened, dataset, laid_out, runtime).run(limit, dry_run=dry_run)
 
@@ -100,7 +100,7 @@ def _layout_of(store: Store, dataset_id: str, said: Layout | None) -> Layout:
 
 def _chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     paths = layout.chain(dataset_id)
-    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}")
+    return Chain(store, paths, decode_manifest, lambda _: (), f"dataset {dataset_id!r}", dataset_id)
 
 
 class _Sweeper:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import CommitError, LodeError, SnapshotConflictError, TransactionClosedError
+from lode.errors import InvalidOptionError, LodeError, SnapshotConflictError, TransactionClosedError
 from lode.snapshot import Snapshot
 from lode.write.commit import CommitReport, Committer
 
@@ -42,8 +42,11 @@ class Transaction:
 
     @property
     def base_id(self) -> str | None:
-        """The snapshot it follows if nobody commits before it; None at the beginning of history."""
-        return self._draft.base.id
+        """The snapshot it expects to follow; None at the beginning of history, and before it is captured.
+
+        It is captured by ``capture()``, given by ``base=``, or else taken when ``commit()`` begins.
+        """
+        return self._draft.base.id if self._draft.base else None
 
     @property
     def stager(self) -> Stager:
@@ -58,7 +61,7 @@ class Transaction:
     @property
     def kept(self) -> bool:
         """Whether the staged files must stay: committed, perhaps committed, or kept for a second try."""
-        return self._state in ("committed", "undecided", "conflicted")
+        return self._state in ("committed", "undecided", "conflicted", "refused")
 
     def stage(self, data: Any, *, task: str | None = None) -> Staged:
         """Write ``data`` to new files of this transaction. Safe from many threads at once."""
@@ -88,6 +91,18 @@ class Transaction:
                 if kept.files != part.files:
                     self._surplus.append(part)
 
+    def capture(self) -> str | None:
+        """Capture the base now instead of when ``commit()`` begins, and return its id; None for no snapshot.
+
+        The base is the head this ``Dataset`` knows: its last commit, or its first look. Whatever overlaps and
+        is committed after it is a conflict. A base that is captured already stays.
+        """
+        with self._lock:
+            self._require("open", "conflicted")
+            if self._draft.base is None:
+                self._draft.base = self._committer.capture()
+        return self.base_id
+
     def commit(self, *, rebase: bool = True) -> Snapshot:
         """Make everything staged one snapshot.
 
@@ -99,6 +114,8 @@ class Transaction:
         """
         with self._lock:
             self._require("open", "conflicted")
+            if self._found is None:
+                self._require_one_blob()
             self._state = "committing"
             self._draft.rebase = rebase
             self._draft.staged = tuple(self._staged.values())
@@ -110,11 +127,13 @@ class Transaction:
             self._state = "conflicted"
             error.transaction = self
             raise
-        except CommitError:
-            self._state = "undecided"  # its files may be part of history: nobody may remove them
+        except TransactionClosedError:
+            # Somebody else holds this id: files under it may be part of their commit.
+            self._state = "refused"
             raise
         except LodeError:
-            self._state = "open"  # it failed before the swap
+            # Unless no swap took effect, its files may be part of history and must not be removed.
+            self._state = "open" if self._draft.landed is False else "undecided"
             raise
         return self._finish(Snapshot(committed.manifest, committed.report))
 
@@ -132,6 +151,15 @@ class Transaction:
 
     def _discard(self, parts: Iterable[Staged]) -> None:
         self.stager.discard(file for part in parts for file in part.files)
+
+    def _require_one_blob(self) -> None:
+        stager = self.stager
+        blobs = sum(len(part.files) for part in self._staged.values())
+        if stager.components.codec is None and blobs != 1:
+            raise InvalidOptionError(
+                f"a snapshot of dataset {stager.dataset_id!r}, which has no codec, is exactly one blob, and "
+                f"{blobs} are staged: stage one in each transaction"
+            )
 
     def _require(self, *states: str) -> None:
         if self._state not in states:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidFormatError, StoreError
 from lode.ingest.read.selection import stored_columns
 from lode.lazy import pa
-from lode.read.source import arrow_filesystem
+from lode.read.source import arrow_filesystem, check_size, check_sizes
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -44,8 +44,10 @@ def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iter
 
 def _source(store: Store, file: FileRef, data: bytes | None) -> Any:
     if data is not None:
+        check_size(file, len(data))
         return pa.BufferReader(data)
-    return arrow_filesystem(store, (file.path,)).open_input_file(file.path)
+    check_sizes(store, [file])
+    return arrow_filesystem(store, [file]).open_input_file(file.path)
 
 
 @contextmanager
@@ -67,7 +69,8 @@ def matching_groups(
 
     form: Any = pads.ParquetFileFormat()
     if data is None:
-        fragment = form.make_fragment(file.path, arrow_filesystem(store, (file.path,)))
+        check_sizes(store, [file])
+        fragment = form.make_fragment(file.path, arrow_filesystem(store, [file]))
     else:
         fragment = form.make_fragment(pa.BufferReader(data))
     return {group.id for group in fragment.subset(where, schema=schema).row_groups}

@@ -1,0 +1,121 @@
+"""What a caller says about a dataset when opening it, held against what is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from lode.codec.components import Components, components_of
+from lode.codec.protocol import has_schema
+from lode.codec.schema import to_schema
+from lode.definition import Definition, layout_name, with_fields
+from lode.errors import ComponentMismatchError, InvalidOptionError
+from lode.evolution import check_type, is_wider
+from lode.format.paths import DefaultLayout
+from lode.read.define import components_named
+from lode.write.draft import check_definition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from lode.codec.checksum import Checksum
+    from lode.codec.compress import Compressor
+    from lode.codec.protocol import Codec
+    from lode.codec.schema import SchemaSpec
+    from lode.format.paths import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetOptions:
+    """What a caller said about a dataset; None where nothing was said."""
+
+    codec: Codec | None
+    layout: Layout | None
+    compressor: Compressor | None
+    checksum: Checksum | None
+    timestamp_column: str | None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was said that could contradict what is stored."""
+        given = (self.codec, self.layout, self.compressor, self.timestamp_column)
+        return all(each is None for each in given)
+
+    def definition(self) -> Definition:
+        """The definition of a new dataset."""
+        layout = self.layout if self.layout is not None else DefaultLayout()
+        if layout.keys and self.codec is None:
+            raise InvalidOptionError(
+                f"a dataset partitioned by {', '.join(layout.keys)} needs a codec: "
+                "give codec=lode.Parquet(schema)"
+            )
+        return Definition(
+            layout=layout_name(layout),
+            keys=layout.keys,
+            codec=self.codec.name if self.codec else None,
+            compressor=self.compressor.name if self.compressor else "noop",
+            checksum=self.checksum.name if self.checksum else None,
+            timestamp_column=self.timestamp_column,
+        )
+
+    def check(self, stored: Definition, dataset_id: str) -> None:
+        """Refuse what contradicts the dataset as it is stored."""
+        said = {
+            "layout": layout_name(self.layout) if self.layout is not None else stored.layout,
+            "keys": self.layout.keys if self.layout is not None else stored.keys,
+            "codec": self.codec.name if self.codec is not None else stored.codec,
+            "compressor": self.compressor.name if self.compressor is not None else stored.compressor,
+        }
+        # A Hive dataset of 0.1 or Go without a file does not say its keys.
+        if not stored.keys and self.layout is not None and stored.layout == "hive" == said["layout"]:
+            said["keys"] = stored.keys
+        check_definition(stored, msgspec.structs.replace(stored, **said), dataset_id)
+        if self.timestamp_column and stored.timestamp_column not in (None, self.timestamp_column):
+            raise ComponentMismatchError(
+                f"dataset {dataset_id!r} has the timestamp column {stored.timestamp_column!r} and is opened "
+                f"with {self.timestamp_column!r}: leave the option out, or give the one it has"
+            )
+        if self.schema is not None and stored.schema is not None:
+            for field in self.schema:
+                index = stored.schema.get_field_index(field.name)
+                if index >= 0 and not is_wider(stored.schema.field(index).type, field.type):
+                    check_type(field, stored.schema.field(index), dataset_id)
+
+    @property
+    def schema(self) -> pa.Schema | None:
+        found: pa.Schema | None = getattr(self.codec, "schema", None)
+        return found
+
+    def components(self, definition: Definition) -> Components:
+        """What the files of the dataset pass through, with the stored schema where there is one."""
+        named = components_named(definition.codec, definition.compressor, definition.checksum)
+        codec = self.codec if self.codec is not None else named.codec
+        stored = definition.schema
+        if stored is not None and has_schema(codec):
+            codec = codec.with_schema(stored)
+        return Components(codec, self.compressor or named.compressor, self.checksum or named.checksum)
+
+
+def codec_with_schema(codec: Codec | str | None, schema: SchemaSpec | None) -> Codec | str | None:
+    """The codec of a dataset that is created with a schema."""
+    if schema is None:
+        return codec
+    chosen = components_of(codec or "parquet", "noop", None).codec
+    if not has_schema(chosen):
+        raise InvalidOptionError(
+            f"codec {codec!r} takes no schema: leave schema out, or choose another codec"
+        )
+    if chosen.schema is not None:
+        raise InvalidOptionError("schema is given twice: as schema=… and in the codec")
+    return chosen.with_schema(to_schema(schema))
+
+
+def stricter(stored: pa.Schema, given: pa.Schema) -> pa.Schema:
+    """The stored schema, with those columns required that the caller's schema requires."""
+    required = {field.name for field in given if not field.nullable}
+    if all(not field.nullable or field.name not in required for field in stored):
+        return stored
+    fields = [field.with_nullable(False) if field.name in required else field for field in stored]
+    return with_fields(stored, fields)

@@ -1,0 +1,169 @@
+"""One lake written by Go and by Python, in turn: what holds is listed in docs/understanding/with-go.md."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.compute as pc
+import pytest
+
+import lode
+from golden import golang
+from lode.format.paths import partition_path
+from lode.read.segment import encode_segment, list_segment
+from lode.write.rebase import common_partition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST, SECOND, THIRD = "1794769330000000001", "1794769330000000002", "1794769330000000003"
+
+
+def events(root: Path, *keys: str) -> lode.Dataset:
+    layout = lode.HiveLayout(*keys) if keys else lode.DefaultLayout()
+    return lode.Dataset("events", root, codec="jsonl", layout=layout)
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
+def test_an_empty_write_of_go_is_a_snapshot_without_files(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    golang.write(tmp_path, FIRST, [{"k": "a", "n": 1}], keys=keys)
+    golang.write(tmp_path, SECOND, [], parent=FIRST, keys=keys)
+    dataset = events(tmp_path, *keys)
+    assert [(snapshot.id, snapshot.row_count) for snapshot in dataset.snapshots()] == [
+        (FIRST, 1),
+        (SECOND, 0),
+    ]
+    assert dataset.read(SECOND) == []
+    assert dataset.scan().read_all().to_pylist() == [{"k": "a", "n": 1}]
+    third = dataset.write([{"k": "b", "n": 2}])
+    assert (third.parent_id, third.sequence) == (SECOND, 3)
+    assert lode.open_dataset("events", tmp_path).layout == dataset.layout
+    assert lode.verify(dataset).ok
+
+
+def test_a_segment_takes_in_an_empty_write_of_go(tmp_path: Path) -> None:
+    parent, stored = None, []
+    for number in range(16):
+        snapshot_id = f"17947693300000000{number:02d}"
+        golang.write(tmp_path, snapshot_id, [{"n": number}] if number % 2 else [], parent=parent)
+        stored.append((tmp_path / f"datasets/events/snapshots/{snapshot_id}/manifest.json").read_bytes())
+        parent = snapshot_id
+    listing = list_segment(encode_segment(stored, 16), 16, 16)
+    assert listing.files == [0, 1] * 8
+    assert len(listing.paths) == 8
+    dataset = events(tmp_path)
+    dataset.write([{"n": 16}])
+    assert [row["n"] for row in events(tmp_path).scan().read_all().to_pylist()] == [*range(1, 16, 2), 16]
+
+
+def test_a_null_key_of_go_is_found_as_null(tmp_path: Path) -> None:
+    golang.write(tmp_path, FIRST, [{"k": None, "n": 1}, {"k": "a", "n": 2}, {"k": "", "n": 3}], keys=["k"])
+    scan = events(tmp_path, "k").scan
+    assert scan(where=pc.field("k").is_null()).read_all().to_pylist() == [{"k": None, "n": 1}]
+    assert scan(where=pc.field("k") == "").read_all().to_pylist() == [{"k": "", "n": 3}]
+    assert scan(where=pc.field("k") == "a").read_all().to_pylist() == [{"k": "a", "n": 2}]
+
+
+def test_a_text_like_gos_null_is_still_that_text(tmp_path: Path) -> None:
+    dataset = events(tmp_path, "k")
+    dataset.write([{"k": "<nil>", "n": 1}, {"k": None, "n": 2}])
+    golang.write(tmp_path, THIRD, [{"k": None, "n": 3}], parent=dataset.latest().id, keys=["k"])
+    scan = events(tmp_path, "k").scan
+    assert scan(where=pc.field("k") == "<nil>").read_all().to_pylist() == [{"k": "<nil>", "n": 1}]
+    assert [row["n"] for row in scan(where=pc.field("k").is_null()).read_all().to_pylist()] == [2, 3]
+
+
+def test_a_time_of_go_is_found_in_the_partition_of_its_day(tmp_path: Path) -> None:
+    """Go has a time's day in the path and the whole time, as text, in the row."""
+    golang.write(tmp_path, FIRST, [{"k": "2026-01-02", "n": 1}, {"k": "2026-01-03", "n": 2}], keys=["k"])
+    for file in tmp_path.rglob("data/data"):
+        file.write_bytes(file.read_bytes().replace(b'"k":"2026-01-02"', b'"k":"2026-01-02T10:00:00Z"'))
+    manifest = tmp_path / f"datasets/events/segments/{FIRST}/manifest.json"
+    manifest.write_text(manifest.read_text().replace('"size_bytes": 25', '"size_bytes": 35', 1))
+    scan = events(tmp_path, "k").scan
+    at = "2026-01-02T10:00:00Z"
+    assert scan(where=pc.field("k") == at).read_all().to_pylist() == [{"k": at, "n": 1}]
+    assert scan(where=pc.field("k") == "2026-01-03").read_all().to_pylist() == [{"k": "2026-01-03", "n": 2}]
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [
+        (1234567.0, 1234567.0),
+        (1234567, 1234567.0),
+        (-2500000.0, -2500000.0),
+        (1234567.5, 1234567.5),
+        (1e20, 1e20),
+        (1e21, 1e21),
+        (10**21, 1e21),
+        (-0.0, -0.0),
+        (0, -0.0),
+        (None, None),
+        ("", ""),
+        ("é", "é"),
+        (True, True),
+    ],
+)
+def test_go_and_python_overlap_in_the_same_value(ours: Any, theirs: Any) -> None:
+    assert common_partition(*partitions(ours, theirs)) == f"partition {partition_path(['k'], [ours])}"
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(1234567.0, 1234568.0), ("é", "e\u0301"), ("1.10", 1.1)])
+def test_go_and_python_do_not_overlap_in_different_values(ours: Any, theirs: Any) -> None:
+    assert common_partition(*partitions(ours, theirs)) is None
+
+
+def partitions(ours: Any, theirs: Any) -> tuple[set[str], set[str]]:
+    return {partition_path(["k"], [ours])}, {golang.partition(["k"], {"k": theirs})}
+
+
+def test_go_continues_our_history_and_we_continue_gos(tmp_path: Path) -> None:
+    first = events(tmp_path).write([{"n": 1}])
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=first.id)
+    third = events(tmp_path).write([{"n": 3}])
+    golang.write(tmp_path, "1999999999999999999", [{"n": 4}], parent=third.id)
+    dataset = events(tmp_path)
+    assert [snapshot.parent_id for snapshot in dataset.snapshots()] == [None, first.id, SECOND, third.id]
+    assert third.sequence == 3
+    assert [row["n"] for row in dataset.scan().read_all().to_pylist()] == [1, 2, 3, 4]
+    assert lode.verify(dataset).ok
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
+def test_go_finds_each_of_our_snapshots_once_and_takes_nothing_else_for_one(
+    tmp_path: Path, keys: tuple[str, ...]
+) -> None:
+    dataset = events(tmp_path, *keys)
+    rows = [[{"k": f"{number}", "n": number}] for number in range(17)]
+    ours = [dataset.write(each, idempotency_key=f"key {at}").id for at, each in enumerate(rows)]
+    assert golang.snapshots(tmp_path, hive=bool(keys)) == ours
+    assert [golang.read(tmp_path, id, hive=bool(keys)) for id in ours] == rows
+
+
+def test_a_partition_of_ours_has_a_copy_of_each_manifest_for_go(tmp_path: Path) -> None:
+    snapshot = events(tmp_path, "k").write([{"k": "a/b", "n": 1}, {"k": None, "n": 2}])
+    home = tmp_path / "datasets/events"
+    manifest = (home / "segments" / snapshot.id / "manifest.json").read_bytes()
+    for partition in ("k=a%2Fb", "k=__HIVE_DEFAULT_PARTITION__"):
+        copy = home / "partitions" / partition / "segments" / snapshot.id / "manifest.json"
+        assert copy.read_bytes() == manifest
+
+
+def test_what_go_has_not_finished_is_not_seen_and_hides_nothing(tmp_path: Path) -> None:
+    golang.write(tmp_path, FIRST, [{"n": 1}])
+    for step in ("files", "pointer"):
+        golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST, upto=step)
+        assert [snapshot.id for snapshot in events(tmp_path).snapshots()] == [FIRST]
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST)
+    assert [snapshot.id for snapshot in events(tmp_path).snapshots()] == [FIRST, SECOND]
+
+
+def test_what_a_race_with_go_left_beside_history_is_named_by_verify(tmp_path: Path) -> None:
+    golang.write(tmp_path, FIRST, [{"n": 1}])
+    golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST)
+    golang.write(tmp_path, THIRD, [{"n": 3}], parent=FIRST)
+    dataset = events(tmp_path)
+    assert [snapshot.id for snapshot in dataset.snapshots()] == [FIRST, THIRD]
+    report = lode.verify(dataset)
+    assert [problem.kind for problem in report.problems] == ["fork"]
+    assert SECOND in str(report.problems[0])
