@@ -32,7 +32,10 @@ class FilesAxis:
         "plan, ms",
     )
     drawn = ("calls", "bytes", "ms")
-    notes = ("The files are staged before: a call for each. Commit is intent, swap and manifest alone.",)
+    notes = (
+        "The files are staged before: a call for each. Commit is intent, swap, manifest and, since it is the "
+        "dataset's first, the definition.",
+    )
 
     def __init__(self, root: Path) -> None:
         self._places = Places(root)

@@ -278,7 +278,11 @@ class Dataset:
 
     def schema_at(self, snapshot: SnapshotLike) -> pa.Schema | None:
         """Its columns at a snapshot; None for blobs and for records without a schema."""
-        return self._open().definitions.at(self._manifest(snapshot)).schema
+        return self.definition_at(snapshot).schema
+
+    def definition_at(self, snapshot: SnapshotLike) -> Definition:
+        """What the dataset was at a snapshot."""
+        return self._open().definitions.at(self._manifest(snapshot))
 
     @property
     def chain(self) -> Chain[Manifest]:
@@ -411,7 +415,7 @@ class Dataset:
         base: SnapshotLike | None = None,
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
-        evolve: bool = False,
+        evolve: bool | Evolution = False,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
@@ -423,7 +427,8 @@ class Dataset:
             base: The snapshot that the data is computed from, as for ``write``.
             on_conflict: ``"raise"`` or ``"append"``, as for ``write``.
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
-            evolve: Let new columns and wider types become part of the dataset.
+            evolve: Let new columns and wider types become part of the dataset; or a function from one
+                definition to the next, which is applied again if another writer commits first.
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
@@ -456,9 +461,11 @@ class Dataset:
             append,
         )
 
-    def _transaction(self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool) -> Transaction:
+    def _transaction(
+        self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool | Evolution
+    ) -> Transaction:
         opened = begun.opened
-        evolution = self._evolution(schema) if evolve else None
+        evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._stager(opened, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
@@ -524,6 +531,10 @@ class Dataset:
         definition = opened.definitions.at(base.manifest)
         if change(definition).digest == definition.digest:
             return Snapshot(base.manifest)
+        if base.manifest.definition is None:
+            # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
+            self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
+            base = opened.committer.settle()
         return self._commit_definition(opened, base, definition, clean, "evolve", change)
 
     def _evolution(self, coming: pa.Schema | None) -> Evolution:

@@ -80,7 +80,7 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
             continue
         present = stored.field(index)
         if not is_wider(field.type, present.type):
-            definition = _widen(definition, field.name, field.type)
+            definition = _widen(definition, field.name, united(present.type, field.type) or field.type)
         if declared and field.nullable and not present.nullable:
             definition = _replace(definition, field.name, _field(definition, field.name).with_nullable(True))
     for field in stored:
@@ -167,6 +167,38 @@ def is_wider(narrow: Any, wide: Any) -> bool:
         any(getattr(pt, test)(narrow) for test in family) and any(getattr(pt, test)(wide) for test in family)
         for family in _SAME_VALUES
     )
+
+
+def united(one: Any, other: Any) -> Any | None:
+    """The narrowest type that has every value of both, members of structs joined; None if there is none."""
+    if is_wider(other, one):
+        return one
+    if is_wider(one, other):
+        return other
+    if pt.is_struct(one) and pt.is_struct(other):
+        return _united_struct(one, other)
+    if any(getattr(pt, test)(one) for test in _LISTS) and any(getattr(pt, test)(other) for test in _LISTS):
+        item = _united_field(one.value_field, other.value_field)
+        make = pa.large_list if pt.is_large_list(one) or pt.is_large_list(other) else pa.list_
+        return None if item is None else make(item)
+    return None
+
+
+def _united_struct(one: Any, other: Any) -> Any | None:
+    others = {member.name: member for member in other}
+    # A member that only one of them has is null in values of the other.
+    members: list[Any] = [
+        _united_field(member, others[member.name]) if member.name in others else member.with_nullable(True)
+        for member in one
+    ]
+    names = {member.name for member in one}
+    members += [member.with_nullable(True) for member in other if member.name not in names]
+    return None if any(member is None for member in members) else pa.struct(members)
+
+
+def _united_field(one: Any, other: Any) -> Any | None:
+    kind = united(one.type, other.type)
+    return None if kind is None else one.with_type(kind).with_nullable(one.nullable or other.nullable)
 
 
 _SAME_VALUES: Final = (

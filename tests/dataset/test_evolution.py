@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from msgspec.structs import replace
 
 import lode
 from contract.stores import contents
@@ -27,6 +28,10 @@ def events(store: lode.Store, make: Any = lode.Parquet, **options: Any) -> lode.
     dataset = lode.Dataset("events", store, codec=make({"id": "int32!", "v": "string"}), **options)
     dataset.write([{"id": 1, "v": "one"}])
     return dataset
+
+
+def struct(members: dict[str, Any]) -> Any:
+    return pa.struct(list(members.items()))
 
 
 def rows(dataset: lode.Dataset, **options: Any) -> list[dict[str, Any]]:
@@ -188,6 +193,31 @@ def test_a_wider_schema_brings_its_columns_when_asked_to(memory: CountingStore) 
     assert rows(dataset)[1] == {"id": None, "v": "x", "n": 0.5}
 
 
+def test_structs_get_the_members_of_both_sides_when_asked_to(memory: CountingStore) -> None:
+    def of(*names: str) -> pa.Schema:
+        inner = pa.struct([(name, pa.int64()) for name in names])
+        return pa.schema([("s", inner), ("many", pa.list_(inner))])
+
+    one, other = ({"s": {name: 1}, "many": [{name: 1}]} for name in "bc")
+    for names, row in (("ab", one), ("ac", other)):
+        table = pa.Table.from_pylist([row], schema=of(*names))
+        lode.Dataset("structs", memory, codec="parquet").write(table, evolve=True)
+    found = lode.Dataset("structs", memory).scan().read_all()
+    assert found.schema == of("a", "b", "c")
+    assert [row["s"] for row in found.to_pylist()] == [
+        {"a": None, "b": 1, "c": None},
+        {"a": None, "b": None, "c": 1},
+    ]
+
+
+def test_a_transaction_takes_a_change_of_its_own(memory: CountingStore) -> None:
+    dataset = events(memory)
+    with dataset.transaction(evolve=lambda now: replace(now, description="visits")) as transaction:
+        transaction.stage([{"id": 2, "v": "two"}])
+        transaction.commit()
+    assert lode.Dataset("events", memory).definition.description == "visits"
+
+
 def test_types_that_do_not_go_together_are_refused_even_so(memory: CountingStore) -> None:
     dataset = events(memory)
     with pytest.raises(lode.SchemaViolationError, match="'v' is string, which cannot be widened to int64"):
@@ -297,10 +327,10 @@ WIDENINGS: list[tuple[Any, Any, Any]] = [
     (pa.string(), pa.large_string(), "x"),
     (pa.binary(), pa.large_binary(), b"x"),
     (pa.list_(pa.int32()), pa.list_(pa.int64()), [1, None]),
-    (pa.struct({"a": pa.int32()}), pa.struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
+    (struct({"a": pa.int32()}), struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
     (
-        pa.list_(pa.struct({"a": pa.int32()})),
-        pa.list_(pa.struct({"a": pa.int64(), "b": pa.string()})),
+        pa.list_(struct({"a": pa.int32()})),
+        pa.list_(struct({"a": pa.int64(), "b": pa.string()})),
         [{"a": 1}],
     ),
 ]
@@ -346,8 +376,8 @@ def _plain(value: Any) -> Any:
             (pa.float64(), pa.float32()),
             (pa.date32(), pa.string()),
         ),
-        (pa.struct({"a": pa.int32(), "b": pa.int32()}), pa.struct({"a": pa.int32()})),
-        (pa.struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
+        (struct({"a": pa.int32(), "b": pa.int32()}), struct({"a": pa.int32()})),
+        (struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
         (pa.list_(pa.int32()), pa.list_(pa.field("item", pa.int32(), nullable=False))),
     ],
     ids=str,
@@ -417,7 +447,8 @@ class Columns(RuleBasedStateMachine):
     @rule(name=NAMES)
     def filter(self, name: str) -> None:
         if name in self.columns:
-            found = self.dataset.scan(where=pc.field(name).is_valid(), columns=["key"]).read_all().to_pylist()
+            present: Any = pc.field(name).is_valid()
+            found = self.dataset.scan(where=present, columns=["key"]).read_all().to_pylist()
             id = self.columns[name][0]
             assert [row["key"] for row in found] == [row[0] for row in self.stored if row.get(id) is not None]
 

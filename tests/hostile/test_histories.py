@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import resource
 from dataclasses import replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -28,7 +27,6 @@ WALKS: dict[str, Callable[[lode.Dataset], object]] = {
     "plan": lambda ds: ds.plan().paths,
     "scan": lambda ds: ds.scan().read_all(),
     "changes": lambda ds: ds.changes(since="no-such-snapshot"),
-    "sweep": lambda ds: lode.sweep(ds.store, ds.id, timedelta(0)),
 }
 
 

@@ -75,7 +75,8 @@ def dataset_of(store: Store, table: TableName) -> lode.Dataset:
 
 def ids_in(store: Store, table: TableName) -> list[int]:
     """The rows a stranger reads."""
-    found: list[Any] = dataset_of(store, table).scan().read_all().column("id").to_pylist()
+    dataset = dataset_of(store, table)
+    found: list[Any] = dataset.scan().read_all().column("id").to_pylist() if dataset.exists else []
     return found
 
 

@@ -13,6 +13,7 @@ import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import BigQueryReadClient, types
 from google.cloud.bigquery_storage_v1.services.big_query_read.transports import BigQueryReadGrpcTransport
 
+from ingest.writing import write_rows
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName
@@ -104,7 +105,7 @@ class Lake:
         """One more snapshot, of one file."""
         table = self.catalog.table(name)
         batch = pa.RecordBatch.from_pylist(rows, schema=table.schema.arrow)
-        return table.open(self.store).write(table.prepare(batch))
+        return write_rows(table, self.store, batch)
 
 
 def session(client: Any, table: TableName, **options: Any) -> types.ReadSession:

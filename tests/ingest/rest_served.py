@@ -15,6 +15,7 @@ from google.cloud import bigquery
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 
+from ingest.writing import write_rows
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.rest.routes import routes
 from lode.store import MemoryStore
@@ -45,11 +46,7 @@ class RestServed:
         if self.refuses:
             raise self.refuses.pop(0)
 
-        def write() -> None:
-            definition = self.catalog.table(name)
-            definition.open(self.store).write(definition.prepare(batch))
-
-        await run_in_threadpool(write)
+        await run_in_threadpool(lambda: write_rows(self.catalog.table(name), self.store, batch))
 
     def client(self, project: str = "p") -> bigquery.Client:
         client = bigquery.Client(

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ingest.writing import write_rows
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning, partition_ids
@@ -179,7 +180,7 @@ def test_older_files_read_as_null_and_empty_in_columns_that_came_later(
         "lates": [1],
         "deep": {"list": [1]},
     }
-    after.open(store).write(after.prepare(pa.RecordBatch.from_pylist([new], schema=NEW.arrow)))
+    write_rows(after, store, pa.RecordBatch.from_pylist([new], schema=NEW.arrow))
 
     batches = [complete(batch, NEW) for batch in after.open(store).scan()]
     for batch in batches:

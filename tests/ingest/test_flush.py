@@ -73,9 +73,10 @@ def test_a_flush_of_an_unknown_stream_is_not_found(table: Table) -> None:
 
 def test_flushing_the_same_offset_again_or_a_lower_one_is_fine_and_changes_nothing(table: Table) -> None:
     stream = table.stream("buffered", range(10))
+    before = table.snapshots()
     assert [table.flush(stream, offset) for offset in (6, 6, 2)] == [6, 6, 2]
     assert table.ids() == list(range(7))
-    assert table.snapshots() == 1
+    assert table.snapshots() == before + 1
 
 
 def test_a_finalized_buffered_stream_can_still_be_flushed(table: Table) -> None:

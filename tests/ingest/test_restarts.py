@@ -53,7 +53,7 @@ def ids_in(server: ServerProcess) -> list[int]:
     """The rows a stranger reads from the lake, with nothing but the library."""
     store = LocalStore(server.root)
     dataset = Catalog(store).table(parse_table(NAME)).open(store)
-    found: list[Any] = dataset.scan().read_all().column("id").to_pylist()
+    found: list[Any] = dataset.scan().read_all().column("id").to_pylist() if dataset.exists else []
     return found
 
 

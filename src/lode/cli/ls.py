@@ -86,7 +86,7 @@ def _list_store(store: Store, *, names: bool, json: bool) -> None:
 
     datasets = dataset_names(store)
     if names:
-        for name in datasets:
+        for name in (*datasets, *volume_names(store)):
             if json:
                 as_json({"name": name})
             else:

@@ -46,7 +46,7 @@ def commit_streams(
             stage_rows(definition, transaction, [(stream, spans[stream.id]) for stream in streams])
 
         try:
-            snapshot = writer.commit(stage, spans)
+            snapshot = writer.commit(stage, spans, acknowledged=True)
         except Moved:
             # A commit of this server's earlier life landed late and showed some of them.
             for stream in streams:

@@ -16,6 +16,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
+from lode.errors import ComponentMismatchError
 from lode.ingest.batch_commit import BatchCommit, commit_streams
 from lode.ingest.budget import StagedBytes
 from lode.ingest.catalog.catalog import Catalog
@@ -27,6 +28,7 @@ from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
 from lode.ingest.state import hold
 from lode.ingest.status import Code, Refused, StorageCode
+from lode.ingest.strategies import select_strategy
 from lode.ingest.streams import Stream
 from lode.ingest.table import TableWriter
 
@@ -82,6 +84,8 @@ class Engine:
         """A new stream, which survives from here on."""
         writer = self._writer(table)
         self._check_room()
+        if select_strategy(kind).stages:
+            writer.make_ready()
         name = StreamName(table, f"s-{uuid.uuid4().hex}")
         created = datetime.now(UTC)
         facts = {
@@ -277,7 +281,10 @@ class Engine:
     def _recover_progress(self, writer: TableWriter, streams: Sequence[Stream]) -> None:
         # Those of damaged logs as well, whichever table they are of: their logs may be brought back.
         created = {**self.damaged.created, **{stream.id: stream.created for stream in streams}}
-        writer.progress.recover(writer.open()[1], created)
+        try:
+            writer.progress.recover(writer.open()[1], created)
+        except ComponentMismatchError as error:
+            raise writer.mismatched(error) from error
 
     def _resume(self, stream: Stream) -> None:
         log, position = stream.log, stream.position

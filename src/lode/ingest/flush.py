@@ -27,7 +27,7 @@ def flush_rows(stream: Stream, offset: int) -> int:
             stage_rows(definition, transaction, [(stream, span)])
 
         try:
-            snapshot = writer.commit(stage, {stream.id: span})
+            snapshot = writer.commit(stage, {stream.id: span}, acknowledged=True)
         except Moved:
             # A flush of this server's earlier life landed late: this one is to be judged by that.
             raise Refused(

@@ -31,7 +31,7 @@ def stage_rows(
 
     def stage(numbered: tuple[int, tuple[Stream, Span]]) -> lode.Staged:
         number, (stream, span) = numbered
-        rows = _rows(definition, stream, span)
+        rows = _rows(definition, transaction, stream, span)
         stager = transaction.stager
         # Partitions are written as they come. Without them one file a piece, named so that order is kept.
         if stager.layout.keys:
@@ -54,6 +54,8 @@ def _pieces(stream: Stream, span: Span) -> Iterator[tuple[Stream, Span]]:
         yield stream, Span(start, min(start + wanted, span.end))
 
 
-def _rows(definition: TableDefinition, stream: Stream, span: Span) -> Iterator[pa.RecordBatch]:
+def _rows(
+    definition: TableDefinition, transaction: lode.Transaction, stream: Stream, span: Span
+) -> Iterator[pa.RecordBatch]:
     assert stream.log is not None
-    return joined(fitted(definition, batch) for batch in stream.log.read(span.start, span.end))
+    return joined(fitted(definition, transaction, batch) for batch in stream.log.read(span.start, span.end))

@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
+    ComponentMismatchError,
     LodeError,
+    SchemaViolationError,
     SnapshotConflictError,
     StoreError,
     TransactionClosedError,
 )
 from lode.ingest.append import succeed
 from lode.ingest.catalog.paths import no_table
-from lode.ingest.catalog.table import complete
+from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.group import Group
 from lode.ingest.joined import joined
 from lode.ingest.progress import METADATA, Progress
@@ -46,6 +48,8 @@ logger = logging.getLogger("lode.ingest")
 BYTES_PER_GROUP: Final = 48 << 20
 # How often a commit steps behind other servers' before it gives up.
 _MOST_CONFLICTS: Final = 1000
+# How often rows are staged again because a column was renamed since they were.
+_MOST_STAGINGS: Final = 10
 
 
 class Span(NamedTuple):
@@ -61,6 +65,10 @@ class Moved(Exception):  # noqa: N818, an outcome rather than an error
     def __init__(self, streams: set[str]) -> None:
         super().__init__(f"streams moved: {', '.join(sorted(streams))}")
         self.streams = streams
+
+
+class _Renamed(Exception):  # noqa: N818, an outcome rather than an error
+    """A column of the dataset was renamed since the rows were staged."""
 
 
 class TableWriter:
@@ -102,6 +110,7 @@ class TableWriter:
         self._moved = moved
         self._lock = threading.Lock()
         self._opened: tuple[TableDefinition, lode.Dataset] | None = None
+        self._is_ready = False
 
     def open(self) -> tuple[TableDefinition, lode.Dataset]:
         """The table as it is defined now."""
@@ -110,15 +119,47 @@ class TableWriter:
             raise no_table(self.name)  # what was meant for the table of before is not for this one
         opened = self._opened
         if opened is None or opened[0] is not definition:
-            if opened is None or opened[0].version != definition.version:
-                opened = (definition, definition.open(self._store))
-            self._opened = opened = (definition, opened[1])
+            dataset = definition.open(self._store) if opened is None else opened[1]
+            self._opened = opened = (definition, dataset)
         return opened
 
+    def make_ready(self) -> None:
+        """See to it, before rows are acknowledged that are committed later, that they can be.
+
+        The dataset must exist: until it does, another program could create it with another layout or codec.
+        Afterwards only its columns can change, and a commit of acknowledged rows does not depend on them.
+
+        Raises:
+            Refused: The dataset exists, and the table's rows do not fit it.
+        """
+        if self._is_ready:
+            return
+        try:
+            definition, dataset = self.open()
+            if dataset.exists:
+                definition.evolution(acknowledged=False)(dataset.definition)
+            else:
+                self.commit(lambda *_: None, {})
+        except StoreError as error:
+            raise self._unavailable(error) from error
+        except ComponentMismatchError as error:
+            raise self.mismatched(error) from error
+        self._is_ready = True
+
     def commit(
-        self, stage: Callable[[TableDefinition, lode.Transaction], None], spans: Mapping[str, Span]
+        self,
+        stage: Callable[[TableDefinition, lode.Transaction], None],
+        spans: Mapping[str, Span],
+        *,
+        acknowledged: bool = False,
     ) -> lode.Snapshot:
         """Make what ``stage`` stages one snapshot that also says how far these streams have come.
+
+        Args:
+            stage: Stages the rows; called again if another writer renamed a column meanwhile.
+            spans: The rows, for each stream.
+            acknowledged: The rows were acknowledged before: columns of the dataset that they do not fit give
+                way to them. Otherwise the rows are refused.
 
         Raises:
             Moved: some of the spans are visible already, so nothing was committed.
@@ -126,10 +167,9 @@ class TableWriter:
         """
         began = time.monotonic()
         try:
-            definition, dataset = self.open()
-            with dataset.transaction(_metadata(spans), on_conflict="append") as transaction:
-                stage(definition, transaction)
-                snapshot = self._publish(dataset, transaction, spans)
+            snapshot = self._staged_and_published(stage, spans, acknowledged)
+        except ComponentMismatchError as error:
+            raise self.mismatched(error) from error
         except (CommitUnknownError, StoreError, TransactionClosedError) as error:
             raise self._unavailable(error) from error
         except SnapshotConflictError as error:
@@ -139,6 +179,33 @@ class TableWriter:
             raise Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}") from error
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
+
+    def _staged_and_published(
+        self,
+        stage: Callable[[TableDefinition, lode.Transaction], None],
+        spans: Mapping[str, Span],
+        acknowledged: bool,
+    ) -> lode.Snapshot:
+        mismatched = False
+        for _ in range(_MOST_STAGINGS):
+            definition, dataset = self.open()
+            evolution = definition.evolution(acknowledged=acknowledged)
+            try:
+                with dataset.transaction(
+                    _metadata(spans), on_conflict="append", evolve=evolution
+                ) as transaction:
+                    stage(definition, transaction)
+                    return self._publish(dataset, transaction, spans)
+            except ComponentMismatchError:
+                if mismatched:
+                    raise
+                mismatched = True
+            except _Renamed:
+                pass
+            self._opened = None  # the next transaction begins with the columns as they are now
+        raise Refused(
+            Code.ABORTED, f"Other writers rename the columns of {self.name.short} all the time. Try again."
+        )
 
     def _publish(
         self, dataset: lode.Dataset, transaction: lode.Transaction, spans: Mapping[str, Span]
@@ -158,6 +225,8 @@ class TableWriter:
                     dataset.settle()
                     snapshot = dataset.snapshot(transaction.snapshot_id)
                     break
+                except SchemaViolationError as error:
+                    raise _Renamed from error
                 except SnapshotConflictError:
                     if not remaining:
                         transaction.abort()
@@ -183,6 +252,10 @@ class TableWriter:
             Code.UNAVAILABLE,
             f"The store of {self.name.short} failed ({error}): try again with the same offset.",
         )
+
+    def mismatched(self, error: ComponentMismatchError) -> Refused:
+        """Another program made the dataset in a way that the table's rows do not fit."""
+        return Refused(Code.FAILED_PRECONDITION, f"Table {self.name.short} cannot be written: {error}.")
 
     def _commit_group(self, group: list[Append]) -> None:
         while group := [append for append in group if append.begin()]:
@@ -227,12 +300,15 @@ def _metadata(spans: Mapping[str, Span]) -> dict[str, Any]:
 
 
 def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
-    batches = joined(fitted(definition, append.batch) for append in group)
+    batches = joined(fitted(definition, transaction, append.batch) for append in group)
     transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
 
 
-def fitted(definition: TableDefinition, batch: pa.RecordBatch) -> pa.RecordBatch:
+def fitted(
+    definition: TableDefinition, transaction: lode.Transaction, batch: pa.RecordBatch
+) -> pa.RecordBatch:
     """Rows as rows of the table's files, also if it got new columns since they were decoded."""
     if not batch.schema.equals(definition.schema.arrow):
         batch = complete(batch, definition.schema)
-    return definition.prepare(batch)
+    stored = getattr(transaction.stager.components.codec, "schema", None)
+    return stored_as(definition.prepare(batch), stored)

@@ -130,6 +130,20 @@ class Scan:
         """Every file with its statistics, in the order of history."""
         return [file for manifest in self.manifests for file in manifest.files]
 
+    def files_with_names(self) -> Iterator[tuple[FileRef, dict[str, str | None] | None]]:
+        """Every file in the order of history, with its statistics under the present names of columns.
+
+        With each comes the name in the file of every column of the dataset, None where the file has none; or
+        None if all names are the same and the file has no columns that were dropped.
+        """
+        now: dict[str, str | None] = {name: name for name in self.definition.ids} if self.definition else {}
+        for span in self._spans():
+            for file in span.files:
+                names = span.names
+                if names is None and file.stats and any(each.name not in now for each in file.stats.columns):
+                    names = now or None
+                yield (file if names is None else _renamed(file, names)), names
+
     @property
     def paths(self) -> list[str]:
         """The name of every file, in the order of history; several times faster than ``files``."""
@@ -147,7 +161,19 @@ class Scan:
         """The files that may hold a row for which ``where`` is true."""
         if where is None:
             return self.files
-        return matching(self.files, self._partition, schema, where)
+        return [file for span in self._spans() for file in self._matching(span, schema, where)]
+
+    def other_names(self) -> dict[str, dict[str, str | None]]:
+        """By path of a file, the columns with another name in it than in the dataset; None if it has none.
+
+        Files with the names that the dataset has now are left out. Files of one definition share a mapping.
+        """
+        found: dict[str, dict[str, str | None]] = {}
+        for span in self._spans():
+            if span.names is not None:
+                changed = {now: then for now, then in span.names.items() if now != then}
+                found |= dict.fromkeys((file.path for file in span.files), changed)
+        return found
 
     def read(
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
@@ -254,9 +280,7 @@ class Scan:
         # A filter may name any column, so it is applied after the columns have their present names.
         wanted = list(columns) if columns is not None and where is None else schema.names
         if where is not None:
-            kept = matching([_renamed(file, names) for file in span.files], self._partition, schema, where)
-            paths = {file.path for file in kept}
-            span = replace(span, files=[file for file in span.files if file.path in paths])
+            span = replace(span, files=self._matching(span, schema, where))
         physical = pa.schema([schema.field(now).with_name(then) for now, then in names.items() if then])
         present = [then for then in map(names.__getitem__, wanted) if then]
         found_schema = pa.schema([schema.field(name) for name in wanted])
@@ -269,6 +293,14 @@ class Scan:
             if where is not None:
                 found = found.filter(where)
             yield found if columns is None else found.select(list(columns))
+
+    def _matching(self, span: _Span, schema: pa.Schema, where: pc.Expression) -> list[FileRef]:
+        """The files of a span that may hold a row for which ``where`` is true."""
+        if span.names is None:
+            return matching(span.files, self._partition, schema, where)
+        renamed = [_renamed(file, span.names) for file in span.files]
+        paths = {file.path for file in matching(renamed, self._partition, schema, where)}
+        return [file for file in span.files if file.path in paths]
 
     def _native(
         self,

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from google.cloud import bigquery, bigquery_storage_v1
 
     import lode
+    from lode.ingest.catalog.table import TableDefinition
 
 
 class LodeServer:
@@ -120,15 +121,19 @@ class LodeServer:
 
     def dataset(self, name: str) -> lode.Dataset:
         """The dataset behind ``project.dataset.table``, to look at its snapshots."""
+        return self._table(name).open(self._running.engine.store)
+
+    def _table(self, name: str) -> TableDefinition:
         from lode.ingest.names import TableName
 
-        engine = self._running.engine
-        definition = engine.catalog.table(TableName(*name.rsplit(".", 2)), fresh=True)
-        return definition.open(engine.store)
+        return self._running.engine.catalog.table(TableName(*name.rsplit(".", 2)), fresh=True)
 
     def rows(self, name: str) -> pa.Table:
         """Everything visible in ``project.dataset.table``."""
-        return self.dataset(name).scan().read_all()
+        dataset = self.dataset(name)
+        if not dataset.exists:
+            return self._table(name).arrow.empty_table()
+        return dataset.scan().read_all()
 
     def stop(self) -> None:
         """Stop the server, gracefully."""

@@ -39,6 +39,7 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
         "created_at": manifest.created_at,
         "rebased": here.rebased if here else snapshot.rebases,
         "writer": snapshot.writer,
+        "operation": manifest.operation,
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
         "codec": manifest.codec,

@@ -9,6 +9,7 @@ import msgspec
 
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
+from lode.ingest.catalog.claim import claiming, fitting
 from lode.ingest.catalog.partitioning import (
     PARTITION_ID,
     Partitioning,
@@ -19,11 +20,15 @@ from lode.ingest.catalog.partitioning import (
 )
 from lode.ingest.names import TableName  # noqa: TC001, msgspec reads the types of fields
 from lode.ingest.rows.required import has_required, without_inner_nulls
+from lode.ingest.schema.arrow import element_of
 from lode.ingest.schema.columns import TableSchema  # noqa: TC001
+from lode.ingest.status import Code, Refused
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
 
 if TYPE_CHECKING:
+    from lode.definition import Definition
+    from lode.evolution import Evolution
     from lode.store.protocol import Store
 
 CHECKSUM: Final = "xxh3-128"
@@ -67,17 +72,36 @@ class TableDefinition(
         return own.append(pa.field(PARTITION_ID, pa.string())) if is_derived(self.partitioning) else own
 
     def open(self, store: Store) -> Dataset:
-        """The dataset that holds its rows. A conflict is raised at once: whoever commits decides."""
+        """The dataset that holds its rows. A conflict is raised at once: the committer decides.
+
+        It is opened without a schema: what the dataset has may differ from what the table has until the next
+        commit, which evolves it by ``evolution``.
+        """
         return Dataset(
             self.dataset_id,
             store,
-            # A table may have no columns yet, which a schema of files may not.
-            codec=Parquet(self.arrow if len(self.arrow) else None),
+            codec=Parquet(),
+            compressor="noop",
             layout=layout_of(self.partitioning),
             checksum=CHECKSUM,
             retry=Retry(0),
-            timestamp_column=self._timestamp_column,
         )
+
+    def evolution(self, *, acknowledged: bool) -> Evolution:
+        """How a commit of its rows changes the dataset's definition.
+
+        Args:
+            acknowledged: The rows were acknowledged before, so that nothing may refuse them.
+        """
+        return self._claiming if acknowledged else self._fitting
+
+    @cached_property
+    def _fitting(self) -> Evolution:
+        return _remembered(lambda definition: fitting(definition, self.arrow, self._timestamp_column))
+
+    @cached_property
+    def _claiming(self) -> Evolution:
+        return _remembered(lambda definition: claiming(definition, self.arrow, self._timestamp_column))
 
     def prepare(self, batch: pa.RecordBatch, *, now_ms: int | None = None) -> pa.RecordBatch:
         """Rows in ``schema.arrow`` as rows of its files; ``now_ms`` is when they arrived, if not now."""
@@ -130,6 +154,19 @@ def escaped(name: str) -> str:
     )
 
 
+def _remembered(change: Evolution) -> Evolution:
+    """The same change, computed again only for another definition: each commit applies it twice."""
+    last: list[tuple[str, Definition]] = []
+
+    def apply(definition: Definition) -> Definition:
+        known = last[:1]
+        if not known or known[0][0] != definition.digest:
+            known = last[:] = [(definition.digest, change(definition))]
+        return known[0][1]
+
+    return apply
+
+
 def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     """Return scanned rows exactly in ``schema.arrow``, whatever the table had when they were written.
 
@@ -142,12 +179,38 @@ def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
     ):
         return batch
     arrays = [
-        _complete(batch.column(field.name), field.type)
+        _fitted(batch.column(field.name), field)
         if field.name in batch.schema.names
         else _complete(pa.nulls(batch.num_rows, field.type), field.type)
         for field in wanted
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=wanted)
+
+
+def _fitted(array: Any, field: pa.Field[Any]) -> Any:
+    try:
+        return _complete(array, field.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        raise Refused(
+            Code.FAILED_PRECONDITION,
+            f"Column {field.name!r} is {array.type} in the dataset, where another program changed it, and "
+            f"has a value that is none of the table's type ({error}): leave it out of the selected fields.",
+        ) from error
+
+
+def stored_as(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch:
+    """Rows of a table's files in the types that its dataset has for their columns, which may be wider.
+
+    Columns that only the dataset has are left to the encoder, which fills them with nulls.
+    """
+    if schema is None or batch.schema.equals(schema):
+        return batch
+    fields = [schema.field(name) for name in batch.schema.names]
+    arrays = [
+        without_inner_nulls(_complete(array, field.type))
+        for array, field in zip(batch.columns, fields, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
 
 
 def _complete(array: Any, kind: Any) -> Any:
@@ -170,6 +233,8 @@ def _complete_list(array: Any, kind: Any) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
+    if not pt.is_list(array.type):
+        array = array.cast(pa.list_(element_of(array.type).type))  # another writer's kind of list, or a map
     # The items of the lists that are not null, without what lies between and behind them.
     items = _complete(array.flatten(), kind.value_type)
     if not array.null_count and not array.offset and len(items) == len(array.values):

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
 
 from lode.errors import InvalidFormatError, StoreError
 from lode.ingest.read.selection import stored_columns
+from lode.ingest.schema.columns import TableSchema
 from lode.lazy import pa
 from lode.read.source import arrow_filesystem, check_size, check_sizes
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     import pyarrow.compute as pc
 
     from lode.format.manifest import FileRef
-    from lode.ingest.schema.columns import TableSchema
     from lode.store.protocol import Store
+
+Names: TypeAlias = "Mapping[str, str | None]"
 
 _READ_BYTES: Final = 4 << 20
 _MOST_ROWS: Final = 1 << 16
@@ -77,11 +81,26 @@ def matching_groups(
 
 
 def read_group(
-    opened: Any, path: str, group: int, wanted: TableSchema, start: int, stop: int
+    opened: Any, path: str, group: int, wanted: TableSchema, names: Names, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows from ``start`` to ``stop`` of a row group, in those of the columns that the file has."""
+    """Yield the rows from ``start`` to ``stop`` of a row group, in those of the columns that the file has.
+
+    Args:
+        opened: The file.
+        path: Its path, for errors.
+        group: The number of the row group.
+        wanted: The columns.
+        names: The name in the file of each column of the dataset; None where the file has none.
+        start: The first row.
+        stop: The row behind the last.
+    """
+    present = {names[column.name]: column for column in wanted if names.get(column.name)}
+    inside = TableSchema(
+        tuple(msgspec.structs.replace(column, name=name) for name, column in present.items() if name)
+    )
     with _damage_told(path):
-        yield from _read_group(opened, group, wanted, start, stop)
+        for batch in _read_group(opened, group, inside, start, stop):
+            yield batch.rename_columns([present[name].name for name in batch.schema.names])
 
 
 def _read_group(

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import FileRef
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.read.parquet import Names
     from lode.read.scan import Scan
     from lode.store.protocol import Store
 
@@ -30,11 +31,18 @@ MOST_FILES: Final = 200_000
 
 
 class Piece(NamedTuple):
-    """A file, and the position of its first row."""
+    """A file, and the position of its first row.
+
+    ``names`` has the name in the file of each column of the dataset, None where the file has none. The file's
+    statistics are under the dataset's names.
+    """
 
     file: FileRef
     start: int
     rows: int
+    names: Names
+    # Whether the file's columns have the dataset's names.
+    is_plain: bool = True
 
     def within(self, span: Span) -> Span:
         """The positions of those of its rows that lie in the span; empty ones where none do."""
@@ -108,9 +116,10 @@ class Plans:
             ) from None
         pieces: list[Piece] = []
         at = 0
-        for file in scan.files:
-            rows = file.stats.row_count if file.stats else _counted(self._store, file)
-            pieces.append(Piece(file, at, rows))
+        same = {name: name for name in scan.schema().names}
+        for file, names in scan.files_with_names():
+            rows = file.stats.row_count if file.stats else counted(self._store, file)
+            pieces.append(Piece(file, at, rows, names or same, names is None))
             at += rows
         return Plan(scan, tuple(pieces), tuple(piece.start for piece in pieces))
 
@@ -175,7 +184,7 @@ def row_groups(store: Store) -> Callable[[FileRef], Sequence[int]]:
     return ask
 
 
-def _counted(store: Store, file: FileRef) -> int:
+def counted(store: Store, file: FileRef) -> int:
     """The rows of a file that was written without statistics."""
     with open_parquet(store, file) as opened:
         rows: int = opened.metadata.num_rows

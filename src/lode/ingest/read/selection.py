@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lode.ingest.schema.arrow import is_list
 from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused, invalid
-from lode.lazy import pt
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-
-    import pyarrow as pa
 
 
 class Outline(msgspec.Struct, frozen=True, array_like=True):
@@ -108,11 +107,15 @@ def _leaves(fields: Iterable[Any], wanted: Sequence[Column], counter: _Counter) 
 
 
 def _leaves_of(kind: Any, column: Column | None, counter: _Counter) -> list[int]:
+    """The leaves of one field that are needed; all are counted, also those of other writers' types."""
     first = counter.next
-    if pt.is_list(kind):
+    if isinstance(kind, pa.BaseExtensionType):
+        return _leaves_of(kind.storage_type, column, counter)
+    if is_list(kind):
         return _leaves_of(kind.value_type, column, counter)
-    if pt.is_struct(kind):
-        found = _leaves(kind, column.children if column else (), counter)
+    if pt.is_struct(kind) or pt.is_map(kind):
+        members = [kind.key_field, kind.item_field] if pt.is_map(kind) else kind
+        found = _leaves(members, column.children if column else (), counter)
         # Whether the struct is null is told by any of its fields, also when all the wanted ones came later.
         return found if found or column is None else [first]
     counter.next += 1

@@ -19,7 +19,7 @@ import grpc
 import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 
-from lode.errors import DataError, MissingError, NoSnapshotsError, StoreError
+from lode.errors import ComponentMismatchError, DataError, MissingError, NoSnapshotsError, StoreError
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read.message import message_of
@@ -287,6 +287,8 @@ async def _end(context: Any, error: Exception) -> None:
         return  # the client is gone, which is no failure of the read
     if isinstance(error, Refused):
         await end_call(context, error)
+    if isinstance(error, ComponentMismatchError):
+        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[:_LONGEST_MESSAGE])
     _log.error("a read failed", exc_info=error)
     match error:
         case DataError() | MissingError() | FileNotFoundError():

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lode.format.manifest import FileRef
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.read.plan import Piece, Plan
     from lode.ingest.read.restriction import Restriction
@@ -40,14 +39,15 @@ class _Group(NamedTuple):
     """Rows ``start`` to ``stop`` of one row group of an open file, and the position behind them."""
 
     opened: Any
-    path: str
+    piece: Piece
     number: int
     start: int
     stop: int
     position: int
 
     def read(self, columns: TableSchema) -> Iterator[pa.RecordBatch]:
-        return read_group(self.opened, self.path, self.number, columns, self.start, self.stop)
+        path, names = self.piece.file.path, self.piece.names
+        return read_group(self.opened, path, self.number, columns, names, self.start, self.stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,20 +130,22 @@ class Reader:
                 inside = piece.within(span)
                 first = piece.start
                 with open_parquet(store, piece.file, data) as opened:
-                    wanted = self._matching_groups(opened, piece.file, data)
+                    wanted = self._matching_groups(opened, piece, data)
                     for number in range(opened.metadata.num_row_groups):
                         rows = opened.metadata.row_group(number).num_rows
                         start, stop = max(inside.start, first), min(inside.stop, first + rows)
                         if start < stop and number in wanted:
-                            yield _Group(opened, piece.file.path, number, start - first, stop - first, stop)
+                            yield _Group(opened, piece, number, start - first, stop - first, stop)
                         first += rows
 
-    def _matching_groups(self, opened: Any, file: FileRef, data: bytes | None) -> Container[int]:
+    def _matching_groups(self, opened: Any, piece: Piece, data: bytes | None) -> Container[int]:
         count: int = opened.metadata.num_row_groups
         if self.restriction is None or count == 1 or not self.restriction.fits_row_groups:
             return range(count)
+        if not piece.is_plain:
+            return range(count)  # the restriction has other names than the file
         return matching_groups(
-            self.plan.scan.store, file, data, self.restriction.where, self.table.schema.arrow
+            self.plan.scan.store, piece.file, data, self.restriction.where, self.table.schema.arrow
         )
 
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from starlette.responses import JSONResponse
 
-from lode.errors import LodeError, StoreError
+from lode.errors import ComponentMismatchError, LodeError, StoreError
 from lode.ingest.catalog.catalog import DatasetInUse
 from lode.ingest.status import Code, Refused
 
@@ -58,6 +58,8 @@ def error_response(error: Exception) -> JSONResponse:
         case StoreError():
             _log.warning("the store failed under a REST request: %s", error)
             kind, status, message = _KINDS[Code.UNAVAILABLE], "UNAVAILABLE", f"The store failed: {error}"
+        case ComponentMismatchError():
+            kind, status, message = _KINDS[Code.FAILED_PRECONDITION], "FAILED_PRECONDITION", str(error)
         case LodeError():
             _log.error("a REST request failed: %s", error)
             kind, status, message = _INTERNAL, "INTERNAL", str(error)

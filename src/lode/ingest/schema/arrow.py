@@ -21,12 +21,12 @@ def from_arrow(schema: pa.Schema) -> TableSchema:
 def _column(field: pa.Field[Any], where: str) -> Column:
     value: pa.DataType = field.type
     mark = (field.metadata or {}).get(SQL_TYPE, b"")
-    repeated = _is_list(value) or pt.is_map(value)
+    repeated = is_list(value) or pt.is_map(value)
     if repeated:
-        item = _element(value)
+        item = element_of(value)
         mark = mark or (item.metadata or {}).get(SQL_TYPE, b"")
         value = item.type
-        if _is_list(value) or pt.is_map(value):
+        if is_list(value) or pt.is_map(value):
             raise invalid(f"Column {where!r} is a list of lists, which BigQuery has no type for.")
     if isinstance(value, pa.BaseExtensionType):
         mark = mark or (b"google:sqlType:json" if value.extension_name == "arrow.json" else b"")
@@ -42,7 +42,8 @@ def _column(field: pa.Field[Any], where: str) -> Column:
     )
 
 
-def _is_list(kind: pa.DataType) -> bool:
+def is_list(kind: pa.DataType) -> bool:
+    """Tell whether values of a type are lists, in whatever form; maps are not."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)
@@ -52,7 +53,7 @@ def _is_list(kind: pa.DataType) -> bool:
     )
 
 
-def _element(kind: Any) -> pa.Field[Any]:
+def element_of(kind: Any) -> pa.Field[Any]:
     """The field of a list's elements, of a map's entries."""
     if pt.is_map(kind):
         return pa.field("entries", pa.struct([kind.key_field, kind.item_field]), nullable=False)
