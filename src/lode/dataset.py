@@ -239,6 +239,7 @@ class Dataset:
             description=description,
             properties=check_metadata(properties, "properties"),
         )
+        made._follow_stored_schema()
         return made
 
     @property
@@ -535,7 +536,15 @@ class Dataset:
             # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
             self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
             base = opened.committer.settle()
-        return self._commit_definition(opened, base, definition, clean, "evolve", change)
+        snapshot = self._commit_definition(opened, base, definition, clean, "evolve", change)
+        self._follow_stored_schema()
+        return snapshot
+
+    def _follow_stored_schema(self) -> None:
+        """Forget the schema that this object was opened with: it has become, or changed, the stored one."""
+        self._given = self._given.without_schema()
+        if self._opened is not None:
+            self._opened.components.clear()
 
     def _evolution(self, coming: pa.Schema | None) -> Evolution:
         """The change that makes room for the schema it was opened with, and for the data's own."""
@@ -779,14 +788,8 @@ class Dataset:
         self, opened: _Opened, target: Definition, coming: pa.Schema | None, snapshot_id: str | None
     ) -> Stager:
         """Stages files that fit ``target``; what is known to be coming is checked first."""
-        components = self._components(opened, target)
-        given = self._given.schema
+        components = self._components_to_write(opened, target)
         if target.schema is not None and has_schema(components.codec):
-            if given is not None:
-                check_schema(target, given, self.id)
-                components = replace(
-                    components, codec=components.codec.with_schema(stricter(target.schema, given))
-                )
             if coming is not None:
                 check_columns(target, coming, self.id)
         elif coming is not None and takes_first_schema(components.codec) and has_schema(components.codec):
@@ -800,6 +803,18 @@ class Dataset:
             self._given.timestamp_column or target.timestamp_column,
             runtime=self._runtime,
         )
+
+    def _components_to_write(self, opened: _Opened, target: Definition) -> Components:
+        """The components with the schema of the files, which is that of the dataset, or stricter if asked."""
+        key = f"{target.digest} to write"
+        known = opened.components.get(key)
+        if known is None:
+            known, given = self._components(opened, target), self._given.schema
+            if given is not None and target.schema is not None and has_schema(known.codec):
+                check_schema(target, given, self.id)
+                known = replace(known, codec=known.codec.with_schema(stricter(target.schema, given)))
+            opened.components[key] = known
+        return known
 
     def _scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         opened = self._open()

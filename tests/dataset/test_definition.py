@@ -424,6 +424,17 @@ def test_datasets_plans_and_volumes_pickle(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(volume)).total_length == 10
 
 
+@pytest.mark.parametrize("damage", ["missing", "garbled"])
+def test_verify_names_a_definition_that_is_not_there_or_damaged(memory: CountingStore, damage: str) -> None:
+    dataset = written(memory)
+    path = f"datasets/visits/definition/{dataset.definition.digest}.json"
+    memory.delete(path)
+    if damage == "garbled":
+        memory.put(path, b"{}")
+    (problem,) = lode.verify(dataset).problems
+    assert (problem.kind, problem.path) == ("definition", path)
+
+
 # -- lakes of 0.1 ----------------------------------------------------------------------------------
 
 

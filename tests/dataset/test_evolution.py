@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -119,6 +120,29 @@ def test_no_file_is_rewritten_and_the_calls_do_not_grow_with_the_dataset(memory:
     dataset.evolve(add={"n": "int64"}, rename={"v": "w"})
     assert {path: data for path, data in contents(memory).items() if "/data/" in path} == before
     assert memory.total <= 6
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_the_object_that_changed_the_columns_writes_the_new_ones(memory: CountingStore, create: bool) -> None:
+    schema = {"id": "int32!", "v": "string"}
+    dataset = lode.Dataset.create("events", memory, schema=schema) if create else events(memory)
+    dataset.evolve(rename={"v": "label"}, drop=["id"], add={"n": "int64"})
+    dataset.write([{"label": "x", "n": 1}])
+    assert rows(dataset)[-1] == {"label": "x", "n": 1}
+
+
+def test_a_rename_of_a_lake_without_definitions_keeps_the_values(memory: CountingStore) -> None:
+    dataset = events(memory)
+    for path, data in contents(memory).items():
+        if path.endswith("manifest.json"):
+            found = json.loads(data)
+            del found["x"]
+            memory.delete(path)
+            memory.put(path, json.dumps(found).encode())
+        elif "/definition/" in path:
+            memory.delete(path)
+    lode.Dataset("events", memory).evolve(rename={"v": "label"})
+    assert rows(dataset) == [{"id": 1, "label": "one"}]
 
 
 def test_a_change_that_is_there_already_makes_no_snapshot(memory: CountingStore) -> None:

@@ -108,7 +108,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def operation(self) -> str:
-        """What this commit did: ``append``, ``create`` or ``evolve``."""
+        """What this commit did: ``append``, ``create``, ``define`` or ``evolve``."""
         found = (self.x or {}).get("operation", "append")
         return found if isinstance(found, str) else "append"
 

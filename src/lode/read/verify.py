@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
+from lode.definition import decode_definition
 from lode.errors import ChecksumMismatchError, DataError, LodeError, NotFoundError
-from lode.format.manifest import FileRef, Manifest
+from lode.format.manifest import MAX_MANIFEST_BYTES, FileRef, Manifest
 from lode.read.manifests import read_manifests, read_pointer
-from lode.read.source import verify_file
+from lode.read.source import get_bounded, verify_file
 from lode.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
