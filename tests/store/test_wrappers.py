@@ -123,7 +123,6 @@ def test_a_wrapper_is_nearby_if_the_store_inside_is_and_a_slow_one_never() -> No
 def test_no_wrapper_gives_away_local_paths(tmp_path: Path) -> None:
     for wrapper in (CountingStore(LocalStore(tmp_path)), latent(LocalStore(tmp_path))):
         assert not hasattr(wrapper, "local_path")
-        assert not hasattr(wrapper, "check_files")
 
 
 def test_capabilities_are_calls_like_any_other(tmp_path: Path) -> None:

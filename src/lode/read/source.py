@@ -113,7 +113,8 @@ def open_object(store: Store, file: FileRef | str) -> ObjectReader:
 def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
     """Raise ``InvalidFormatError`` for a file of another size than its manifest says.
 
-    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request.
+    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. The
+    store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a FIFO.
     """
     if isinstance(store, LocalStore):
         for file in files:
@@ -150,8 +151,8 @@ def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSy
 
     Args:
         store: The store.
-        files: Files whose size is checked when they are opened, unless the store is a directory: see
-            ``check_sizes``.
+        files: Files whose size is checked when they are opened, unless the store is a directory: there
+            call ``check_sizes`` before they are opened.
     """
     import pyarrow.fs as pafs
 

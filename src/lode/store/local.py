@@ -24,7 +24,7 @@ from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, moment, same_content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
@@ -80,15 +80,10 @@ class LocalStore:
 
         Raises ``StoreError`` if it is no plain file, as such readers would wait at it or follow it.
         """
-        self.check_files((path,))
+        status = self._tree.status(self._checked(path))
+        if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            raise not_plain(path, status)
         return self.root / path
-
-    def check_files(self, paths: Iterable[str]) -> None:
-        """Raise ``StoreError`` unless each path is a plain file or nothing, for readers that open it."""
-        for path in paths:
-            status = self._tree.status(self._checked(path))
-            if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
-                raise not_plain(path, status)
 
     def put(self, path: str, data: Buffer) -> None:
         with NewFile(self._tree, self._checked(path)) as file:
