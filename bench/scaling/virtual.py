@@ -108,6 +108,8 @@ class VirtualTime:
 class VirtualStore(StoreWrapper):
     """A store whose calls take their time, virtually, and are counted."""
 
+    nearby = False
+
     def __init__(self, inner: Store, time: VirtualTime) -> None:
         super().__init__(inner)
         self._time = time

@@ -35,7 +35,7 @@ from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, i
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.options import DatasetOptions, codec_with_schema, stricter
-from lode.read.define import Definitions, Located, components_named, locate
+from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
@@ -139,6 +139,8 @@ class Dataset:
         self._id = check_id(id, kind="dataset")
         if layout is not None and not isinstance(layout, Layout):
             raise InvalidOptionError(f"layout is {layout!r}: give a layout, such as lode.HiveLayout('day')")
+        if layout is not None:
+            layout.chain(id)  # refuses a name that has another meaning in this layout
         parts = components_of(codec, "noop" if compressor is None else compressor, checksum)
         if layout is not None and layout.keys and parts.codec is None and codec is not None:
             raise InvalidOptionError(
@@ -237,6 +239,7 @@ class Dataset:
             description=description,
             properties=check_metadata(properties, "properties"),
         )
+        made._follow_stored_schema()
         return made
 
     @property
@@ -276,7 +279,11 @@ class Dataset:
 
     def schema_at(self, snapshot: SnapshotLike) -> pa.Schema | None:
         """Its columns at a snapshot; None for blobs and for records without a schema."""
-        return self._open().definitions.at(self._manifest(snapshot)).schema
+        return self.definition_at(snapshot).schema
+
+    def definition_at(self, snapshot: SnapshotLike) -> Definition:
+        """What the dataset was at a snapshot."""
+        return self._open().definitions.at(self._manifest(snapshot))
 
     @property
     def chain(self) -> Chain[Manifest]:
@@ -284,9 +291,11 @@ class Dataset:
         try:
             return self._open().chain
         except DataError:
-            if self._given.layout is None:
-                raise
-            return dataset_chain(self._store, self.id, self._given.layout)
+            for layout in LAYOUTS if self._given.layout is None else (self._given.layout,):
+                manifests = f"{layout.chain(self.id).manifests}/"
+                if any(True for _ in self._store.list(manifests)):
+                    return dataset_chain(self._store, self.id, layout)
+            raise
 
     @property
     def safe_for_many_writers(self) -> bool:
@@ -523,7 +532,19 @@ class Dataset:
         definition = opened.definitions.at(base.manifest)
         if change(definition).digest == definition.digest:
             return Snapshot(base.manifest)
-        return self._commit_definition(opened, base, definition, clean, "evolve", change)
+        if base.manifest.definition is None:
+            # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
+            self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
+            base = opened.committer.settle()
+        snapshot = self._commit_definition(opened, base, definition, clean, "evolve", change)
+        self._follow_stored_schema()
+        return snapshot
+
+    def _follow_stored_schema(self) -> None:
+        """Forget the schema that this object was opened with: it has become, or changed, the stored one."""
+        self._given = self._given.without_schema()
+        if self._opened is not None:
+            self._opened.components.clear()
 
     def _evolution(self, coming: pa.Schema | None) -> Evolution:
         """The change that makes room for the schema it was opened with, and for the data's own."""
@@ -767,14 +788,8 @@ class Dataset:
         self, opened: _Opened, target: Definition, coming: pa.Schema | None, snapshot_id: str | None
     ) -> Stager:
         """Stages files that fit ``target``; what is known to be coming is checked first."""
-        components = self._components(opened, target)
-        given = self._given.schema
+        components = self._components_to_write(opened, target)
         if target.schema is not None and has_schema(components.codec):
-            if given is not None:
-                check_schema(target, given, self.id)
-                components = replace(
-                    components, codec=components.codec.with_schema(stricter(target.schema, given))
-                )
             if coming is not None:
                 check_columns(target, coming, self.id)
         elif coming is not None and takes_first_schema(components.codec) and has_schema(components.codec):
@@ -788,6 +803,18 @@ class Dataset:
             self._given.timestamp_column or target.timestamp_column,
             runtime=self._runtime,
         )
+
+    def _components_to_write(self, opened: _Opened, target: Definition) -> Components:
+        """The components with the schema of the files, which is that of the dataset, or stricter if asked."""
+        key = f"{target.digest} to write"
+        known = opened.components.get(key)
+        if known is None:
+            known, given = self._components(opened, target), self._given.schema
+            if given is not None and target.schema is not None and has_schema(known.codec):
+                check_schema(target, given, self.id)
+                known = replace(known, codec=known.codec.with_schema(stricter(target.schema, given)))
+            opened.components[key] = known
+        return known
 
     def _scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         opened = self._open()

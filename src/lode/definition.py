@@ -37,6 +37,13 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     nullable: bool = True
     metadata: dict[str, str] | None = None
 
+    @property
+    def type_text(self) -> str:
+        """The type in one line for people: ``int64``, ``list<element: string>``."""
+        if isinstance(self.type, str):
+            return self.type
+        return str(field_from_json(msgspec.to_builtins(self)).type)
+
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """What a dataset is. ``columns`` is None while nobody has said which it has."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from lode.dataset import Dataset
 from lode.errors import DataError, NoManifestsError, NotFoundError
 from lode.format.ids import check_id
-from lode.format.volume import decode_volume_manifest, volume_chain
+from lode.format.volume import LONGEST, decode_volume_manifest, volume_chain
 from lode.read.define import LAYOUTS
 from lode.read.resolve import Chain
 from lode.reader import DatasetReader
@@ -57,11 +57,19 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
     """
     opened = open_store(store)
     paths = volume_chain(check_id(id, kind="volume"))
-    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}")
+    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}", id)
     newest = chain.resolve().manifest
     if newest is None:
         raise NotFoundError(f"no volume {id!r} in {opened.url}: check its name, or write it first")
     return Volume(id, opened, newest.total_length, checksum=newest.checksum_algorithm)
+
+
+def open_damaged_volume(id: str, store: Store) -> Volume:
+    """Open a volume to check it, also one whose newest snapshot cannot be found or read."""
+    try:
+        return open_volume(id, store)
+    except DataError:
+        return Volume(id, store, LONGEST)
 
 
 def dataset_names(store: Store) -> list[str]:

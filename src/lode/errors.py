@@ -24,7 +24,7 @@ LodeError
 ├── DataError                        bytes or rows are wrong: mend the data
 │   ├── SchemaViolationError         a row does not fit the schema
 │   ├── InvalidFormatError           a file is not what its codec expects
-│   ├── ManifestInvalidError         a manifest lacks or garbles a field
+│   ├── ManifestInvalidError         a manifest, pointer or key is damaged, or they contradict each other
 │   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
 │   └── HistoryForkedError           two heads: damage, or a foreign writer
 ├── CommitError                      the commit did not finish: see ``landed``
@@ -158,7 +158,7 @@ class InvalidFormatError(DataError):
 
 
 class ManifestInvalidError(DataError):
-    """A manifest that lacks a required field or carries an impossible value; ``field`` names it."""
+    """A manifest, pointer or key that is damaged or contradicts another; ``field`` names a wrong field."""
 
     def __init__(self, message: str, *, field: str | None = None) -> None:
         super().__init__(message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -82,6 +82,12 @@ class DatasetOptions:
                 index = stored.schema.get_field_index(field.name)
                 if index >= 0 and not is_wider(stored.schema.field(index).type, field.type):
                     check_type(field, stored.schema.field(index), dataset_id)
+
+    def without_schema(self) -> DatasetOptions:
+        """The same without a schema, for one that the dataset has outgrown."""
+        if not has_schema(self.codec):
+            return self
+        return replace(self, codec=self.codec.with_schema(None))
 
     @property
     def schema(self) -> pa.Schema | None:

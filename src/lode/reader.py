@@ -16,10 +16,10 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import check_id
-from lode.format.manifest import Manifest, decode_manifest
+from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
-from lode.read.source import open_file, open_object
+from lode.read.source import get_bounded, open_file, open_object
 from lode.store.open import open_store
 
 if TYPE_CHECKING:
@@ -107,7 +107,9 @@ class DatasetReader:
     def get_manifest(self, ref: ManifestRef | str, snapshot_id: str | None = None) -> Manifest:
         """Read a manifest, by what ``list_manifests`` returned or by dataset and snapshot id."""
         if isinstance(ref, ManifestRef):
-            return decode_manifest(self._store.get(ref.path), origin=ref.path)
+            chain = self._chain(self._layouts[0], ref.dataset_id)
+            data = get_bounded(self._store, ref.path, MAX_MANIFEST_BYTES)
+            return chain.checked(data, ref.path, ref.snapshot_id)
         if snapshot_id is None:
             raise InvalidOptionError("get_manifest needs a ManifestRef, or a dataset id and a snapshot id")
         return self._chain(self._layout_of(ref), ref).require(check_id(snapshot_id, kind="snapshot"))

@@ -10,7 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakSet
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _chores() -> ThreadPoolExecutor:
 class ProcessLock:
     """A lock for the threads of one process: in a forked child, where its holder does not run, it is free."""
 
-    _all: WeakSet[ProcessLock] = WeakSet()
+    _all: ClassVar[WeakSet[ProcessLock]] = WeakSet()
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -40,6 +40,7 @@ from lode.write.blocks import VolumeDraft, check_block, check_same_volume, open_
 from lode.write.commit import CommitReport, Committer
 from lode.write.file import DataFile
 from lode.write.retry import check_retry
+from lode.write.swept import SweptBlocks
 
 if TYPE_CHECKING:
     import os
@@ -98,6 +99,7 @@ class Volume:
         self._runtime = runtime
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
         self._chain = _VolumeChain(self._store, id)
+        self._swept = SweptBlocks(self._store, id)
         self._committer = Committer(self._chain, runtime, self._retry, observer)
 
     @property
@@ -111,6 +113,11 @@ class Volume:
     @property
     def total_length(self) -> int:
         return self._total_length
+
+    @property
+    def chain(self) -> Chain[VolumeManifest]:
+        """The history as objects on the store, for tools such as verify and sweep."""
+        return self._chain
 
     @property
     def _algorithm(self) -> str | None:
@@ -160,6 +167,7 @@ class Volume:
 
         Raises:
             OverlappingBlocksError: a block covers bytes that are there already; nothing of this landed.
+            TransactionClosedError: a block was swept as abandoned; nothing of this landed.
         """
         clean = check_metadata(metadata)
         arriving = tuple(blocks)
@@ -176,6 +184,7 @@ class Volume:
             metadata=clean,
             checksum_algorithm=self._algorithm,
             now_ns=self._runtime.now_ns,
+            swept=self._swept,
         )
         committed = self._committer.commit(draft)
         self._chain.keep(committed.manifest)
@@ -333,7 +342,12 @@ class _VolumeChain(Chain[VolumeManifest]):
 
     def __init__(self, store: Store, volume_id: str) -> None:
         super().__init__(
-            store, volume_chain(volume_id), decode_volume_manifest, lambda _: (), f"volume {volume_id!r}"
+            store,
+            volume_chain(volume_id),
+            decode_volume_manifest,
+            lambda _: (),
+            f"volume {volume_id!r}",
+            volume_id,
         )
         self._decoded: OrderedDict[str, VolumeManifest] = OrderedDict()
 

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lode
+
 if TYPE_CHECKING:
     from pathlib import Path
 
-    import lode
     from cli.running import Run
 
 
@@ -97,3 +98,45 @@ def test_a_damaged_dataset_does_not_hide_the_others(run: Run, visits: lode.Datas
     ended = run("ls", "--json")
     assert (ended.code, [line["name"] for line in ended.json]) == (1, ["events"])
     assert "not a JSON document" in ended.err
+
+
+def test_volumes_are_verified_and_swept_by_name(run: Run, lake: Path) -> None:
+    volume = lode.Volume("disk", lake, 100, checksum="md5")
+    kept = volume.commit([volume.stage_write_at(0, b"kept")])
+    lost = volume.stage_write_at(50, b"lost")
+    ended = run("verify", "disk", "--volume")
+    assert (ended.code, ended.out) == (0, "disk: ok in 1 snapshot, 1 block, 4 B\n")
+    dry = run("sweep", "disk", "--volume", "--older-than", "0s")
+    assert dry.lines[0].startswith("disk: 2 objects")
+    assert (lake / lost.path).exists()
+    (swept,) = run("sweep", "disk", "--volume", "--older-than", "0s", "--delete", "--json").json
+    assert lost.path in [item["path"] for item in swept["leftovers"]]
+    assert not (lake / lost.path).exists()
+    (lake / kept.blocks[0].path).write_bytes(b"torn")
+    (told,) = run("verify", "disk", "--volume", "--json").json
+    assert [problem["kind"] for problem in told["problems"]] == ["checksum"]
+
+
+def test_a_damaged_volume_is_verified_and_spared(run: Run, lake: Path) -> None:
+    volume = lode.Volume("disk", lake, 100)
+    kept = volume.commit([volume.stage_write_at(0, b"kept")])
+    lost = volume.stage_write_at(50, b"lost")
+    (lake / volume.chain.paths.manifest(kept.id)).write_text("{")
+    ended = run("verify", "disk", "--volume", "--json")
+    assert ended.code == 5
+    assert {problem["kind"] for problem in ended.json[0]["problems"]} == {"manifest-invalid", "pointer"}
+    assert "no block is removed" in run("sweep", "disk", "--volume", "--older-than", "0s", "--delete").out
+    assert (lake / lost.path).exists()
+    assert run("verify", "nothing", "--volume").code != 0
+
+
+def test_a_dataset_whose_history_is_damaged_is_swept_of_what_is_safe(
+    run: Run, visits: lode.Dataset, lake: Path
+) -> None:
+    staged = visits.stager().stage([{"day": "thu", "page": "/", "visits": 1}])
+    files = [file.path for snapshot in visits.snapshots() for file in snapshot.files]
+    (lake / visits.chain.paths.manifest(visits.latest().id)).write_text("{")
+    ended = run("sweep", "visits", "--older-than", "0s", "--delete")
+    assert "cannot be read" in ended.out
+    assert not (lake / staged.files[0].path).exists()
+    assert all((lake / path).exists() for path in files)

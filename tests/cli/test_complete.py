@@ -24,6 +24,8 @@ def test_commands_datasets_and_snapshots_are_offered(
     assert offered(run, monkeypatch, "lode ve") == ["verify", "version"]
     assert offered(run, monkeypatch, "lode log v") == ["visits"]
     assert offered(run, monkeypatch, "lode log x") == []
+    assert offered(run, monkeypatch, "lode evolve v") == ["visits"]
+    assert offered(run, monkeypatch, "lode create v") == ["visits"]
     assert offered(run, monkeypatch, "lode show visits ") == [snapshot.id for snapshot in visits.history()]
     assert offered(run, monkeypatch, "lode cat visits --format j") == ["jsonl"]
 

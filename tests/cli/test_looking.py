@@ -35,7 +35,8 @@ def test_ls_lists_volumes_blobs_and_codecs_of_others(run: Run, lake: Path) -> No
     assert found["blobs"] == ("blobs", 1, 10)
     assert found["events"][:2] == ("jsonl", 1)
     assert found["disk"] == ("volume", None, 10)
-    assert run("ls", "--names").lines == ["blobs", "events"]
+    assert run("ls", "--names").lines == ["blobs", "events", "disk"]
+    assert run("ls", "--names", "--json").json[-1] == {"name": "disk"}
 
 
 @pytest.mark.usefixtures("visits")
@@ -152,14 +153,15 @@ def test_show_tells_files_and_statistics(run: Run) -> None:
     shown = run("show", "visits", "1").out
     assert "parent      none, it is the first" in shown
     assert "partitions/day=tue/segments/" in shown
-    assert re.search(r"^visits +3 +5 +0$", shown, re.MULTILINE)
+    assert re.search(r"^visits +int64 +3 +5 +0$", shown, re.MULTILINE)
     assert re.search(r"^metadata +source=crawler$", shown, re.MULTILINE)
 
 
-def test_show_as_json_is_the_manifest_as_it_lies_on_the_store(run: Run, visits: lode.Dataset) -> None:
+def test_show_as_json_is_the_manifest_with_the_definition(run: Run, visits: lode.Dataset) -> None:
     newest = visits.latest()
-    stored = visits.store.get(visits.chain.paths.manifest(newest.id))
-    assert run("show", "visits", "--json").raw == stored + b"\n"
+    stored = json.loads(visits.store.get(visits.chain.paths.manifest(newest.id)))
+    shown = json.loads(run("show", "visits", "--json").out)
+    assert shown == {**stored, "definition": json.loads(visits.definition.data)}
 
 
 def test_a_snapshot_has_many_names(run: Run, visits: lode.Dataset) -> None:
@@ -192,12 +194,34 @@ def test_diff_adds_up_what_came_between_by_partition(run: Run, visits: lode.Data
     assert wednesday.split()[:3] == ["day=wed", "+2", "2"]
 
 
-def test_diff_tells_how_the_columns_changed(run: Run) -> None:
-    run("write", "events", "--schema", '{"id": "int32", "old": "string"}', stdin=b'{"id": 1, "old": "a"}')
-    run("write", "events", "--schema", '{"id": "int64", "new": "bool"}', stdin=b'{"id": 1, "new": true}')
-    (told,) = run("diff", "events", "1", "2", "--json").json
-    assert told["columns"] == {"id": ["int32", "int64"], "old": ["string", None], "new": [None, "bool"]}
-    assert run("diff", "events", "1").lines[-1].split() == ["new", "not", "there", "bool"]
+def test_diff_shows_how_the_columns_changed(run: Run, visits: lode.Dataset) -> None:
+    visits.evolve(add={"country": "string"}, relax=["day"], drop=["page"], rename={"visits": "views"})
+    (told,) = run("diff", "visits", "1", "--json").json
+    assert told["renamed"] == {"visits": "views"}
+    assert told["columns"] == {
+        "page": ["string", None],
+        "day": ["string!", "string"],
+        "views": ["int64", "int64"],
+        "country": [None, "string"],
+    }
+    shown = run("diff", "visits", "1").out
+    assert re.search(r"^views +visits int64 +int64$", shown, re.MULTILINE)
+    assert re.search(r"^country +not there +string$", shown, re.MULTILINE)
+
+
+def test_diff_shows_a_column_dropped_and_added_again_as_one_with_two_types(
+    run: Run, visits: lode.Dataset
+) -> None:
+    visits.evolve(drop=["page"])
+    visits.evolve(add={"page": "int64"})
+    (told,) = run("diff", "visits", "1", "--json").json
+    assert (told["columns"], told["renamed"]) == ({"page": ["string", "int64"]}, {})
+
+
+def test_diff_compares_the_dataset_and_not_the_files_of_two_snapshots(run: Run, visits: lode.Dataset) -> None:
+    visits.write([{"day": "thu"}])
+    (told,) = run("diff", "visits", "1", "--json").json
+    assert told["columns"] == {}
 
 
 @pytest.mark.usefixtures("visits")

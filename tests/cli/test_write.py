@@ -83,13 +83,68 @@ def test_a_dataset_that_is_there_says_how_it_is_written(run: Run, visits: lode.D
         assert (ended.code, "leave the option out" in ended.err) == (2, True)
 
 
-def test_columns_keep_their_types_and_new_ones_go_behind_them(run: Run, visits: lode.Dataset) -> None:
-    line = b'{"new": 1.5, "day": "thu", "visits": 1}'
-    assert run("write", "visits", stdin=line).code == 0
-    assert run("cat", "visits").json == [{"day": "thu", "page": None, "visits": 1, "new": 1.5}]
+def test_columns_keep_their_types(run: Run, visits: lode.Dataset) -> None:
     ended = run("write", "visits", stdin=b'{"day": "fri", "visits": "many"}')
     assert (ended.code, ended.err) == (1, "lode: row 0, column 'visits': str 'many' does not fit int64\n")
-    assert len(visits.snapshots()) == 3
+    assert len(visits.snapshots()) == 2
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
+def test_new_columns_are_refused_and_the_message_says_how_to_add_them(
+    run: Run, files: dict[str, str], visits: lode.Dataset, kind: str
+) -> None:
+    ended = run("write", "visits", files[kind])
+    assert (ended.code, ended.err) == (
+        1,
+        "lode: column 'id' (int64) is not one of dataset 'visits', which has day, page, visits: write with "
+        "--evolve, or add it with lode evolve --add\n",
+    )
+    assert len(visits.snapshots()) == 2
+
+
+def test_new_columns_become_columns_of_the_dataset_with_evolve(run: Run, visits: lode.Dataset) -> None:
+    line = b'{"new": 1.5, "day": "thu", "visits": 1}'
+    assert run("write", "visits", "--evolve", stdin=line).code == 0
+    assert run("cat", "visits").json == [{"day": "thu", "page": None, "visits": 1, "new": 1.5}]
+    schema = lode.Dataset("visits", visits.store).schema
+    assert schema is not None
+    assert schema.names == ["day", "page", "visits", "new"]
+
+
+def test_a_required_column_that_a_file_lacks_is_refused(run: Run, visits: lode.Dataset) -> None:
+    ended = run("write", "visits", stdin=b'{"visits": 1}')
+    assert ended.code == 1
+    assert "column 'day' (string) is required in dataset 'visits' and missing in the data" in ended.err
+    assert len(visits.snapshots()) == 2
+
+
+@pytest.mark.parametrize("codec", ["parquet", "jsonl", "arrow", "blob"])
+def test_a_write_of_nothing_commits_nothing(run: Run, codec: str) -> None:
+    ended = run("write", "rows", "--codec", codec)
+    assert (ended.code, ended.out) == (2, "")
+    assert ended.err.endswith("so nothing was committed: commit an empty snapshot with --allow-empty\n")
+    assert run("ls", "--json").out == ""
+
+
+def test_a_file_with_columns_and_no_rows_is_nothing_too(run: Run, visits: lode.Dataset) -> None:
+    pq.write_table(pa.table({"day": pa.array([], pa.string())}), "none.parquet")
+    Path("none.csv").write_text("day,visits\n")
+    for name in ("none.parquet", "none.csv"):
+        assert run("write", "visits", name).code == 2
+    assert len(visits.snapshots()) == 2
+
+
+@pytest.mark.parametrize("codec", ["parquet", "jsonl", "arrow", "blob"])
+def test_an_empty_snapshot_is_written_where_that_is_asked_for(run: Run, codec: str) -> None:
+    assert run("write", "rows", "--codec", codec, "--allow-empty").code == 0
+    assert len(run("log", "rows", "--json").json) == 1
+    assert run("write", "rows", stdin=LINES).code == 0
+
+
+def test_an_empty_csv_file_gives_its_columns_no_type_that_nothing_fits(run: Run) -> None:
+    Path("rows.csv").write_text("id,name\n1,\n")
+    assert run("write", "rows", "rows.csv").code == 0
+    assert run("write", "rows", stdin=LINES).code == 0
 
 
 def test_a_schema_is_kept_to(run: Run) -> None:

@@ -42,8 +42,8 @@ def fields(types: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 
 def make_map(key: Any, item: Any, ordered: bool) -> Any:
-    made: Any = pa.map_
-    return made(key, item, keys_sorted=ordered)
+    make: Any = pa.map_  # the stubs do not know this form
+    return make(key, item, keys_sorted=ordered)
 
 
 def nested(types: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
@@ -55,9 +55,7 @@ def nested(types: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         inner.map(pa.list_view),
         st.builds(pa.list_, inner, st.integers(0, 5)),
         st.lists(inner, max_size=3).map(pa.struct),
-        st.builds(
-            lambda key, item, ordered: pa.map_(key, item, keys_sorted=ordered), keys, inner, st.booleans()
-        ),
+        st.builds(make_map, keys, inner, st.booleans()),
         st.builds(
             pa.dictionary, st.sampled_from([pa.int8(), pa.int32()]), st.sampled_from(PLAIN[:5]), st.booleans()
         ),

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lode.store import Store
 
 # The calls that make or change an object; a streamed one appears with its writer's commit.
-WRITING = ("put", "commit", "compare_and_swap")
+WRITING = ("put", "put_volatile", "link", "commit", "compare_and_swap")
 
 
 class SwaplessStore(MemoryStore):

@@ -398,7 +398,7 @@ def test_a_link_never_replaces_an_object(tmp_path: Path) -> None:
 def test_a_link_to_what_is_not_there_is_refused(tmp_path: Path) -> None:
     store = lode.open_store(tmp_path)
     assert isinstance(store, LocalStore)
-    with pytest.raises(lode.NotFoundError, match="a/new"):
+    with pytest.raises(lode.NotFoundError, match="a/nothing"):
         store.link("a/nothing", "a/new")
     assert not store.exists("a/new")
 

@@ -101,7 +101,8 @@ def test_a_damaged_definition_is_one_error_that_names_it(
     memory.delete(path)
     if damage is not None:
         memory.put(path, damage(data))
-    for use in (lambda d: d.scan(), lambda d: d.write(ROWS), lambda d: d.schema):
+    uses: list[Any] = [lambda d: d.scan(), lambda d: d.write(ROWS), lambda d: d.schema]
+    for use in uses:
         with pytest.raises(lode.ManifestInvalidError, match=complaint) as caught:
             use(lode.Dataset("visits", memory))
         assert path in str(caught.value)
@@ -148,13 +149,14 @@ def test_what_contradicts_the_dataset_is_refused_by_both_names(
 ) -> None:
     written(memory)
     before = contents(memory)
-    for use in (
+    uses: list[Any] = [
         lambda d: d.write(ROWS),
         lambda d: d.transaction(),
         lambda d: d.scan(),
         lambda d: d.snapshots(),
         lambda d: d.evolve(add={"x": "int64"}),
-    ):
+    ]
+    for use in uses:
         with pytest.raises(lode.ComponentMismatchError, match=complaint):
             use(lode.Dataset("visits", memory, **options))
     assert contents(memory) == before
@@ -341,7 +343,7 @@ def test_parts_staged_elsewhere_give_the_columns_too(memory: CountingStore) -> N
         transaction.stage(pa.table({"a": [1]}))
         transaction.write_records(iter([pa.table({"a": [2], "b": ["x"]})]))
         transaction.commit()
-    assert dataset.schema == pa.schema({"a": pa.int64(), "b": pa.string()})
+    assert dataset.schema == pa.table({"a": pa.array([], pa.int64()), "b": pa.array([], pa.string())}).schema
     assert sorted(row["a"] for row in dataset.scan().read_all().to_pylist()) == [1, 2]
 
 
@@ -420,6 +422,17 @@ def test_datasets_plans_and_volumes_pickle(tmp_path: Path) -> None:
     assert renamed.read(where=pc.field("count") > 1).read_all().num_rows == 2
     volume = lode.Volume("v", str(tmp_path), 10)
     assert pickle.loads(pickle.dumps(volume)).total_length == 10
+
+
+@pytest.mark.parametrize("damage", ["missing", "garbled"])
+def test_verify_names_a_definition_that_is_not_there_or_damaged(memory: CountingStore, damage: str) -> None:
+    dataset = written(memory)
+    path = f"datasets/visits/definition/{dataset.definition.digest}.json"
+    memory.delete(path)
+    if damage == "garbled":
+        memory.put(path, b"{}")
+    (problem,) = lode.verify(dataset).problems
+    assert (problem.kind, problem.path) == ("definition", path)
 
 
 # -- lakes of 0.1 ----------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,10 @@ def events(store: lode.Store, make: Any = lode.Parquet, **options: Any) -> lode.
     dataset = lode.Dataset("events", store, codec=make({"id": "int32!", "v": "string"}), **options)
     dataset.write([{"id": 1, "v": "one"}])
     return dataset
+
+
+def struct(members: dict[str, Any]) -> Any:
+    return pa.struct(list(members.items()))
 
 
 def rows(dataset: lode.Dataset, **options: Any) -> list[dict[str, Any]]:
@@ -115,6 +120,29 @@ def test_no_file_is_rewritten_and_the_calls_do_not_grow_with_the_dataset(memory:
     dataset.evolve(add={"n": "int64"}, rename={"v": "w"})
     assert {path: data for path, data in contents(memory).items() if "/data/" in path} == before
     assert memory.total <= 6
+
+
+@pytest.mark.parametrize("create", [True, False])
+def test_the_object_that_changed_the_columns_writes_the_new_ones(memory: CountingStore, create: bool) -> None:
+    schema = {"id": "int32!", "v": "string"}
+    dataset = lode.Dataset.create("events", memory, schema=schema) if create else events(memory)
+    dataset.evolve(rename={"v": "label"}, drop=["id"], add={"n": "int64"})
+    dataset.write([{"label": "x", "n": 1}])
+    assert rows(dataset)[-1] == {"label": "x", "n": 1}
+
+
+def test_a_rename_of_a_lake_without_definitions_keeps_the_values(memory: CountingStore) -> None:
+    dataset = events(memory)
+    for path, data in contents(memory).items():
+        if path.endswith("manifest.json"):
+            found = json.loads(data)
+            del found["x"]
+            memory.delete(path)
+            memory.put(path, json.dumps(found).encode())
+        elif "/definition/" in path:
+            memory.delete(path)
+    lode.Dataset("events", memory).evolve(rename={"v": "label"})
+    assert rows(dataset) == [{"id": 1, "label": "one"}]
 
 
 def test_a_change_that_is_there_already_makes_no_snapshot(memory: CountingStore) -> None:
@@ -323,10 +351,10 @@ WIDENINGS: list[tuple[Any, Any, Any]] = [
     (pa.string(), pa.large_string(), "x"),
     (pa.binary(), pa.large_binary(), b"x"),
     (pa.list_(pa.int32()), pa.list_(pa.int64()), [1, None]),
-    (pa.struct({"a": pa.int32()}), pa.struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
+    (struct({"a": pa.int32()}), struct({"a": pa.int64(), "b": pa.string()}), {"a": 1}),
     (
-        pa.list_(pa.struct({"a": pa.int32()})),
-        pa.list_(pa.struct({"a": pa.int64(), "b": pa.string()})),
+        pa.list_(struct({"a": pa.int32()})),
+        pa.list_(struct({"a": pa.int64(), "b": pa.string()})),
         [{"a": 1}],
     ),
 ]
@@ -372,8 +400,8 @@ def _plain(value: Any) -> Any:
             (pa.float64(), pa.float32()),
             (pa.date32(), pa.string()),
         ),
-        (pa.struct({"a": pa.int32(), "b": pa.int32()}), pa.struct({"a": pa.int32()})),
-        (pa.struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
+        (struct({"a": pa.int32(), "b": pa.int32()}), struct({"a": pa.int32()})),
+        (struct({"a": pa.int32()}), pa.struct([pa.field("a", pa.int32(), nullable=False)])),
         (pa.list_(pa.int32()), pa.list_(pa.field("item", pa.int32(), nullable=False))),
     ],
     ids=str,
@@ -443,7 +471,8 @@ class Columns(RuleBasedStateMachine):
     @rule(name=NAMES)
     def filter(self, name: str) -> None:
         if name in self.columns:
-            found = self.dataset.scan(where=pc.field(name).is_valid(), columns=["key"]).read_all().to_pylist()
+            present: Any = pc.field(name).is_valid()
+            found = self.dataset.scan(where=present, columns=["key"]).read_all().to_pylist()
             id = self.columns[name][0]
             assert [row["key"] for row in found] == [row[0] for row in self.stored if row.get(id) is not None]
 

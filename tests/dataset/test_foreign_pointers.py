@@ -159,7 +159,7 @@ def test_a_foreign_writer_that_publishes_after_the_base_was_captured_is_a_confli
 
 def intent_of(kind: Kind, snapshot: Any) -> Any:
     opened = kind.open()
-    chain = opened.chain if isinstance(opened, lode.Dataset) else opened._chain
+    chain: Any = opened.chain if isinstance(opened, lode.Dataset) else opened._chain
     return chain.intent(snapshot.id).manifest
 
 

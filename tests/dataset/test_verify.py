@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import threading
+import time
 
 import pytest
 
 import lode
 from contract.stores import contents
-
-if TYPE_CHECKING:
-    from lode.store import CountingStore
+from lode.store import CountingStore, MemoryStore
 
 LAYOUT = lode.HiveLayout("day")
 
@@ -143,3 +142,90 @@ def test_verifying_changes_nothing_and_tells_its_progress(
     lode.verify(dataset, progress=lambda done, total: steps.append((done, total)))
     assert steps[-1] == (len(snapshots), len(snapshots))
     assert contents(dataset.store) == before
+
+
+def test_a_cycle_is_reported_and_ends(dataset: lode.Dataset, snapshots: list[lode.Snapshot]) -> None:
+    path = manifest_path(snapshots[0])
+    data = dataset.store.get(path)
+    looped = data.replace(
+        b'"row_count"', b'"parent_snapshot_id": "' + snapshots[7].id.encode() + b'",\n  "row_count"'
+    )
+    replace(dataset.store, path, looped)
+    problems = kinds(dataset)
+    assert [place for kind, place in problems if kind == "cycle"] == [
+        manifest_path(snapshot) for snapshot in snapshots
+    ]
+    assert ("pointer", "datasets/events/latest") in problems
+
+
+def test_a_gap_in_the_sequences_is_reported_once(
+    dataset: lode.Dataset, snapshots: list[lode.Snapshot]
+) -> None:
+    path = manifest_path(snapshots[4])
+    replace(dataset.store, path, dataset.store.get(path).replace(b'"sequence": 5', b'"sequence": 50'))
+    assert kinds(dataset) == [("sequence", path)]
+
+
+def test_a_history_that_does_not_begin_at_one_is_reported(
+    dataset: lode.Dataset, snapshots: list[lode.Snapshot]
+) -> None:
+    path = manifest_path(snapshots[0])
+    replace(dataset.store, path, dataset.store.get(path).replace(b'"sequence": 1', b'"sequence": 7'))
+    assert kinds(dataset) == [("sequence", path)]
+
+
+def test_a_manifest_of_another_dataset_is_reported(
+    dataset: lode.Dataset, snapshots: list[lode.Snapshot]
+) -> None:
+    path = manifest_path(snapshots[3])
+    foreign = dataset.store.get(path).replace(b'"dataset_id": "events"', b'"dataset_id": "visits"')
+    replace(dataset.store, path, foreign)
+    assert kinds(dataset) == [("manifest-invalid", path)]
+
+
+@pytest.mark.parametrize("damage", [b"\xff\xfe", b"", b"../../etc/passwd"])
+def test_a_pointer_that_is_no_id_is_reported(
+    damage: bytes, dataset: lode.Dataset, snapshots: list[lode.Snapshot]
+) -> None:
+    replace(dataset.store, "datasets/events/latest", damage)
+    assert len(snapshots) == 8
+    assert kinds(dataset) == [("pointer", "datasets/events/latest")]
+
+
+def test_manifests_nested_too_deeply_are_reported(
+    dataset: lode.Dataset, snapshots: list[lode.Snapshot]
+) -> None:
+    path = manifest_path(snapshots[7])
+    replace(dataset.store, path, b'{"metadata": ' + b"[" * 100_000)
+    assert ("manifest-invalid", path) in kinds(dataset)
+
+
+def test_manifests_are_read_many_at_once() -> None:
+    """5,000 snapshots on a remote store must not be 5,000 round trips, one after the other."""
+    store = MemoryStore()
+    for number in range(40):
+        lode.Dataset("events", store).write(str(number).encode())
+    at_once = AtOnce(store)
+    assert lode.verify(lode.Dataset("events", at_once), checksums=False).ok
+    assert at_once.most > 4
+
+
+class AtOnce(CountingStore):
+    """Counts how many reads are under way at once."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__(store)
+        self.most = 0
+        self._now = 0
+        self._lock = threading.Lock()
+
+    def get(self, path: str) -> bytes:
+        with self._lock:
+            self._now += 1
+            self.most = max(self.most, self._now)
+        time.sleep(0.002)
+        try:
+            return super().get(path)
+        finally:
+            with self._lock:
+                self._now -= 1

@@ -58,7 +58,10 @@ class RivalWrites:
         yield from batches
         context = TaskContext.get()
         if context is not None and context.partitionId() == 0:
-            lode.Dataset(self.dataset, self.lake, codec="parquet").write(pa.table({"id": [-1]}))
+            amount = pa.array([None], pa.decimal128(22, 1))
+            lode.Dataset(self.dataset, self.lake, codec="parquet").write(
+                pa.table({"id": [-1], "day": ["d9"], "amount": amount})
+            )
 
 
 class Deadly(lode.Parquet):

@@ -6,6 +6,7 @@ import itertools
 import json
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 
 import lode
@@ -94,6 +95,22 @@ def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_th
     sales_in(lake, 1)
     assert len(jobs.copy(spark, source, twin)) == 1
     assert rows_of(twin) == rows_of(source)
+
+
+def test_a_copy_has_the_columns_of_the_origin_at_every_snapshot(spark: SparkSession, lake: str) -> None:
+    source = lode.Dataset("source", lake, codec="parquet")
+    source.write(pa.table({"n": [1], "old": ["a"]}))
+    jobs.copy(spark, source, Place(lake, "twin"))
+    source.evolve(rename={"old": "new"})
+    source.evolve(add={"old": "int64"})
+    source.write(pa.table({"n": [2], "new": ["b"], "old": [3]}))
+    jobs.copy(spark, source, Place(lake, "twin"))
+    twin = lode.open_dataset("twin", lake)
+    assert [twin.schema_at(each) for each in twin.snapshots()] == [
+        source.schema_at(each) for each in source.snapshots()
+    ]
+    assert twin.scan().read_all() == source.scan().read_all()
+    assert twin.scan().read_all()["new"].to_pylist() == ["a", "b"]
 
 
 def test_copy_refuses_damaged_files_and_datasets_of_another_shape(

@@ -235,10 +235,63 @@ def test_columns_that_came_or_widened_later_are_read_from_all_files(
 ) -> None:
     ds = opened(lake)
     ds.write(pa.table({"n": pa.array([1], pa.int32())}))
-    ds.write(pa.table({"n": pa.array([2**40], pa.int64()), "note": ["new"]}))
+    ds.write(pa.table({"n": pa.array([2**40], pa.int64()), "note": ["new"]}), evolve=True)
     df = lode.spark.read(spark, lake, "events", reader=reader)
     assert df.columns == ["n", "note"]
     assert sorted(df.collect(), key=lambda row: row["n"]) == [(1, None), (2**40, "new")]
+
+
+def test_widened_columns_are_read_by_sparks_own_reader_where_it_can(spark: SparkSession, lake: str) -> None:
+    narrow: dict[str, Any] = {
+        "i64": pa.array([1], pa.int32()),
+        "f64": pa.array([1.5], pa.float32()),
+        "if64": pa.array([2], pa.int32()),
+        "dec": pa.array([Decimal("1.25")], pa.decimal128(9, 2)),
+        "idec": pa.array([3], pa.int32()),
+        "at": pa.array([datetime(2026, 11, 15, tzinfo=UTC)], pa.timestamp("ms", "UTC")),
+        "st": pa.array([{"x": 1}], pa.struct([("x", pa.int32())])),
+    }
+    ds = opened(lake)
+    ds.write(pa.table(narrow))
+    ds.evolve(
+        widen={
+            "i64": "int64",
+            "f64": "float64",
+            "if64": "float64",
+            "dec": pa.decimal128(20, 4),
+            "idec": pa.decimal128(12, 2),
+            "at": pa.timestamp("us", "UTC"),
+            "st": pa.struct([("x", pa.int64()), ("y", pa.string())]),
+        }
+    )
+    found = [lode.spark.read(spark, lake, "events", reader=cast("Any", each)) for each in READERS]
+    assert found[0].inputFiles()
+    assert found[0].schema == found[1].schema
+    assert found[0].collect() == found[1].collect()
+    (row,) = found[0].selectExpr("i64", "f64", "if64", "dec", "idec", "st.x", "st.y").collect()
+    assert tuple(row) == (1, 1.5, 2.0, Decimal("1.2500"), Decimal("3.00"), 1, None)
+
+
+def test_columns_that_changed_their_name_are_read_through_python_and_the_reason_is_said(
+    spark: SparkSession, lake: str
+) -> None:
+    ds = opened(lake)
+    ds.write(pa.table({"n": [1], "a": [7], "u": pa.array([2**32 - 1], pa.uint32())}))
+    ds.evolve(rename={"a": "b"}, widen={"u": "float64"})
+    ds.evolve(add={"a": "string"})
+    ds.write(pa.table({"n": [2], "b": [8], "a": ["x"]}))
+
+    def read(**arguments: Any) -> list[Any]:
+        return [tuple(row) for row in lode.spark.read(spark, lake, "events", **arguments).collect()]
+
+    assert sorted(read()) == [(1, 7, 2.0**32 - 1, None), (2, 8, None, "x")]
+    assert read(where="b = 7", columns=["n", "b"]) == [(1, 7)]
+    assert read(where="a is null", columns=["n", "a"]) == [(1, None)]
+    assert sorted(read(columns=["n"], reader="spark")) == [(1,), (2,)]
+    with pytest.raises(lode.InvalidOptionError, match="column 'b' was 'a' when some files were written"):
+        read(columns=["b"], reader="spark")
+    with pytest.raises(lode.InvalidOptionError, match="column 'u' is double and was uint32 before"):
+        read(columns=["u"], reader="spark")
 
 
 AWKWARD = ["", None, "a/b c%", "d=1", "ü {x}[*]?", "__HIVE_DEFAULT_PARTITION__"]

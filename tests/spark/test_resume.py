@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
-from lode.spark.resume import may_be_committed, new_snapshot_id, resume, stager_of
+from lode.spark.resume import may_be_committed, new_snapshot_id, resume
 from lode.store import Fault, FaultStore, LocalStore
 
 if TYPE_CHECKING:
@@ -28,13 +28,13 @@ def dataset(store: LocalStore, request: pytest.FixtureRequest) -> lode.Dataset:
 
 
 def test_files_of_a_job_that_never_began_to_commit_belong_to_nobody(dataset: lode.Dataset) -> None:
-    stager = stager_of(dataset, new_snapshot_id())
+    stager = dataset.stager(new_snapshot_id())
     stager.stage([{"n": 1}])
     assert not may_be_committed(stager)
 
 
 def test_files_of_a_job_whose_commit_began_may_be_committed(dataset: lode.Dataset) -> None:
-    stager = stager_of(dataset, new_snapshot_id())
+    stager = dataset.stager(new_snapshot_id())
     faulty = FaultStore(dataset.store, Fault("compare_and_swap", "*", error=lode.StoreError("unplugged")))
     opened = lode.Dataset("jobs", faulty, codec="jsonl", layout=dataset.layout)
     transaction = resume(opened, stager.snapshot_id)
@@ -45,7 +45,7 @@ def test_files_of_a_job_whose_commit_began_may_be_committed(dataset: lode.Datase
 
 
 def test_files_of_a_job_whose_intent_was_swept_after_the_commit_are_committed(dataset: lode.Dataset) -> None:
-    stager = stager_of(dataset, new_snapshot_id())
+    stager = dataset.stager(new_snapshot_id())
     transaction = resume(dataset, stager.snapshot_id)
     transaction.add(stager.stage([{"n": 1}]))
     transaction.commit()
@@ -58,7 +58,7 @@ def test_files_of_a_job_whose_intent_was_swept_after_the_commit_are_committed(da
 
 def test_a_store_that_fails_leaves_it_open(dataset: lode.Dataset) -> None:
     faulty = FaultStore(dataset.store, Fault("exists", "*", error=lode.StoreError("unplugged")))
-    assert may_be_committed(stager_of(lode.Dataset("jobs", faulty, codec="jsonl"), new_snapshot_id()))
+    assert may_be_committed(lode.Dataset("jobs", faulty, codec="jsonl").stager(new_snapshot_id()))
 
 
 def test_a_job_follows_whatever_was_committed_meanwhile(dataset: lode.Dataset) -> None:

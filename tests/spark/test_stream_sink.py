@@ -17,7 +17,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import LongType, StructType
 
 import lode
-from lode.spark.resume import new_snapshot_id, stager_of
+from lode.codec.schema import to_schema
 from lode.spark.staging import Shape, stage_batches
 from lode.spark.stream import StagedPart, StreamSink
 
@@ -131,6 +131,19 @@ def test_a_sink_shares_its_dataset_with_other_writers(spark: SparkSession, lake:
     assert [snapshot.sequence for snapshot in sink_in(lake).snapshots()] == [1, 2, 3, 4, 5]
 
 
+def test_a_batch_with_a_column_too_many_fails_before_its_tasks_and_merge_schema_lets_it_in(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    source_in(lake, 1)
+    lode.Dataset.create("out", lake, schema={"number": "int64"})
+    with pytest.raises(StreamingQueryException, match=r"column 'snapshot' \(string\) is not one of"):
+        stream(spark, lake, tmp_path / "a")
+    assert len(sink_in(lake).snapshots()) == 1
+    stream(spark, lake, tmp_path / "b", mergeSchema="true")
+    assert numbers(sink_in(lake)) == [0, 1, 2]
+    assert sink_in(lake).schema == to_schema({"number": "int64", "snapshot": "string"})
+
+
 def test_complete_mode_is_refused_because_a_dataset_is_only_appended_to(lake: str) -> None:
     schema = StructType().add("number", LongType())
     with pytest.raises(lode.InvalidOptionError, match="use append or update"):
@@ -143,9 +156,9 @@ def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed
     dataset = sink_in(lake)
 
     def staged() -> StagedPart:
-        stager = stager_of(sink._dataset, new_snapshot_id())
+        job = StreamSink({"path": lake, "dataset": "out", "checksum": "md5"}, schema, overwrite=False)._job
         batches = [pa.record_batch({"number": pa.array([1, 2], pa.int64())})]
-        return StagedPart(stager.snapshot_id, "query", stage_batches(stager, batches, Shape(), task="0"), 0)
+        return StagedPart(job, "query", stage_batches(job.stager, batches, Shape(), task="0"), 0)
 
     failed = staged()
     sink.abort([failed, None], 0)

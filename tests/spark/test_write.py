@@ -265,7 +265,7 @@ def test_the_session_is_bounded_after_a_write_as_it_was_before(
     spark.conf.set(name, bound)
     try:
         for columns in (["id"], ["id", "cast(day as binary) as day"]):
-            opened(lake).write(frame(spark).selectExpr(*columns))
+            opened(lake).write(frame(spark).selectExpr(*columns), evolve=True)
             assert spark.conf.get(name) == bound
     finally:
         spark.conf.set(name, before)
@@ -275,7 +275,7 @@ def test_the_session_is_bounded_after_a_write_as_it_was_before(
 def test_an_empty_dataframe_is_a_snapshot_that_knows_its_columns(spark: SparkSession, lake: str) -> None:
     ds = opened(lake)
     snapshot = ds.write(frame(spark).where("id < 0"))
-    assert snapshot.row_count == 0
+    assert (snapshot.row_count, snapshot.files) == (0, ())
     assert lode.spark.read(spark, lake, "events").columns == ["id", "day", "amount"]
 
 
@@ -299,10 +299,27 @@ def test_a_schema_the_dataset_declares_is_kept_to(spark: SparkSession, lake: str
     ds = opened(lake, codec=lode.Parquet({"id": "int32!", "day": "string", "amount": "float64"}))
     snapshot = ds.write(frame(spark).selectExpr("id", "day", "double(amount) as amount"))
     assert pq.read_schema(local(ds, snapshot)[0]).field("id").type == pa.int32()
-    with pytest.raises(lode.InvalidOptionError, match="the DataFrame has 'extra'"):
+    before = data_files(lake)
+    with pytest.raises(lode.SchemaViolationError, match=r"column 'extra' \(int32\) is not one of dataset"):
         ds.write(frame(spark).selectExpr("id", "1 as extra"))
-    with pytest.raises(lode.InvalidOptionError, match="schema requires 'id'"):
+    with pytest.raises(lode.SchemaViolationError, match="column 'day' is int64 in the data and string in"):
+        ds.write(frame(spark).selectExpr("id", "id as day"))
+    with pytest.raises(lode.SchemaViolationError, match=r"column 'id' \(int32\) is required in dataset"):
         ds.write(frame(spark).select("day"))
+    assert data_files(lake) == before
+    ds.write(frame(spark).selectExpr("id", "1 as extra"), evolve=True)
+    assert lode.spark.read(spark, lake, "events").columns == ["id", "day", "amount", "extra"]
+
+
+def test_format_lode_says_which_column_does_not_fit_and_merge_schema_lets_it_in(
+    spark: SparkSession, lake: str
+) -> None:
+    save(frame(spark).select("id"), lake)
+    with pytest.raises(AnalysisException, match=r"column 'day' \(string\) is not one of dataset 'events'"):
+        save(frame(spark).select("id", "day"), lake)
+    assert len(opened(lake).snapshots()) == 1
+    save(frame(spark).select("id", "day"), lake, mergeSchema="true")
+    assert opened(lake).scan().read_all()["day"].null_count == 100
 
 
 MISTAKES = [
@@ -339,10 +356,10 @@ def test_a_mistake_is_named_before_any_task_starts(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"partitionBy": "amount"}, "dataset 'events' is partitioned by day"),
-        ({"layout": "flat"}, "has the layout hive: leave"),
-        ({"codec": "jsonl"}, "newest snapshot was written with 'parquet'"),
-        ({"compressor": "gzip"}, "newest snapshot was written with 'noop'"),
+        ({"partitionBy": "amount"}, "has the partition keys 'day' and is opened with 'amount'"),
+        ({"layout": "flat"}, "has the layout 'hive' and is opened with 'flat'"),
+        ({"codec": "jsonl"}, "has the codec 'parquet' and is opened with 'jsonl'"),
+        ({"compressor": "gzip"}, "has the compressor 'noop' and is opened with 'gzip'"),
     ],
 )
 def test_an_option_may_not_contradict_the_dataset(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pickle
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -45,6 +47,19 @@ def test_a_listing_goes_on_over_many_pages() -> None:
     assert [info.path for info in store.list("p/", after="p/00001")] == paths[2:]
 
 
-def test_pickling_says_why_it_cannot_be() -> None:
-    with pytest.raises(UsageError, match="lives in this process"):
+def test_a_shared_store_is_reopened_by_its_name() -> None:
+    store = MemoryStore.shared("test-pickled")
+    assert pickle.loads(pickle.dumps(store)) is store
+
+
+def test_a_store_that_no_name_opens_says_why_it_cannot_be_pickled() -> None:
+    MemoryStore.shared("m")
+    with pytest.raises(UsageError, match="memory://m lives in this process"):
         pickle.dumps(MemoryStore("m"))
+
+
+def test_a_shared_store_is_not_reopened_empty_in_another_process() -> None:
+    pickled = pickle.dumps(MemoryStore.shared("test-elsewhere"))
+    program = "import pickle, sys; pickle.loads(sys.stdin.buffer.read())"
+    answer = subprocess.run([sys.executable, "-c", program], input=pickled, capture_output=True, check=False)
+    assert b"lives in process" in answer.stderr

@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+import pickle
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
 import pytest
 
+import lode
 from lode.errors import NotFoundError, OutcomeUnknownError, StoreError
 from lode.store import (
     CountingStore,
     Fault,
     FaultStore,
     LatencyStore,
+    LocalStore,
     MemoryStore,
     SimulatedCrash,
     Store,
     SupportsCompareAndSwap,
+    SupportsLink,
+    SupportsNearby,
+    SupportsQueue,
+    SupportsTemporaries,
+    SupportsVolatilePut,
 )
-from lode.testing.store_suite import StoreSuite
+from lode.store.open import is_nearby
+from lode.testing.store_suite import LinkTests, QueueTests, StoreSuite, TemporaryTests, VolatilePutTests
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 
 class TestCountingStore(StoreSuite):
@@ -42,6 +59,12 @@ class TestWrappersInWrappers(StoreSuite):
         return CountingStore(FaultStore(LatencyStore(MemoryStore(), 0.0)))
 
 
+class TestWrappedDisk(StoreSuite, LinkTests, VolatilePutTests, QueueTests, TemporaryTests):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return CountingStore(FaultStore(LatencyStore(LocalStore(tmp_path, durable=False), 0.0)))
+
+
 class TestStoreThatCannotSwap(StoreSuite):
     can_swap = False
 
@@ -61,11 +84,144 @@ class WithoutSwap:
         self.delete, self.open_reader, self.open_writer = inner.delete, inner.open_reader, inner.open_writer
 
 
-@pytest.mark.parametrize("wrap", [CountingStore, FaultStore, lambda inner: LatencyStore(inner, 0.0)])
-def test_a_wrapper_can_swap_exactly_if_the_store_inside_can(wrap: type[CountingStore]) -> None:
-    assert isinstance(wrap(MemoryStore()), SupportsCompareAndSwap)
-    assert not isinstance(wrap(WithoutSwap()), SupportsCompareAndSwap)
-    assert isinstance(wrap(WithoutSwap()), Store)
+def latent(inner: Store) -> LatencyStore:
+    return LatencyStore(inner, 0.0)
+
+
+WRAPPERS = [CountingStore, FaultStore, latent]
+CAPABILITIES = [
+    SupportsCompareAndSwap,
+    SupportsLink,
+    SupportsNearby,
+    SupportsQueue,
+    SupportsTemporaries,
+    SupportsVolatilePut,
+]
+
+
+@pytest.mark.parametrize("wrap", WRAPPERS)
+@pytest.mark.parametrize("capability", CAPABILITIES)
+def test_a_wrapper_has_exactly_the_capabilities_of_the_store_inside(
+    wrap: Callable[[Store], Store], capability: type, tmp_path: Path
+) -> None:
+    for inner in (LocalStore(tmp_path), MemoryStore(), WithoutSwap()):
+        # Who makes a store slow knows its distance, whatever is inside.
+        expected = isinstance(inner, capability) or (capability is SupportsNearby and wrap is latent)
+        assert isinstance(wrap(inner), capability) is expected
+        assert isinstance(wrap(inner), Store)
+
+
+def test_a_wrapper_is_nearby_if_the_store_inside_is_and_a_slow_one_never() -> None:
+    for inner in (MemoryStore(), LocalStore("/nowhere")):
+        assert is_nearby(inner)
+        assert is_nearby(CountingStore(FaultStore(inner)))
+        assert not is_nearby(latent(inner))
+        assert not is_nearby(CountingStore(latent(inner)))
+    assert not is_nearby(CountingStore(WithoutSwap()))
+
+
+def test_no_wrapper_gives_away_local_paths(tmp_path: Path) -> None:
+    for wrapper in (CountingStore(LocalStore(tmp_path)), latent(LocalStore(tmp_path))):
+        assert not hasattr(wrapper, "local_path")
+        assert not hasattr(wrapper, "check_files")
+
+
+def test_capabilities_are_calls_like_any_other(tmp_path: Path) -> None:
+    store = CountingStore(LocalStore(tmp_path, durable=False))
+    store.put_volatile("a", b"123")
+    store.link("a", "b")
+    with store.queue("a", 1.0, 0.1):
+        pass
+    list(store.temporaries("d/"))
+    store.delete_temporary(".lode-1.tmp")
+    assert store.events == [
+        ("put_volatile", "a"),
+        ("link", "b"),
+        ("queue", "a"),
+        ("temporaries", "d/"),
+        ("delete_temporary", ".lode-1.tmp"),
+    ]
+    assert store.bytes_in == 3
+    failing = FaultStore(LocalStore(tmp_path), Fault(times=None, error=StoreError("disk on fire")))
+    for call in (
+        lambda: failing.put_volatile("c", b""),
+        lambda: failing.link("a", "c"),
+        lambda: failing.queue("a", 1.0, 0.1),
+        lambda: failing.temporaries(),
+        lambda: failing.delete_temporary(".lode-1.tmp"),
+    ):
+        with pytest.raises(StoreError, match="on fire"):
+            call()
+
+
+def test_wrappers_pickle_with_what_they_know(tmp_path: Path) -> None:
+    counting = CountingStore(FaultStore(latent(LocalStore(tmp_path)), Fault("get", error=StoreError)))
+    counting.put("a", b"1")
+    again = pickle.loads(pickle.dumps(counting))
+    assert again.counts == {"put": 1}
+    with pytest.raises(StoreError):
+        again.get("a")
+    assert again.get("a") == b"1"
+    assert again.compare_and_swap("a", b"1", b"2")
+    assert again.events[-1] == ("compare_and_swap", "a")
+    assert counting.counts == {"put": 1}
+
+
+PUBLIC = [
+    *("put", "get", "get_range", "exists", "head", "list", "delete", "open_reader", "open_writer"),
+    *("compare_and_swap", "link", "queue", "put_volatile", "temporaries", "delete_temporary"),
+]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The calls that are made on a bare LocalStore, without those that it makes on itself."""
+    names: list[str] = []
+    inside = threading.local()
+
+    def noted(name: str) -> Callable[..., Any]:
+        original = getattr(LocalStore, name)
+
+        def call(*arguments: Any, **options: Any) -> Any:
+            if getattr(inside, "depth", 0):
+                return original(*arguments, **options)
+            names.append(name)
+            inside.depth = 1
+            try:
+                return original(*arguments, **options)
+            finally:
+                inside.depth = 0
+
+        return call
+
+    for name in PUBLIC:
+        monkeypatch.setattr(LocalStore, name, noted(name))
+    return names
+
+
+def crowd(store: Store) -> None:
+    """Writers that meet, with partitions: every path of a commit that depends on capabilities."""
+    layout = lode.HiveLayout("day")
+    writers = [lode.Dataset("events", store, codec="jsonl", layout=layout) for _ in range(2)]
+    for step in range(6):
+        for number, writer in enumerate(writers):
+            writer.write([{"day": f"{number}-{part}", "step": step} for part in range(3)])
+    reader = lode.Dataset("events", store, codec="jsonl", layout=layout)
+    assert reader.scan().read_all().num_rows == 36
+
+
+def test_a_wrapped_disk_makes_the_calls_that_a_bare_one_makes(tmp_path: Path, calls: list[str]) -> None:
+    crowd(LocalStore(tmp_path / "bare", durable=False))
+    bare = Counter(calls)
+    calls.clear()
+    wrapped = CountingStore(LocalStore(tmp_path / "wrapped", durable=False))
+    crowd(wrapped)
+    assert wrapped.counts["link"]
+    assert wrapped.counts["queue"]
+    assert wrapped.counts["put_volatile"]
+    assert Counter(calls) == bare
+    # What a wrapper counts on top are the calls on readers, which are no methods of the store.
+    assert {name: count for name, count in wrapped.counts.items() if name in PUBLIC} == bare
 
 
 def test_calls_are_counted_by_method_and_noted_in_order() -> None:

@@ -63,6 +63,45 @@ def test_a_dataset_tells_its_whole_history_in_few_points(lake: Served) -> None:
     assert sum(bucket["rows"] for bucket in found["buckets"]) == found["rows"]
 
 
+def test_a_dataset_has_its_definition(fresh: Served) -> None:
+    created = lode.Dataset.create(
+        "visits",
+        fresh.store,
+        schema={"day": "string!", "tags": "list<string>"},
+        partition_by=["day"],
+        primary_key=["day"],
+        description="Visits by day",
+        properties={"owner": "ann"},
+    )
+    created.evolve(rename={"tags": "labels"})
+    found = fresh.ask("datasets", "visits")["definition"]
+    assert found["columns"] == [
+        {"name": "day", "type": "string", "required": True},
+        {"name": "labels", "type": "list<element: string>", "required": False},
+    ]
+    assert (found["description"], found["primary_key"]) == ("Visits by day", ["day"])
+    assert found["properties"] == [["owner", "ann"]]
+
+
+def test_a_definition_that_is_lost_hides_nothing_else(fresh: Served) -> None:
+    dataset = lode.Dataset.create("events", fresh.store, schema={"n": "int64"})
+    digest = dataset.latest().manifest.definition
+    assert digest is not None
+    fresh.store.delete(dataset.chain.paths.definition(digest))
+    found = fresh.ask("datasets", "events")
+    assert found["snapshots"] == 1
+    assert "restore it from a backup" in found["definition"]["problem"]
+
+
+def test_snapshots_say_what_their_commit_did(fresh: Served) -> None:
+    dataset = lode.Dataset.create("events", fresh.store, schema={"n": "int64"})
+    dataset.write([{"n": 1}])
+    dataset.evolve(add={"m": "string"})
+    lines = fresh.ask("datasets", "events", "history")["snapshots"]
+    assert [line["operation"] for line in lines] == ["create", "append", "evolve"]
+    assert fresh.ask("datasets", "events", "snapshots", dataset.latest().id)["operation"] == "evolve"
+
+
 def test_pages_of_history_are_the_history(lake: Served) -> None:
     expected = [snapshot.id for snapshot in lode.open_dataset("visits", lake.store).snapshots()]
     found = []

@@ -145,6 +145,33 @@ def test_a_new_snapshot_appears_by_itself_and_is_announced(fresh: Served, visito
     expect(page.locator("#announcer")).to_have_text("1 new snapshot, 2 snapshots now")
 
 
+def test_a_dataset_shows_its_definition_and_what_changed_it(fresh: Served, visitor: Visitor) -> None:
+    dataset = lode.Dataset.create(
+        "visits",
+        fresh.store,
+        schema={"day": "string!", "visits": "int32"},
+        partition_by=["day"],
+        primary_key=["day"],
+        description="Visits by day, from the crawler.",
+        properties={"owner": "web team"},
+    )
+    dataset.write([{"day": "mon", "visits": 3}])
+    dataset.evolve(widen={"visits": "int64"}, add={"country": "string"})
+    page = visitor.open(f"{fresh.url}#/datasets/visits")
+    expect(page.get_by_text("Visits by day, from the crawler.")).to_be_visible()
+    expect(page.get_by_text("web team")).to_be_visible()
+    columns = page.get_by_role("region", name="Columns")
+    expect(columns.get_by_role("row")).to_have_text(
+        ["ColumnTypeRequired", "daystringyes", "visitsint64no", "countrystringno"]
+    )
+    notes = page.get_by_role("region", name="History").get_by_role("row")
+    expect(notes.nth(1)).to_contain_text("evolve")
+    expect(notes.nth(3)).to_contain_text("create")
+    page.get_by_role("region", name="History").get_by_role("rowheader").get_by_role("link").first.click()
+    expect(page.get_by_text("This snapshot has no rows.")).to_be_visible()
+    expect(page.locator(".facts")).to_contain_text("evolve")
+
+
 def test_a_volume_shows_its_holes(lake: Served, visitor: Visitor) -> None:
     page = visitor.open(f"{lake.url}#/volumes/disk-image")
     expect(page.get_by_role("img", name="57.8% of 40 MB is there")).to_be_visible()

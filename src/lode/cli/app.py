@@ -16,9 +16,11 @@ from typer.core import TyperGroup
 from lode.cli import (
     bench,
     cat,
+    create,
     demo,
     diff,
     doctor,
+    evolve,
     log,
     ls,
     serve,
@@ -91,6 +93,8 @@ app.command("show")(show.show)
 app.command("diff")(diff.diff)
 app.command("cat")(cat.cat)
 app.command("sql")(sql.sql)
+app.command("create")(create.create)
+app.command("evolve")(evolve.evolve)
 app.command("write")(write.write)
 app.command("verify")(verify.verify)
 app.command("sweep")(sweep.sweep)

@@ -102,7 +102,7 @@ def _projected(record: Any, columns: Sequence[str]) -> Any:
 
 def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
     from lode.errors import InvalidOptionError
-    from lode.read.source import open_file
+    from lode.read.scan import open_plain
 
     if any(option is not None for option in asked):
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: there are no rows to choose from")
@@ -110,9 +110,6 @@ def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: send them to a file or a pipe")
     sys.stdout.flush()
     for file in scan.files:
-        with (
-            open_file(scan.store, file) as stored,
-            scan.components.compressor.decompress(stored) as plain,
-        ):
+        with open_plain(scan.store, file, scan.components) as plain:
             shutil.copyfileobj(plain, sys.stdout.buffer, 1 << 20)
     sys.stdout.buffer.flush()

@@ -13,6 +13,7 @@ from lode.cli.terminal import as_json, show
 from lode.cli.units import count, size
 
 if TYPE_CHECKING:
+    from lode.cli.columns import Change
     from lode.cli.partitions import Partition
     from lode.dataset import Dataset
     from lode.snapshot import Snapshot
@@ -37,6 +38,7 @@ def diff(
 
     Rows and files by partition, and how the columns changed.
     """
+    from lode.cli.columns import changes_as_json
     from lode.cli.named import snapshot_named
     from lode.cli.partitions import partitions_of
     from lode.cli.root import open_root
@@ -56,12 +58,12 @@ def diff(
         "files": sum(len(snapshot.files) for snapshot in snapshots),
         "bytes": sum(snapshot.size_bytes for snapshot in snapshots),
         "partitions": {name: part.as_dict() for name, part in parts.items()},
-        "columns": changes,
+        **changes_as_json(changes),
     }
     if json:
         as_json(told)
         return
-    _tell(told, parts)
+    _tell(told, parts, changes)
 
 
 def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]:
@@ -75,23 +77,21 @@ def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]
         raise
 
 
-def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> dict[str, list[str | None]]:
-    """The dataset's columns that are not the same at both snapshots; None where there is no such column."""
+def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Change]:
+    """The dataset's columns that are not the same at both snapshots."""
+    from lode.cli.columns import changes_between
+
     if start.id == end.id:
-        return {}
-    before, after = (
-        {field.name: str(field.type) for field in dataset.schema_at(snapshot) or ()}
-        for snapshot in (start, end)
-    )
-    return {
-        name: [before.get(name), after.get(name)]
-        for name in [*before, *(name for name in after if name not in before)]
-        if before.get(name) != after.get(name)
-    }
+        return []
+    # Before its first definition was stored, a dataset's columns have no ids that last.
+    by_id = start.manifest.definition is not None and end.manifest.definition is not None
+    return changes_between(dataset.definition_at(start), dataset.definition_at(end), by_id=by_id)
 
 
-def _tell(told: dict[str, Any], parts: dict[str, Partition]) -> None:
+def _tell(told: dict[str, Any], parts: dict[str, Partition], changes: list[Change]) -> None:
     from rich.text import Text
+
+    from lode.cli.columns import changes_listing
 
     grown = f"+{count(told['rows'], 'row')}, {count(told['files'], 'file')}, {size(told['bytes'])}"
     head = Text.assemble(grown, (f" in {count(told['snapshots'], 'snapshot')}", FAINT))
@@ -101,9 +101,6 @@ def _tell(told: dict[str, Any], parts: dict[str, Partition]) -> None:
         for name, part in parts.items():
             listing.add(name, f"+{part.rows_text}", f"{part.files:,}", size(part.bytes))
         lines += ["", listing]
-    if told["columns"]:
-        changed = Listing("column", "was", "is")
-        for name, (was, now) in told["columns"].items():
-            changed.add(name, was or "not there", now or "not there")
-        lines += ["", changed]
+    if changes:
+        lines += ["", changes_listing(changes)]
     show(*lines)

@@ -6,7 +6,7 @@ import io
 import sys
 from abc import ABC, abstractmethod
 from contextlib import contextmanager, nullcontext
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -42,22 +42,36 @@ class Intake(ABC):
     def __init__(self, name: str, kind: str) -> None:
         self._name = "stdin" if name == STDIN else name
         self._kind = kind
+        # What was read ahead to find out whether there are rows.
+        self._ahead: list[Chunk] = []
+        self._iterator: Iterator[Chunk] | None = None
 
     def schema(self) -> pa.Schema:
         """Its columns."""
         with self._blamed():
             return self._schema()
 
+    def has_rows(self) -> bool:
+        """Whether there is a row; reads as far as the first."""
+        while not any(map(len, self._ahead)):
+            chunk = self._next()
+            if chunk is None:
+                return False
+            self._ahead.append(chunk)
+        return True
+
     def chunks(self) -> Iterator[Chunk]:
         """Its rows, once."""
-        with self._blamed():
-            rows = self._rows()
-        while True:
-            with self._blamed():
-                chunk = next(rows, None)
-            if chunk is None:
-                return
+        while self._ahead:
+            yield self._ahead.pop(0)
+        while (chunk := self._next()) is not None:
             yield chunk
+
+    def _next(self) -> Chunk | None:
+        with self._blamed():
+            if self._iterator is None:
+                self._iterator = self._rows()
+            return next(self._iterator, None)
 
     @abstractmethod
     def _schema(self) -> pa.Schema: ...
@@ -131,6 +145,12 @@ class _Batches(Intake):
 
     def _schema(self) -> pa.Schema:
         found: pa.Schema = self._reader.schema
+        if self._kind == "csv":
+            # A column without a value in the first block of a CSV file has no type of its own.
+            texts = [
+                field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found
+            ]
+            return pa.schema(texts)
         return found.remove_metadata()
 
     def _rows(self) -> Iterator[Chunk]:
@@ -142,24 +162,25 @@ class _Records(Intake):
 
     def __init__(self, name: str, kind: str, file: BinaryIO, known: pa.Schema | None) -> None:
         super().__init__(name, kind)
-        self._known = set(known.names) if known is not None else set()
-        self._chunks: Iterator[Chunk] = JSONL().decode(file)
+        self._known = {field.name: field for field in known} if known is not None else {}
+        self._file = file
 
     def _schema(self) -> pa.Schema:
-        first: list[Any] = list(islice(self._chunks, _CHUNKS_ASKED))
-        self._chunks = chain(first, self._chunks)
+        while len(self._ahead) < _CHUNKS_ASKED and (chunk := self._next()) is not None:
+            self._ahead.append(chunk)
         values: dict[str, list[Any]] = {}
-        for number, record in enumerate(record for chunk in first for record in chunk):
+        records: Iterator[Any] = chain.from_iterable(self._ahead)  # type: ignore[arg-type]  # lists of records
+        for number, record in enumerate(records):
             if not isinstance(record, dict):
                 raise InvalidFormatError(f"row {number} is not an object, which columns are made from")
             for name, value in record.items():
                 values.setdefault(name, []).append(value)
         return pa.schema(
-            [(name, _type_of(name, found)) for name, found in values.items() if name not in self._known]
+            [self._known.get(name) or pa.field(name, _type_of(name, found)) for name, found in values.items()]
         )
 
     def _rows(self) -> Iterator[Chunk]:
-        return self._chunks
+        return JSONL().decode(self._file)
 
 
 def _type_of(name: str, values: list[Any]) -> pa.DataType:

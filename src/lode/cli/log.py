@@ -79,6 +79,7 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         "idempotency_key": list(key) if key else None,
         "rebases": snapshot.rebases,
         "writer": snapshot.writer,
+        "operation": snapshot.manifest.operation,
     }
 
 
@@ -100,6 +101,7 @@ def _volume_lines(store: Store, name: str) -> Iterator[dict[str, Any]]:
             "idempotency_key": None,
             "rebases": snapshot.rebases,
             "writer": snapshot.writer,
+            "operation": None,
         }
 
 
@@ -116,7 +118,7 @@ def _as_json(lines: Iterable[dict[str, Any]]) -> None:
 def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
     known = list(lines)
     # A column only where there is something to tell.
-    also = [name for name in ("rebases", "writer") if any(line[name] for line in known)]
+    also = [name for name in ("operation", "rebases", "writer") if any(_told(line, name) for line in known)]
     numbers = ("#", "rows", "size", what, "rebases")
     listing = Listing(
         "#", "snapshot", "time", "rows", "size", what, *also, "metadata", right=numbers, cut=True
@@ -130,7 +132,7 @@ def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
             rows,
             size(line["bytes"]),
         )
-        listing.add(*cells, f"{line['files']:,}", *(line[name] or "" for name in also), _said(line))
+        listing.add(*cells, f"{line['files']:,}", *(_told(line, name) for name in also), _said(line))
     show(listing)
 
 
@@ -150,7 +152,12 @@ def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
         dot = ("◆ ", "yellow") if line["rebases"] else ("● ", "green")
         head = dot, (f"{line['sequence']:,} ", "bold"), line["id"]
         moved = f"  rebased {count(line['rebases'], 'time')}" if line["rebases"] else ""
-        drawn.append(Text.assemble(*head, (f"  {moment(line['created_at'])}", FAINT), (moved, "yellow")))
+        kind = f"  {_told(line, 'operation')}".rstrip()
+        drawn.append(
+            Text.assemble(
+                *head, (f"  {moment(line['created_at'])}", FAINT), (kind, "cyan"), (moved, "yellow")
+            )
+        )
         if line["rows"] is None:
             grown = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
         else:
@@ -162,6 +169,11 @@ def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
     if drawn and drawn[-1].plain == "│":
         drawn[-1] = Text("┊", "green")
     show(*drawn)
+
+
+def _told(line: dict[str, Any], name: str) -> Any:
+    """The value if it is worth a column: an append is what every snapshot is unless it says otherwise."""
+    return "" if line[name] == "append" else line[name] or ""
 
 
 def _places(partitions: list[str], most: int = 3) -> str:

@@ -60,13 +60,16 @@ def _list_streams(store: Store, dataset: str | None, state: Path | None, *, name
     from lode.cli.streams import logs_in, show_streams, state_of, streams_of
     from lode.discover import open_dataset
 
-    lines = streams_of(store, dataset, logs_in(state_of(store, state)))
+    lines, faults = streams_of(store, dataset, logs_in(state_of(store, state)))
     if not lines and dataset is not None:
         open_dataset(dataset, store)  # says so if there is no such thing
+    if json and not names:
+        lines += faults
     if lines or names or json:
         show_streams(lines, names=names, json=json)
-    else:
+    elif not faults:
         print(f"no write streams in {store.url}: a server elsewhere has its own --state")
+    _end_with_faults(faults)
 
 
 def _tell_of_streams(store: Store, state: Path | None) -> None:
@@ -79,29 +82,34 @@ def _tell_of_streams(store: Store, state: Path | None) -> None:
 
 def _list_store(store: Store, *, names: bool, json: bool) -> None:
     from lode.discover import dataset_names, volume_names
-    from lode.errors import DataError
+    from lode.errors import LodeError
 
     datasets = dataset_names(store)
     if names:
-        for name in datasets:
+        for name in (*datasets, *volume_names(store)):
             if json:
                 as_json({"name": name})
             else:
                 print(name)
         return
-    found, broken = [], []
-    told = [(_dataset_line, name) for name in datasets] + [
-        (_volume_line, name) for name in volume_names(store)
-    ]
-    for line_of, name in told:
+    found: list[dict[str, Any]] = []
+    listed = [("dataset", _dataset_line, name) for name in datasets]
+    listed += [("volume", _volume_line, name) for name in volume_names(store)]
+    for kind, line_of, name in listed:
         try:
             found.append(line_of(store, name))
-        except DataError as error:  # one that is damaged does not hide the others
-            broken.append(error)
+        except LodeError as error:  # one that cannot be read does not hide the others
+            found.append({"name": name, "kind": kind, "error": str(error)})
     _show_store(store, found, json=json)
-    for fault in broken:
-        print(f"lode: {printable(str(fault))}", file=sys.stderr)
-    if broken:
+    _end_with_faults(found)
+
+
+def _end_with_faults(lines: list[dict[str, Any]]) -> None:
+    """Print why a line has no facts; exit with code 1 if there is such a line."""
+    faults = [line["error"] for line in lines if "error" in line]
+    for fault in faults:
+        print(f"lode: {printable(fault)}", file=sys.stderr)
+    if faults:
         raise typer.Exit(FAILED)
 
 
@@ -117,6 +125,9 @@ def _show_store(store: Store, found: list[dict[str, Any]], *, json: bool) -> Non
         "name", "kind", "snapshots", "rows", "size", "last write", right=("snapshots", "rows", "size")
     )
     for line in found:
+        if "error" in line:
+            listing.add(line["name"], "cannot be read", "", "", "", "")
+            continue
         rows = "" if line["rows"] is None else f"{line['rows']:,}"
         kind = line["kind"] + (f" by {', '.join(line['partitioned_by'])}" if line["partitioned_by"] else "")
         cells = (line["name"], kind, f"{line['snapshots']:,}", rows, size(line["bytes"]))

@@ -5,11 +5,13 @@ They are default values, not annotations: typer takes either, and only the forme
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, Literal, TypeAlias
 
 import typer
 
 from lode.cli.complete import offer_datasets, offer_snapshots
+
+CodecName: TypeAlias = Literal["jsonl", "parquet", "arrow", "blob"]
 
 ROOT: Final[Any] = typer.Option(
     ...,
@@ -65,4 +67,15 @@ METADATA: Final[Any] = typer.Option(
     "-m",
     metavar="KEY=VALUE|JSON",
     help="What the snapshot says of itself: key=text, or a JSON object. Several are merged.",
+)
+SCHEMA: Final[Any] = typer.Option(
+    None, "--schema", metavar="JSON", help='The columns: {"id": "int64!", "name": "string"}.'
+)
+PARTITION_BY: Final[Any] = typer.Option(
+    None, "--partition-by", "-p", metavar="A,B", help="The columns that partition a new dataset."
+)
+COMPRESSOR: Final[Any] = typer.Option(None, "--compressor", help="noop, gzip or zstd, over whole files.")
+CHECKSUM: Final[Any] = typer.Option(None, "--checksum", help="md5, sha256 or xxh3-128.")
+TIMESTAMP_COLUMN: Final[Any] = typer.Option(
+    None, "--timestamp-column", metavar="COLUMN", help="The column whose range each snapshot records."
 )

@@ -5,16 +5,20 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from lode.cli.listing import Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import brief, facts
 from lode.cli.terminal import show as tell
 from lode.cli.units import count, moment, size
+from lode.format.manifest import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lode.dataset import Dataset
+    from lode.definition import Definition
     from lode.format.manifest import ColumnStats
     from lode.snapshot import Snapshot
     from lode.store.protocol import Store
@@ -28,13 +32,16 @@ def show(
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Show one snapshot: its files and what is in them.
+    """Show one snapshot: what the dataset was at it, its files and what is in them.
 
-    As JSON: the manifest itself.
+    As JSON: the manifest, with the definition of the dataset in it.
     """
+    from lode.cli.columns import definition_as_json
     from lode.cli.named import snapshot_named
     from lode.cli.root import open_root
+    from lode.definition import Definition, layout_name
     from lode.discover import open_dataset
+    from lode.errors import DataError
     from lode.format.manifest import encode_manifest
 
     store = open_root(root, store_option)
@@ -43,35 +50,64 @@ def show(
         return
     opened = open_dataset(dataset, store)
     found = snapshot_named(opened, snapshot)
+    try:
+        definition, damage = opened.definition_at(found), None
+    except DataError as error:  # the snapshot itself can still be shown
+        definition, damage = Definition(layout=layout_name(opened.layout), keys=opened.layout.keys), error
     if json:
-        sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
-        return
-    _show_dataset(opened, found)
+        told = None if damage else definition_as_json(definition)
+        whole = {**msgspec.to_builtins(found.manifest), "definition": told}
+        sys.stdout.write(f"{encode_manifest(whole).decode()}\n")
+    else:
+        _show_dataset(opened, found, definition)
+    if damage is not None:
+        raise damage
 
 
-def _show_dataset(dataset: Dataset, snapshot: Snapshot) -> None:
+def _show_dataset(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> None:
     files = Listing("size", "rows", "checksum", "file", right=("size", "rows"))
     root = f"{dataset.chain.paths.root}/"
     for file in snapshot.files:
         rows = f"{file.stats.row_count:,}" if file.stats else ""
         checksum = (file.checksum or "")[:12]
         files.add(size(file.size_bytes), rows, checksum, file.path.removeprefix(root))
-    parts: list[Any] = [*facts(_facts(dataset, snapshot)), "", files]
-    columns = Listing("column", "min", "max", "nulls", right=("nulls",))
-    for name, low, high, nulls in _statistics(snapshot):
-        columns.add(name, _shown(low), _shown(high), f"{nulls:,}")
-    if len(columns):
-        parts += ["", columns]
+    parts: list[Any] = [*facts(_facts(dataset, snapshot, definition))]
+    columns = _columns(snapshot, definition)
+    for listing in (columns, files):
+        if len(listing):
+            parts += ["", listing]
     tell(*parts)
 
 
-def _facts(dataset: Dataset, snapshot: Snapshot) -> Iterator[tuple[str, object]]:
+def _columns(snapshot: Snapshot, definition: Definition) -> Listing:
+    """The columns of the dataset, with what this snapshot has in them if its files say so."""
+    from lode.cli.columns import type_text
+
+    types = {column.name: type_text(column) for column in definition.columns or ()}
+    stats = {name: rest for name, *rest in _statistics(snapshot)}
+    if not stats:
+        plain = Listing("column", "type")
+        for name, kind in types.items():
+            plain.add(name, kind)
+        return plain
+    listing = Listing("column", "type", "min", "max", "nulls", right=("nulls",))
+    for name in [*types, *(name for name in stats if name not in types)]:
+        low, high, nulls = stats.get(name, (None, None, None))
+        listing.add(
+            name, types.get(name, ""), _shown(low), _shown(high), "" if nulls is None else f"{nulls:,}"
+        )
+    return listing
+
+
+def _facts(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> Iterator[tuple[str, object]]:
     manifest = snapshot.manifest
     yield "snapshot", snapshot.id
     yield "dataset", dataset.id
     yield "number", f"{dataset.chain.sequence_of(manifest):,}"
     yield "parent", snapshot.parent_id or "none, it is the first"
     yield "time", moment(snapshot.created_at)
+    if manifest.operation != "append":
+        yield "operation", manifest.operation
     rows = count(snapshot.row_count, "row")
     yield "holds", f"{rows}, {count(len(snapshot.files), 'file')}, {size(snapshot.size_bytes)}"
     if snapshot.min_timestamp and snapshot.max_timestamp:
@@ -81,8 +117,17 @@ def _facts(dataset: Dataset, snapshot: Snapshot) -> Iterator[tuple[str, object]]
         yield "compressor", manifest.compressor
     if manifest.checksum_algorithm:
         yield "checksum", manifest.checksum_algorithm
-    if dataset.layout.keys:
-        yield "partitions", ", ".join(dataset.layout.keys)
+    yield "layout", definition.layout
+    for what, value in (
+        ("partitions", ", ".join(definition.keys)),
+        ("timestamp", definition.timestamp_column),
+        ("sorted by", ", ".join(definition.sort_by)),
+        ("primary key", ", ".join(definition.primary_key)),
+        ("description", definition.description),
+        ("properties", brief(definition.properties)),
+    ):
+        if value:
+            yield what, value
     if manifest.idempotency:
         yield "key", "/".join(part for part in manifest.idempotency if part)
     if manifest.metadata:
@@ -115,7 +160,7 @@ def _extreme(choose: Any, values: list[Any]) -> Any:
 
 
 def _shown(value: Any, most: int = 32) -> str:
-    text = "" if value is None else str(value)
+    text = "" if value is None else str(value) if not isinstance(value, dict | list) else json_text(value)
     return text if len(text) <= most else f"{text[: most - 1]}…"
 
 

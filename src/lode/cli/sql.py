@@ -12,6 +12,7 @@ from lode.cli.emit import Format, chosen, emit
 from lode.cli.parameters import AS_OF, FORMAT, LIMIT, ROOT, STORE_OPTION
 
 if TYPE_CHECKING:
+    from lode.errors import LodeError
     from lode.read.scan import Scan
     from lode.store.protocol import Store
 
@@ -45,57 +46,61 @@ def sql(
     form = chosen(form)
     text = sys.stdin.read() if query == "-" else query
     with duckdb.connect(":memory:") as connection:
-        for name, scan in _scans(open_root(root, store_option), text, as_of, dataset).items():
-            connection.register(name, _source(scan))
+        sources, broken = _sources(open_root(root, store_option), text, as_of, dataset)
+        for name, source in sources.items():
+            connection.register(name, source)
         try:
             answer: Any = connection.sql(text)
             if answer is None:  # a statement that has no rows
                 return
             reader = answer.to_arrow_reader(65_536)
             emit(reader, form, limit=limit, schema=reader.schema)
+        except duckdb.CatalogException as error:
+            # A table that is not there may be a dataset that cannot be read.
+            missing = str(error).lower()
+            raise next(
+                (fault for name, fault in broken.items() if name.lower() in missing), _in_our_words(error)
+            ) from error
         except duckdb.Error as error:
             raise _in_our_words(error) from error
 
 
-def _scans(store: Store, query: str, as_of: str | None, also: list[str]) -> dict[str, Scan]:
-    """The datasets that the query names, and single snapshots of them."""
+def _sources(
+    store: Store, query: str, as_of: str | None, also: list[str]
+) -> tuple[dict[str, Any], dict[str, LodeError]]:
+    """The datasets that the query names and single snapshots of them, and those that cannot be read."""
     from lode.cli.named import point_named, snapshot_named
     from lode.discover import dataset_names, open_dataset
+    from lode.errors import LodeError
 
-    found: dict[str, Scan] = {}
+    found: dict[str, Any] = {}
+    broken: dict[str, LodeError] = {}
     for name, snapshot in _ONE_SNAPSHOT.findall(query):
         opened = open_dataset(name, store)
-        found[f"{name}@{snapshot}"] = opened.plan_snapshot(snapshot_named(opened, snapshot))
+        found[f"{name}@{snapshot}"] = _source(opened.plan_snapshot(snapshot_named(opened, snapshot)))
     for name in [*dataset_names(store), *also]:
         # A name in a text or a column costs a look at its history, and does no harm.
         if name in also or re.search(rf"(?<!\w){re.escape(name)}(?![\w@])", query, re.IGNORECASE):
-            opened = open_dataset(name, store)
-            if opened.components.codec is not None:
-                found[name] = opened.plan(as_of=point_named(opened, as_of))
-    return found
+            try:
+                opened = open_dataset(name, store)
+                if opened.components.codec is not None:
+                    found[name] = _source(opened.plan(as_of=point_named(opened, as_of)))
+            except LodeError as error:
+                if name in also:
+                    raise
+                broken[name] = error
+    return found, broken
 
 
 def _source(scan: Scan) -> Any:
     """Parquet is read in place, as far as the query needs it; all else is brought to memory."""
-    from lode.read.prune import guarantee
-    from lode.read.source import arrow_filesystem, check_sizes
-
     if not scan.is_plain_parquet:
         return scan.read().read_all()
-    import pyarrow.dataset as pads
+    from lode.read.source import check_sizes
 
     check_sizes(scan.store, scan.files)
-    form, schema = pads.ParquetFileFormat(), scan.schema()
-    filesystem = arrow_filesystem(scan.store, scan.files)
-    fragments: list[pads.Fragment] = [
-        form.make_fragment(
-            file.path,
-            filesystem,
-            guarantee(file, scan.layout.partition_of(scan.dataset_id, file.path), schema),
-        )
-        for file in scan.files
-    ]
-    return pads.FileSystemDataset(fragments, schema, form, filesystem)
+    schema = scan.schema()
+    return scan.arrow_dataset(scan.files, schema, schema)
 
 
 def _in_our_words(error: Exception) -> Exception:

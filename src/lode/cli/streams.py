@@ -12,7 +12,7 @@ from lode.cli.listing import Listing
 from lode.cli.terminal import as_json, show
 from lode.cli.units import moment
 from lode.discover import dataset_names, open_dataset
-from lode.errors import InvalidOptionError, NotFoundError
+from lode.errors import InvalidOptionError, LodeError, NotFoundError
 from lode.ingest.log.look import glance
 from lode.ingest.names import parse_stream
 from lode.ingest.position import State, StreamType
@@ -28,9 +28,22 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 
-def streams_of(store: Store, dataset: str | None, logs: Iterable[Path]) -> list[dict[str, Any]]:
-    """A line for each stream of one dataset, or of all, the latest written first."""
-    shown = {name: _shown(name, store) for name in (dataset_names(store) if dataset is None else [dataset])}
+def streams_of(
+    store: Store, dataset: str | None, logs: Iterable[Path]
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A line for each stream of one dataset, or of all, the latest written first.
+
+    Beside them a line with an ``error`` for each dataset whose snapshots cannot be read.
+    """
+    shown: dict[str, dict[str, Shown]] = {}
+    faults: list[dict[str, Any]] = []
+    for name in dataset_names(store) if dataset is None else [dataset]:
+        try:
+            shown[name] = _shown(name, store)
+        except LodeError as error:
+            if dataset is not None:
+                raise
+            faults.append({"dataset": name, "error": str(error)})
     lines = []
     for log in filter(None, map(glance, logs)):
         table = log.facts["dataset"]
@@ -42,7 +55,7 @@ def streams_of(store: Store, dataset: str | None, logs: Iterable[Path]) -> list[
         for dataset, streams in shown.items()
         for stream, found in streams.items()
     ]
-    return sorted(lines, key=lambda line: line["last_write"], reverse=True)
+    return sorted(lines, key=lambda line: line["last_write"], reverse=True), faults
 
 
 def state_of(store: Store, said: Path | None) -> Path | None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 import typer
 
 from lode.cli.listing import Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import as_json, show
 from lode.cli.units import count, size, span
 
@@ -22,20 +22,24 @@ def sweep(
     root: str = ROOT,
     older_than: str = _OLDER,
     delete: bool = _DELETE,
+    volume: bool = VOLUME,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """List what dead writers left, or --delete it."""
+    from lode.cli.progress import progress
     from lode.cli.root import open_root
-    from lode.discover import open_dataset
+    from lode.discover import open_damaged, open_damaged_volume
     from lode.write.sweep import sweep as clean
 
     age = span(older_than)
-    opened = open_dataset(dataset, open_root(root, store_option))
-    found = clean(opened.store, dataset, age, dry_run=not delete, layout=opened.layout)
+    store = open_root(root, store_option)
+    target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
+    with progress(f"sweeping {dataset}", "objects") as advance:
+        found = clean(target, age, dry_run=not delete, progress=advance)
     if json:
-        told = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
-        as_json({**told, "leftovers": found.leftovers, "spared": found.spared})
+        summary = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
+        as_json({**summary, "leftovers": found.leftovers, "spared": found.spared})
         return
     what = f"{count(len(found.leftovers), 'object')}, {size(found.bytes)}"
     if not found.leftovers:
@@ -46,5 +50,5 @@ def sweep(
         for item in found.leftovers:
             listing.add(size(item.size), item.path, item.reason)
         show(listing)
-    for snapshot, reason in found.spared.items():
-        print(f"left alone: {snapshot}, {reason}")
+    for name, reason in found.spared.items():
+        print(f"left alone: {name}, {reason}")

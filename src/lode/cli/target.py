@@ -1,138 +1,80 @@
-"""The dataset a command writes to: what it is, if it is there, else what the command line makes of it."""
+"""The dataset that a command writes to: as it is stored, or as the options describe a new one."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.arrow import ArrowIPC
-from lode.codec.jsonl import JSONL
-from lode.codec.parquet import Parquet
 from lode.codec.schema import to_schema
 from lode.dataset import Dataset
-from lode.errors import InvalidOptionError
-from lode.format.paths import DefaultLayout, HiveLayout
-from lode.lazy import pa
+from lode.errors import ComponentMismatchError, InvalidOptionError
+from lode.format.paths import HiveLayout
+from lode.options import codec_with_schema
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import pyarrow as pa
 
-    from lode.cli.intake import Intake
     from lode.codec.protocol import Codec
-    from lode.format.paths import Layout
+    from lode.definition import Definition
     from lode.store.protocol import Store
     from lode.write.retry import Retry
 
 BLOB: Final = "blob"
+DEFAULT_CODEC: Final = "parquet"
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
-    """How a dataset is to be opened for writing. ``known`` are the columns it has, if that is known."""
-
-    store: Store
-    dataset: str
-    codec: str | None
-    layout: Layout
-    compressor: str
-    checksum: str | None
-    known: pa.Schema | None
-    declared: bool
-
-    @staticmethod
-    def of(
-        store: Store,
-        dataset: str,
-        *,
-        codec: str | None = None,
-        partition_by: str | None = None,
-        compressor: str | None = None,
-        checksum: str | None = None,
-        schema: str | None = None,
-    ) -> Target:
-        """Bring together what is stored and what the options say; they may not contradict each other."""
-        found = Dataset(dataset, store)
-        keys = tuple(key.strip() for key in partition_by.split(",")) if partition_by is not None else None
-        declared = None if schema is None else _declared(schema)
-        if not found.exists:
-            name = None if codec == BLOB else codec or "parquet"
-            layout: Layout = HiveLayout(*keys) if keys else DefaultLayout()
-            return Target(
-                store, dataset, name, layout, compressor or "noop", checksum, declared, schema is not None
+def open_target(
+    store: Store,
+    name: str,
+    *,
+    codec: str | None,
+    schema: pa.Schema | None,
+    partition_by: str | None,
+    retry: Retry,
+    **options: Any,
+) -> tuple[Dataset, Definition]:
+    """Open a dataset to write to it, and say what it is; options are checked against one that exists."""
+    keys = names_in("--partition-by", partition_by)
+    if keys:
+        options["layout"] = HiveLayout(*keys)
+    found = Dataset(name, store, retry=retry, **options)
+    stored = found.definition if found.exists else None
+    if stored is not None and codec not in (None, stored.codec or BLOB):
+        raise ComponentMismatchError(
+            f"dataset {name!r} has the codec {stored.codec or BLOB!r} and --codec is {codec!r}: "
+            "leave the option out"
+        )
+    chosen: Codec | str | None = None if codec == BLOB else codec or DEFAULT_CODEC
+    if stored is not None:
+        chosen = stored.codec
+    if schema is not None:
+        if chosen is None:
+            raise InvalidOptionError(
+                f"dataset {name!r} holds blobs, which have no columns: leave --schema out"
             )
-        stored = found.definition
-        _agree("--codec", codec, stored.codec or BLOB, dataset)
-        _agree("--partition-by", ",".join(keys) if keys else None, ",".join(stored.keys), dataset)
-        _agree("--compressor", compressor, stored.compressor, dataset)
-        return Target(
-            store,
-            dataset,
-            stored.codec,
-            found.layout,
-            stored.compressor,
-            checksum or stored.checksum,
-            declared if declared is not None else stored.schema,
-            schema is not None,
-        )
-
-    def schema_for(self, intakes: Sequence[Intake]) -> pa.Schema | None:
-        """The columns to write: those said or there already, and new ones of the files behind them.
-
-        JSON needs none, and keeps records as they are.
-        """
-        if self.declared or self.codec == "jsonl":
-            return self.known if self.declared else None
-        columns = {field.name: field for field in (self.known or ())}
-        for intake in intakes:
-            for field in intake.schema():
-                columns.setdefault(field.name, field)
-        return pa.schema(list(columns.values()))
-
-    def open(
-        self,
-        schema: pa.Schema | None = None,
-        *,
-        retry: Retry | None = None,
-        timestamp_column: str | None = None,
-    ) -> Dataset:
-        return Dataset(
-            self.dataset,
-            self.store,
-            codec=_codec(self.codec, schema),
-            layout=self.layout,
-            compressor=self.compressor,
-            checksum=self.checksum,
-            retry=retry,
-            timestamp_column=timestamp_column,
-        )
+        chosen = codec_with_schema(chosen, schema)
+    elif stored is not None:
+        return found, stored
+    made = Dataset(name, store, codec=chosen, retry=retry, **options)
+    return made, made.definition
 
 
-def _codec(name: str | None, schema: pa.Schema | None) -> Codec | None:
-    match name:
-        case None:
-            return None
-        case "parquet":
-            return Parquet(schema)
-        case "arrow":
-            return ArrowIPC(schema)
-        case "jsonl":
-            return JSONL(schema)
-    raise InvalidOptionError(
-        f"the dataset has the codec {name!r}, which only the program that brought it can write"
-    )
-
-
-def _agree(option: str, said: str | None, stored: str, dataset: str) -> None:
-    if said is not None and said != stored:
-        raise InvalidOptionError(
-            f"{option} is {said!r}, but dataset {dataset!r} has {stored!r}: leave the option out"
-        )
-
-
-def _declared(schema: str) -> pa.Schema:
+def declared_schema(text: str | None) -> pa.Schema | None:
+    """The columns that ``--schema`` declares."""
+    if text is None:
+        return None
     try:
-        return to_schema(msgspec.json.decode(schema, type=dict[str, Any]))
+        return to_schema(msgspec.json.decode(text, type=dict[str, Any]))
     except msgspec.MsgspecError as error:
         raise InvalidOptionError(f"--schema is not a JSON object of columns: {error}") from None
+
+
+def names_in(option: str, text: str | None) -> tuple[str, ...]:
+    """The column names in an option's comma-separated list."""
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise InvalidOptionError(f"{option} is a list of columns such as a,b, got {text!r}")
+    return names

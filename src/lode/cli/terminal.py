@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from lode.cli.listing import FAINT, Listing
+from lode.format.manifest import json_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,7 +59,7 @@ def short_id(id: str) -> str:
 
 def as_json(value: Any) -> None:
     """Write one line of JSON to stdout."""
-    print(msgspec.json.encode(value).decode())
+    print(json_text(value))
 
 
 def brief(metadata: dict[str, Any]) -> str:
@@ -69,4 +68,4 @@ def brief(metadata: dict[str, Any]) -> str:
 
 
 def _brief(value: Any) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return value if isinstance(value, str) else json_text(value)

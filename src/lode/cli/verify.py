@@ -8,7 +8,7 @@ import typer
 
 from lode.cli.failure import PROBLEMS
 from lode.cli.listing import Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import as_json, show
 from lode.cli.units import count, size
 
@@ -22,26 +22,28 @@ def verify(
     dataset: str = DATASET,
     root: str = ROOT,
     quick: bool = _QUICK,
+    volume: bool = VOLUME,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Check history and every file of a dataset.
+    """Check history and every file of a dataset, or every block of a volume.
 
     The exit code is 5 if there are problems.
     """
     from lode.cli.progress import progress
     from lode.cli.root import open_root
-    from lode.discover import open_damaged
+    from lode.discover import open_damaged, open_damaged_volume
     from lode.read.verify import verify as check
 
-    opened = open_damaged(dataset, open_root(root, store_option))
-    with progress(f"verifying {dataset}", "files") as advance:
-        found = check(opened, checksums=not quick, progress=advance)
-    tell(dataset, found, json=json)
+    store = open_root(root, store_option)
+    target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
+    with progress(f"verifying {dataset}", "blocks" if volume else "files") as advance:
+        found = check(target, checksums=not quick, progress=advance)
+    tell(dataset, found, what="block" if volume else "file", json=json)
 
 
-def tell(dataset: str, found: Verification, *, json: bool) -> None:
-    """Say what was found; does not return if that are problems."""
+def tell(dataset: str, found: Verification, *, what: str = "file", json: bool) -> None:
+    """Print the result; exit with code 5 if there are problems."""
     if json:
         as_json(
             {
@@ -54,7 +56,7 @@ def tell(dataset: str, found: Verification, *, json: bool) -> None:
             }
         )
     else:
-        looked = f"{count(found.snapshots, 'snapshot')}, {count(found.files, 'file')}, {size(found.bytes)}"
+        looked = f"{count(found.snapshots, 'snapshot')}, {count(found.files, what)}, {size(found.bytes)}"
         print(f"{dataset}: {'ok' if found.ok else count(len(found.problems), 'problem')} in {looked}")
         if not found.ok:
             listing = Listing("problem", "what")

@@ -7,21 +7,39 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON, METADATA, ROOT, STORE_OPTION
+from lode.cli.parameters import (
+    CHECKSUM,
+    COMPRESSOR,
+    DATASET,
+    JSON,
+    METADATA,
+    PARTITION_BY,
+    ROOT,
+    SCHEMA,
+    STORE_OPTION,
+    TIMESTAMP_COLUMN,
+    CodecName,
+)
 from lode.cli.terminal import as_json
 from lode.cli.units import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import BinaryIO
+
+    import pyarrow as pa
 
     from lode.cli.intake import Intake
-    from lode.dataset import Dataset
+    from lode.definition import Definition
+    from lode.errors import InvalidOptionError
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
+    from lode.write.stream import StreamWriter
+    from lode.write.transaction import Transaction
 
 Input: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
-CodecName: TypeAlias = Literal["jsonl", "parquet", "arrow", "blob"]
 
+_PIECE_BYTES: Final = 1 << 20
 _FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to write; - or none is stdin.")
 _FROM: Final[Any] = typer.Option(
     None, "--from", help="What the files are, if their names do not tell; stdin is jsonl unless told."
@@ -30,17 +48,6 @@ _CODEC: Final[Any] = typer.Option(
     None,
     "--codec",
     help="How a new dataset keeps records (parquet unless told), or blob for bytes as they are.",
-)
-_SCHEMA: Final[Any] = typer.Option(
-    None, "--schema", metavar="JSON", help='The columns: {"id": "int64!", "name": "string"}.'
-)
-_PARTITION: Final[Any] = typer.Option(
-    None, "--partition-by", "-p", metavar="A,B", help="The columns that partition a new dataset."
-)
-_COMPRESSOR: Final[Any] = typer.Option(None, "--compressor", help="noop, gzip or zstd, over whole files.")
-_CHECKSUM: Final[Any] = typer.Option(None, "--checksum", help="md5, sha256 or xxh3-128.")
-_TIMESTAMP: Final[Any] = typer.Option(
-    None, "--timestamp-column", metavar="COLUMN", help="The column whose range the snapshot records."
 )
 _KEY: Final[Any] = typer.Option(
     None, "--idempotency-key", "-k", metavar="KEY", help="A second write under this key writes nothing."
@@ -52,6 +59,12 @@ _RETRIES: Final[Any] = typer.Option(
     help="How often to follow another writer that was faster, without a limit if not given; 0 fails with "
     "exit code 4.",
 )
+_EVOLVE: Final[Any] = typer.Option(
+    False, "--evolve", help="New columns and wider types of the files become part of the dataset."
+)
+_ALLOW_EMPTY: Final[Any] = typer.Option(
+    False, "--allow-empty", help="Commit a snapshot also if there is nothing to write."
+)
 
 
 def write(
@@ -60,59 +73,105 @@ def write(
     root: str = ROOT,
     source: Input | None = _FROM,
     codec: CodecName | None = _CODEC,
-    schema: str | None = _SCHEMA,
-    partition_by: str | None = _PARTITION,
-    compressor: str | None = _COMPRESSOR,
-    checksum: str | None = _CHECKSUM,
-    timestamp_column: str | None = _TIMESTAMP,
+    schema: str | None = SCHEMA,
+    partition_by: str | None = PARTITION_BY,
+    compressor: str | None = COMPRESSOR,
+    checksum: str | None = CHECKSUM,
+    timestamp_column: str | None = TIMESTAMP_COLUMN,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = _KEY,
     retries: int | None = _RETRIES,
+    evolve: bool = _EVOLVE,
+    allow_empty: bool = _ALLOW_EMPTY,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write files or stdin as one snapshot.
 
-    A dataset that is there already says how its files are written; else it is made, as the options say.
+    A dataset that exists defines how its files are written and which columns it has; a new one is created as
+    the options describe it.
     """
     from lode.cli import pairs
-    from lode.cli.intake import open_intake
+    from lode.cli.intake import open_bytes, open_intake
     from lode.cli.progress import progress
     from lode.cli.root import open_root
-    from lode.cli.target import Target
+    from lode.cli.target import declared_schema, open_target
     from lode.write.retry import Retry
 
     said = pairs.metadata(metadata)
-    target = Target.of(
+    declared = declared_schema(schema)
+    target, definition = open_target(
         open_root(root, store_option, create=True),
         dataset,
         codec=codec,
+        schema=declared,
         partition_by=partition_by,
+        retry=Retry(retries or 0, max_delay=1.0),
         compressor=compressor,
         checksum=checksum,
-        schema=schema,
+        timestamp_column=timestamp_column,
     )
-    with ExitStack() as stack, progress(f"writing {dataset}", "rows" if target.codec else "bytes") as advance:
-        names = files or ["-"]
-        retry = Retry(retries or 0, max_delay=1.0)
-        on_conflict: OnConflict = "append" if retries is None else "raise"
-        if target.codec is None:
-            snapshot = _blob(target.open(retry=retry), names, said, idempotency_key, on_conflict, advance)
+    on_conflict: OnConflict = "append" if retries is None else "raise"
+    names = files or ["-"]
+    is_blob = definition.codec is None
+    with ExitStack() as stack, progress(f"writing {dataset}", "bytes" if is_blob else "rows") as advance:
+        if is_blob:
+            _refuse_several(dataset, names)
+            source_file = stack.enter_context(open_bytes(names[0]))
+            first = source_file.read(_PIECE_BYTES)
+            if not allow_empty and not first:
+                raise _nothing(dataset, "bytes")
+            with target.stream_write(said, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
+                snapshot = _blob(out, first, source_file, advance)
         else:
-            intakes = [stack.enter_context(open_intake(name, source, target.known)) for name in names]
-            wanted = target.schema_for(intakes)
-            opened = target.open(wanted, retry=retry, timestamp_column=timestamp_column)
-            snapshot = _records(opened, intakes, said, idempotency_key, on_conflict, advance)
+            known = declared if declared is not None else definition.schema
+            intakes = [stack.enter_context(open_intake(name, source, known)) for name in names]
+            if not allow_empty and not any(intake.has_rows() for intake in intakes):
+                raise _nothing(dataset, "rows")
+            columns = None if declared is not None else _columns(definition, intakes)
+            if columns is not None and not evolve:
+                _refuse_new(dataset, definition, columns)
+            with target.transaction(
+                said,
+                idempotency_key=idempotency_key,
+                on_conflict=on_conflict,
+                schema=columns,
+                evolve=evolve,
+            ) as transaction:
+                snapshot = _records(transaction, intakes, advance)
     tell(dataset, snapshot, json=json)
 
 
+def _columns(definition: Definition, intakes: list[Intake]) -> pa.Schema | None:
+    """The columns of all files together; None for JSON records that are stored as they are."""
+    from lode.lazy import pa
+
+    if definition.codec == "jsonl" and definition.columns is None:
+        return None
+    columns: dict[str, pa.Field[Any]] = {}
+    for intake in intakes:
+        for field in intake.schema():
+            columns.setdefault(field.name, field)
+    return pa.schema(list(columns.values())) if columns else None
+
+
+def _refuse_new(dataset: str, definition: Definition, columns: pa.Schema) -> None:
+    """Refuse columns that the dataset does not have, and name the commands that add them."""
+    from lode.errors import SchemaViolationError
+
+    if definition.columns is None:
+        return
+    for column in definition.with_schema(columns).columns or ():
+        if column.name not in definition.ids:
+            raise SchemaViolationError(
+                f"column {column.name!r} ({column.type_text}) is not one of dataset {dataset!r}, which has "
+                f"{', '.join(definition.ids)}: write with --evolve, or add it with lode evolve --add",
+                column=column.name,
+            )
+
+
 def _records(
-    dataset: Dataset,
-    intakes: list[Intake],
-    metadata: dict[str, Any],
-    key: str | None,
-    on_conflict: OnConflict,
-    advance: Callable[[int, int | None], None],
+    transaction: Transaction, intakes: list[Intake], advance: Callable[[int, int | None], None]
 ) -> Snapshot:
     done = 0
 
@@ -124,38 +183,39 @@ def _records(
             # Records go on one by one, Arrow batches whole: what the library takes a stream of.
             yield from chunk if isinstance(chunk, list) else (chunk,)
 
-    with dataset.transaction(metadata, idempotency_key=key, on_conflict=on_conflict) as transaction:
-        if transaction.replayed is not None:
-            return transaction.replayed
-        for number, intake in enumerate(intakes):
+    if transaction.replayed is not None:
+        return transaction.replayed
+    for number, intake in enumerate(intakes):
+        if intake.has_rows():
             transaction.write_records(counted(intake), task=f"file-{number}")
-        return transaction.commit()
+    return transaction.commit()
 
 
-def _blob(
-    dataset: Dataset,
-    names: list[str],
-    metadata: dict[str, Any],
-    key: str | None,
-    on_conflict: OnConflict,
-    advance: Callable[[int, int | None], None],
-) -> Snapshot:
-    from lode.cli.intake import open_bytes
+def _refuse_several(dataset: str, names: list[str]) -> None:
     from lode.errors import InvalidOptionError
 
     if len(names) > 1:
-        raise InvalidOptionError(
-            f"a snapshot of dataset {dataset.id!r} is one blob: write the files one by one"
-        )
-    with (
-        open_bytes(names[0]) as file,
-        dataset.stream_write(metadata, idempotency_key=key, on_conflict=on_conflict) as out,
-    ):
-        done = 0
-        while piece := file.read(1 << 20):
-            done += out.write(piece)
-            advance(done, None)
-        return out.commit()
+        raise InvalidOptionError(f"a snapshot of dataset {dataset!r} is one blob: write the files one by one")
+
+
+def _blob(
+    out: StreamWriter, piece: bytes, file: BinaryIO, advance: Callable[[int, int | None], None]
+) -> Snapshot:
+    done = 0
+    while piece:
+        done += out.write(piece)
+        advance(done, None)
+        piece = file.read(_PIECE_BYTES)
+    return out.commit()
+
+
+def _nothing(dataset: str, what: str) -> InvalidOptionError:
+    from lode.errors import InvalidOptionError
+
+    return InvalidOptionError(
+        f"there are no {what} to write to dataset {dataset!r}, so nothing was committed: commit an empty "
+        "snapshot with --allow-empty"
+    )
 
 
 def tell(dataset: str, snapshot: Snapshot, *, json: bool) -> None:

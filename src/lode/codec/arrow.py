@@ -40,7 +40,7 @@ class ArrowIPC:
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
 
-    def with_schema(self, schema: pa.Schema) -> Self:
+    def with_schema(self, schema: pa.Schema | None) -> Self:
         """Return this codec with another schema."""
         other = copy(self)
         object.__setattr__(other, "schema", schema)

@@ -58,7 +58,7 @@ class JSONL:
     def __init__(self, schema: SchemaSpec | None = None) -> None:
         object.__setattr__(self, "schema", None if schema is None else to_schema(schema))
 
-    def with_schema(self, schema: pa.Schema) -> JSONL:
+    def with_schema(self, schema: pa.Schema | None) -> JSONL:
         """Return this codec with another schema."""
         return JSONL(schema)
 

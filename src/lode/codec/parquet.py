@@ -96,7 +96,7 @@ class Parquet:
         """A file of its own is worth two row groups: with less the files get many and small."""
         return 2 * self.row_group_bytes
 
-    def with_schema(self, schema: pa.Schema) -> Self:
+    def with_schema(self, schema: pa.Schema | None) -> Self:
         """Return this codec with another schema."""
         other = copy(self)
         object.__setattr__(other, "schema", schema)

@@ -85,8 +85,8 @@ class SchemaCodec(Codec, Protocol):
     @property
     def schema(self) -> pa.Schema | None: ...
 
-    def with_schema(self, schema: pa.Schema) -> Codec:
-        """Return this codec with another schema."""
+    def with_schema(self, schema: pa.Schema | None) -> Codec:
+        """Return this codec with another schema, or with none."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,11 @@ _RESERVED: Final = {
 }
 
 
+# No object store has longer keys.
+MAX_KEY_BYTES: Final = 1024
+_ID: Final = re.compile(r"[^/\\\x00-\x1f\x7f]+")
+
+
 class SnapshotIds:
     """Makes ids that sort by time and are unique across processes and hosts.
 
@@ -62,6 +68,23 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def is_id(text: str) -> bool:
+    """Tell whether ``text`` can be an id, which is one segment of a path."""
+    return (
+        _ID.fullmatch(text) is not None
+        and ".." not in text
+        and text != "."
+        and len(text) <= MAX_KEY_BYTES
+        and is_utf8(text)
+    )
+
+
+def shortened(value: object, most: int = 80) -> str:
+    """Return ``repr(value)`` for a message, cut where it is long: damaged objects can hold anything."""
+    text = repr(value[: 2 * most] if isinstance(value, str | bytes) else value)
+    return text if len(text) <= most else f"{text[:most]}…"
 
 
 def check_writer(writer: str | None) -> str | None:
@@ -114,4 +137,6 @@ def check_id(id: str, *, kind: str) -> str:
         raise InvalidPathError(f"{kind} id {id!r} contains a control character")
     if not is_utf8(id):
         raise InvalidPathError(f"{kind} id {id!r} is text that UTF-8 cannot carry")
+    if not is_id(id):
+        raise InvalidPathError(f"{kind} id {shortened(id)} is longer than {MAX_KEY_BYTES} characters")
     return id

@@ -6,6 +6,7 @@ that nothing was appended to as null, so such lists are read as empty.
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import UTC, datetime
 from functools import cache
@@ -14,14 +15,24 @@ from typing import Annotated, Any, Final, TypeVar
 import msgspec
 
 from lode.errors import InvalidMetadataError, ManifestInvalidError
-from lode.format.ids import is_utf8
+from lode.format.ids import is_utf8, shortened
 
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
-Count = Annotated[int, msgspec.Meta(ge=0)]
+# The largest manifest that is written or read. A file takes about 300 bytes of it, a block of a volume 150.
+MAX_MANIFEST_BYTES: Final = 256 << 20
+# How deeply lists and objects may be nested inside ``metadata`` and ``x``.
+MAX_JSON_DEPTH: Final = 128
+# Numbers are signed 64-bit ones for every other reader of the format.
+MAX_COUNT: Final = 2**63 - 1
+# The largest integer that every JSON reader keeps exact. No history is as long.
+MAX_SEQUENCE: Final = 2**53 - 1
+
+Count = Annotated[int, msgspec.Meta(ge=0, le=MAX_COUNT)]
+Sequence = Annotated[int, msgspec.Meta(ge=1, le=MAX_SEQUENCE)]
 Text = Annotated[str, msgspec.Meta(min_length=1)]
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -71,14 +82,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     compressor: Text
     partitioner: Text
     checksum_algorithm: str | None = None
-    sequence: Count | None = None
+    sequence: Sequence | None = None
     x: dict[str, Any] | None = None
+
+    @property
+    def owner_id(self) -> str:
+        """The id of what this is a snapshot of."""
+        return self.dataset_id
 
     @property
     def idempotency(self) -> tuple[str, str] | None:
         """The (writer, key) this commit was made under, if it was made under one."""
         pair = (self.x or {}).get("idempotency")
-        return (pair["writer"], pair["key"]) if pair else None
+        return (pair["writer"], pair["key"]) if pair else None  # ``check_extension`` has seen its shape
 
     @property
     def definition(self) -> str | None:
@@ -92,7 +108,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def operation(self) -> str:
-        """What this commit did: ``append``, ``create`` or ``evolve``."""
+        """What this commit did: ``append``, ``create``, ``define`` or ``evolve``."""
         found = (self.x or {}).get("operation", "append")
         return found if isinstance(found, str) else "append"
 
@@ -104,11 +120,23 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def recent(self) -> dict[str, list[str]]:
         """Snapshots before this one and the partitions they touched, newest first, if it recalls any."""
-        try:
-            return msgspec.convert((self.x or {}).get("recent", {}), dict[str, list[str]])
-        except msgspec.ValidationError as error:
-            origin = f"snapshot {self.snapshot_id}"
-            raise ManifestInvalidError(f"{origin}: field 'x.recent': {error}", field="x.recent") from None
+        found: dict[str, list[str]] = (self.x or {}).get("recent") or {}
+        return found
+
+
+class _Key(msgspec.Struct, gc=False):
+    writer: str
+    key: Text
+
+
+class _Extension(msgspec.Struct, gc=False):
+    """The fields of ``x`` that this library uses; others are of later versions or of other programs."""
+
+    idempotency: _Key | None = None
+    recent: dict[str, list[str]] | None = None
+    rebases: Count | None = None
+    writer: str | None = None
+    expected: str | None = None
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
@@ -137,8 +165,29 @@ def expected_pointer(parent: str | None, extension: dict[str, Any] | None) -> by
 
 
 def encode_manifest(manifest: object) -> bytes:
-    """Return the manifest as it lies on storage."""
-    return msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    """Return the manifest as it is stored, or raise ``ManifestInvalidError`` if no reader would take it."""
+    try:
+        data = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
+    except (OverflowError, RecursionError) as error:
+        raise ManifestInvalidError(f"a manifest cannot be written as JSON: {error}") from None
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ManifestInvalidError(
+            f"a manifest of {len(data)} bytes is larger than {MAX_MANIFEST_BYTES}: commit fewer, larger files"
+        )
+    return data
+
+
+def json_text(value: Any) -> str:
+    """Return what manifests say as JSON, for people and programs to look at.
+
+    Foreign metadata and sums of foreign counts can exceed 64 bits, which msgspec refuses to write.
+    """
+    try:
+        return msgspec.json.encode(value, enc_hook=str).decode()
+    except OverflowError:
+        return json.dumps(msgspec.to_builtins(value, enc_hook=str), separators=(",", ":"), ensure_ascii=False)
+    except RecursionError:
+        return '"nested too deeply to be shown"'
 
 
 def decode_manifest(data: bytes, origin: str) -> Manifest:
@@ -146,9 +195,11 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
     manifest = decode_struct(data, Manifest, origin=origin)
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
-    for field in ("created_at", "min_timestamp", "max_timestamp"):
-        text = getattr(manifest, field)
-        require(text is None or is_rfc3339(text), field, "is not an RFC 3339 time", origin)
+    check_created_at(manifest.created_at, origin)
+    for field, text in (("min_timestamp", manifest.min_timestamp), ("max_timestamp", manifest.max_timestamp)):
+        if text is not None:
+            require(is_rfc3339(text), field, "is not an RFC 3339 time", origin)
+    check_free_fields(manifest.metadata, manifest.x, origin)
     return manifest
 
 
@@ -159,6 +210,8 @@ def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
 
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
     """Decode JSON into ``kind``; what is wrong with it becomes a ``ManifestInvalidError``."""
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ManifestInvalidError(f"{origin}: {len(data)} bytes are more than {MAX_MANIFEST_BYTES}")
     try:
         try:
             decoded: S = _decoder(kind).decode(data)
@@ -174,6 +227,45 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: {where}{error}", field=field) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ManifestInvalidError(f"{origin}: not a JSON document: {error}") from None
+    except RecursionError:
+        raise ManifestInvalidError(f"{origin}: lists or objects are nested too deeply") from None
+
+
+def check_free_fields(metadata: dict[str, Any], extension: dict[str, Any] | None, origin: str) -> None:
+    """Refuse what readers of these fields could not handle: deep nesting, and an ``x`` of another shape."""
+    # Long histories are decoded by the thousand, and most manifests have neither.
+    if metadata and not _is_shallow(metadata):
+        require(False, "metadata", f"is nested more than {MAX_JSON_DEPTH} deep", origin)
+    if not extension:
+        return
+    require(_is_shallow(extension), "x", f"is nested more than {MAX_JSON_DEPTH} deep", origin)
+    try:
+        msgspec.convert(extension, _Extension)
+    except msgspec.ValidationError as error:
+        field = _field_of(str(error).replace("`$", "`$.x"))
+        raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+
+
+def _is_shallow(value: dict[str, Any], depth: int = MAX_JSON_DEPTH) -> bool:
+    """Level by level instead of recursively: a hostile value is deeper than the stack."""
+    level: list[Any] = [value]
+    for _ in range(depth):
+        level = [
+            item
+            for found in level
+            for item in (found.values() if isinstance(found, dict) else found)
+            if isinstance(item, dict | list | tuple)
+        ]
+        if not level:
+            return True
+    return False
+
+
+def check_created_at(text: str, origin: str) -> None:
+    """Refuse a time that is none, or that leaves no room for the later time of a child."""
+    if not is_rfc3339(text) or text.startswith("9999"):
+        complaint = f"is {shortened(text)}, not an RFC 3339 time up to the year 9998"
+        require(False, "created_at", complaint, origin)
 
 
 # The lists of a manifest and of its files' statistics. Metadata is never null, not in Go either.
@@ -189,7 +281,8 @@ def _fill_nulls(document: Any) -> bool:
         if name in document and document[name] is None:
             document[name] = []
             filled = True
-    for file in document.get("files") or ():
+    files = document.get("files")
+    for file in files if isinstance(files, list) else ():
         if isinstance(file, dict) and _fill_nulls(file.get("stats")):
             filled = True
     return filled
@@ -203,6 +296,8 @@ def require(holds: bool, field: str, complaint: str, origin: str) -> None:
 
 def check_version(version: str, origin: str) -> None:
     """Refuse a format newer than this one understands."""
+    if version == FORMAT_VERSION:
+        return
     require(
         version.partition(".")[0] == FORMAT_VERSION.partition(".")[0],
         "format_version",
@@ -218,6 +313,8 @@ def check_metadata(metadata: dict[str, Any] | None, what: str = "metadata") -> d
     if not isinstance(metadata, dict):
         raise InvalidMetadataError(f"{what} must be a dict, got {type(metadata).__name__}")
     refuse_non_json(metadata, what)
+    if not _is_shallow(metadata):
+        raise InvalidMetadataError(f"{what} is nested more than {MAX_JSON_DEPTH} deep: store it as text")
     return dict(msgspec.json.decode(msgspec.json.encode(metadata)))
 
 
@@ -261,17 +358,22 @@ _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-
 
 
 def is_rfc3339(text: str) -> bool:
-    """Tell whether ``text`` is a time as manifests write it."""
+    """Tell whether ``text`` is a time as manifests write it, which a datetime can hold in UTC."""
+    match = _RFC3339.fullmatch(text)
+    if match is None:
+        return False
     try:
-        return _RFC3339.fullmatch(text) is not None and bool(datetime.fromisoformat(text))
-    except ValueError:
+        # An offset can move the first and the last day out of the range of years.
+        moment = datetime.fromisoformat(text)
+        return match[4] == "Z" or bool(moment.astimezone(UTC))
+    except (ValueError, OverflowError):
         return False
 
 
 def format_time_ns(nanoseconds: int) -> str:
     """Write nanoseconds since 1970 as RFC 3339, UTC, without trailing zeros."""
     seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
     digits = f"{fraction:09d}".rstrip("0")
     return f"{text}.{digits}Z" if digits else f"{text}Z"
 

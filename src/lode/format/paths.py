@@ -64,9 +64,16 @@ class ChainPaths:
 
     def snapshot_of(self, path: str) -> str | None:
         """The snapshot whose canonical manifest lies at ``path``, if that is what it is."""
-        head, _, name = path.rpartition("/")
+        return self._snapshot_at(path, MANIFEST)
+
+    def intended_at(self, path: str) -> str | None:
+        """The snapshot whose intent is at ``path``, if that is what it is."""
+        return self._snapshot_at(path, INTENT)
+
+    def _snapshot_at(self, path: str, name: str) -> str | None:
+        head, _, last = path.rpartition("/")
         folder, _, snapshot_id = head.rpartition("/")
-        return snapshot_id if name == MANIFEST and folder == self.manifests and snapshot_id else None
+        return snapshot_id if last == name and folder == self.manifests and snapshot_id else None
 
 
 class ManifestPlace(NamedTuple):
@@ -110,6 +117,10 @@ class Layout(Protocol):
         """Recognise a manifest, at exactly the shapes this layout writes."""
         ...
 
+    def staged(self, dataset_id: str, path: str) -> str | None:
+        """The snapshot for which a data file at exactly this path was staged; None for any other object."""
+        ...
+
 
 class _Unpartitioned:
     """What the layouts without partitions have in common."""
@@ -144,6 +155,12 @@ class DefaultLayout(_Unpartitioned):
                 return ManifestPlace(dataset_id, snapshot_id, "")
         return None
 
+    def staged(self, dataset_id: str, path: str) -> str | None:
+        match path.split("/"):
+            case ["datasets", id, "snapshots", snapshot_id, "data", _] if id == dataset_id:
+                return snapshot_id
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class FlatLayout(_Unpartitioned):
@@ -166,6 +183,12 @@ class FlatLayout(_Unpartitioned):
         match path.split("/"):
             case [dataset_id, snapshot_id, "manifest.json"] if dataset_id.casefold() not in LAKE_FOLDERS:
                 return ManifestPlace(dataset_id, snapshot_id, "")
+        return None
+
+    def staged(self, dataset_id: str, path: str) -> str | None:
+        match path.split("/"):
+            case [id, snapshot_id, "data", _] if id == dataset_id:
+                return snapshot_id
         return None
 
 
@@ -211,6 +234,13 @@ class HiveLayout:
             case ["datasets", dataset_id, "partitions", *parts, "segments", snapshot_id, "manifest.json"]:
                 if parts and all("=" in part for part in parts):
                     return ManifestPlace(dataset_id, snapshot_id, "/".join(parts))
+        return None
+
+    def staged(self, dataset_id: str, path: str) -> str | None:
+        match path.split("/"):
+            case ["datasets", id, "partitions", *parts, "segments", snapshot_id, "data", _]:
+                if id == dataset_id and parts and all("=" in part for part in parts):
+                    return snapshot_id
         return None
 
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 
-from lode.format.manifest import Count, Text, check_version, decode_struct, is_rfc3339, require
+from lode.errors import ManifestInvalidError
+from lode.format.manifest import (
+    MAX_COUNT,
+    Count,
+    Sequence,
+    Text,
+    check_created_at,
+    check_free_fields,
+    check_version,
+    decode_struct,
+    require,
+)
 from lode.format.paths import ChainPaths
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCHEMA_NAME: Final = "lode-volume-manifest"
-# Offsets are signed 64-bit numbers for every other reader of the format.
-LONGEST: Final = 2**63 - 1
+LONGEST: Final = MAX_COUNT
 
-Length = Annotated[int, msgspec.Meta(gt=0)]
+Length = Annotated[int, msgspec.Meta(gt=0, le=LONGEST)]
+# What this library and the Go implementation name blocks: an offset, a length if known, a token if ours.
+_BLOCK: Final = re.compile(r"\d+(-\d+)?(-[0-9a-f]{16})?\.bin").fullmatch
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}").fullmatch
 
 
 class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -50,13 +64,28 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     blocks: tuple[BlockRef, ...]
     parent_snapshot_id: str | None = None
     checksum_algorithm: str | None = None
-    sequence: Count | None = None
+    sequence: Sequence | None = None
     x: dict[str, Any] | None = None
+
+    @property
+    def owner_id(self) -> str:
+        """The id of what this is a snapshot of."""
+        return self.volume_id
 
     @property
     def idempotency(self) -> tuple[str, str] | None:
         """Volumes have no idempotency keys: a block that is there cannot be committed twice."""
         return None
+
+    @property
+    def swept(self) -> tuple[str, ...]:
+        """The lists of blocks that sweeps have removed from this volume, by their digests."""
+        lists = (self.x or {}).get("swept", [])
+        if not isinstance(lists, list) or not all(isinstance(each, str) and _DIGEST(each) for each in lists):
+            raise ManifestInvalidError(
+                f"snapshot {self.snapshot_id}: field 'x.swept' is not a list of digests", field="x.swept"
+            )
+        return tuple(lists)
 
     def covering(self, start: int, end: int) -> Iterator[BlockRef]:
         """The blocks that hold any of ``[start, end)``, in order; the first is found by bisection."""
@@ -82,7 +111,8 @@ def decode_volume_manifest(data: bytes, origin: str) -> VolumeManifest:
     manifest = decode_struct(data, VolumeManifest, origin=origin)
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
-    require(is_rfc3339(manifest.created_at), "created_at", "is not an RFC 3339 time", origin)
+    check_created_at(manifest.created_at, origin)
+    check_free_fields(manifest.metadata, manifest.x, origin)
     for before, after in pairwise(manifest.blocks):
         if before.offset + before.length > after.offset:
             require(False, "blocks", f"overlap or are unsorted at {after.offset}", origin)
@@ -107,3 +137,19 @@ def block_path(volume_id: str, offset: int, length: int | None, token: str) -> s
     """
     size = "" if length is None else f"-{length}"
     return f"{blocks_root(volume_id)}{offset}{size}-{token}.bin"
+
+
+def is_block(volume_id: str, path: str) -> bool:
+    """Whether a block of this volume may be at exactly this path."""
+    root = blocks_root(volume_id)
+    return path.startswith(root) and _BLOCK(path.removeprefix(root)) is not None
+
+
+def swept_root(volume_id: str) -> str:
+    """Where the lists of swept blocks are."""
+    return f"volumes/{volume_id}/swept/"
+
+
+def swept_path(volume_id: str, digest: str) -> str:
+    """The object that lists swept blocks; named by the digest of its content."""
+    return f"{swept_root(volume_id)}{digest}.json"

@@ -108,7 +108,7 @@ def _among(
     if pointer is None and not thorough:
         return None
     for layout, chain in chains if pointer is not None and guessing else ():
-        manifest = chain.manifest(pointer.decode("utf-8", "replace")) if pointer else None
+        manifest = chain.manifest(chain.named_by(pointer)) if pointer is not None else None
         if manifest is not None:
             return Located(layout, chain, Head(pointer, manifest))
     for layout, chain in chains:
@@ -214,9 +214,8 @@ class Definitions:
         if newest.codec not in ("parquet", "arrow") or not files:
             return definition
         components = components_named(newest.codec, newest.compressor, newest.checksum_algorithm)
-        asked = one_of_each_shape(files)
-        found = self._runtime.each(lambda file: file_schema(self._store, file, components), asked)
-        return definition.with_schema(_united(found, files, self._dataset_id))
+        schema = schema_of_files(self._store, files, components, self._dataset_id, self._runtime)
+        return definition.with_schema(schema)
 
 
 def _definitions(store: Store, dataset_id: str, layout: Layout) -> Definitions:
@@ -244,6 +243,30 @@ class Foreign:
         raise InvalidFormatError(
             f"written with the codec {self.name!r}, which only the program that brought it can read"
         )
+
+
+def schema_of_files(
+    store: Store,
+    files: Sequence[FileRef],
+    components: Components,
+    dataset_id: str,
+    runtime: Runtime = REAL,
+    *,
+    every: bool = False,
+) -> pa.Schema:
+    """The columns of Parquet or Arrow files, oldest first; of files that look alike two are opened.
+
+    Args:
+        store: Where they are.
+        files: Not none.
+        components: What they pass through.
+        dataset_id: For errors.
+        runtime: Its threads open them.
+        every: Open all of them.
+    """
+    asked = list(files)[::-1] if every else one_of_each_shape(files)
+    found = runtime.each(lambda file: file_schema(store, file, components), asked)
+    return _united(found, files, dataset_id)
 
 
 def one_of_each_shape(files: Iterable[FileRef]) -> list[FileRef]:

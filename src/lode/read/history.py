@@ -7,21 +7,28 @@ walk goes on with smaller segments and finally with single manifests.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import msgspec
+from itertools import islice
+from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
 from lode.read.line import Line, Run, run_of
-from lode.read.segment import LEVELS, decode_segment
+from lode.read.resolve import Links
+from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
+from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import msgspec
+
     from lode.format.manifest import Manifest
     from lode.read.resolve import Chain
+
+# Segments read ahead at once: those of the newest 400,000 snapshots. A history is believed to be longer than
+# that only if one of them is there.
+MAX_WAVE: Final = 128
 
 
 class History:
@@ -35,19 +42,24 @@ class History:
         """Yield ``head`` and its ancestors, reading and decoding only as far as the caller asks."""
         if head is None:
             return
+        links = Links(self._chain)
+        links.follow(head)
         yield head
         current = head
-        run = self._undecoded(_sequence(head), head.snapshot_id)[:-1]
+        run = self._undecoded(head.sequence, head.snapshot_id)[:-1]
         while True:
             for ancestor in self._fitting(run, current):
+                links.follow(ancestor)
                 yield ancestor
                 current = ancestor
             parent = current.parent_snapshot_id
             if parent is None:
+                links.end()
                 return
-            run = self._undecoded(_sequence(current) - 1, parent)
+            run = self._undecoded(links.expected, parent)
             if not run:
-                current = self._chain.require(parent)
+                current = self._chain.ancestor(parent, current.snapshot_id)
+                links.follow(current)
                 yield current
 
     def oldest_first(self, head: Manifest | None) -> list[Manifest]:
@@ -55,35 +67,45 @@ class History:
         return list(self.line(head))
 
     def line(self, head: Manifest | None) -> Line:
-        """The whole history up to ``head``: the segments it needs are read at once, in parallel."""
+        """The whole history up to ``head``: the segments it needs are read in parallel."""
         if head is None:
             return Line([])
-        spans = list(_spans(self._chain.sequence_of(head)))
         # Handing a read of a local file to a thread takes longer than the read.
         each = one_by_one if isinstance(self._chain.store, LocalStore) else self._runtime.each
-        found = each(lambda span: self._fetch(*span), spans)
-        ready = {span[1]: run_of(self._chain, *span, data) for span, data in zip(spans, found, strict=True)}
+        spans = _spans(self._chain.sequence_of(head))
+        ready: dict[int, Run | None] = {}
+        while wave := list(islice(spans, MAX_WAVE)):
+            found = each(lambda span: self._fetch(*span), wave)
+            ready |= {
+                span[1]: run_of(self._chain, *span, data) for span, data in zip(wave, found, strict=True)
+            }
+            if not any(found):
+                break  # the sequence is wrong, or nobody wrote segments: the links decide
         return Line(list(self._pieces(head, ready))[::-1])
 
     def _pieces(self, head: Manifest, ready: dict[int, Run | None]) -> Iterator[Run | Manifest]:
         """Follow the parent links, by segments where they fit: those at hand, else those on the store."""
+        links = Links(self._chain)
         snapshot_id: str | None = head.snapshot_id
-        sequence = _sequence(head)
+        last = head.sequence
         while snapshot_id is not None:
-            run = self._run(sequence, snapshot_id, ready)
+            run = self._run(last, snapshot_id, ready)
             if run is not None:
+                links.step(run.newest, last, len(run.listing.snapshots))
                 yield run
                 snapshot_id = run.listing.parent
-                sequence -= len(run.listing.snapshots)
             else:
-                manifest = head if snapshot_id == head.snapshot_id else self._chain.require(snapshot_id)
+                first = links.newer is None
+                manifest = head if first else self._chain.ancestor(snapshot_id, links.newer)
+                links.follow(manifest)
                 yield manifest
                 snapshot_id = manifest.parent_snapshot_id
-                sequence = _sequence(manifest) - 1
+            last = links.expected
+        links.end()
 
-    def _run(self, last: int, snapshot_id: str, ready: dict[int, Run | None]) -> Run | None:
+    def _run(self, last: int | None, snapshot_id: str, ready: dict[int, Run | None]) -> Run | None:
         """The largest run that ends with this snapshot, if there is one."""
-        run = ready.get(last)
+        run = ready.get(last or 0)
         if run is not None and run.newest == snapshot_id:
             return run
         for span in _ending_at(last):
@@ -101,13 +123,13 @@ class History:
             yield manifest
             newest = manifest
 
-    def _undecoded(self, last: int, snapshot_id: str) -> Sequence[msgspec.Raw]:
+    def _undecoded(self, last: int | None, snapshot_id: str) -> Sequence[msgspec.Raw]:
         """The manifests of the largest segment that ends with this snapshot; none if there is none."""
         for span in _ending_at(last):
             data = self._fetch(*span)
             try:
                 run = () if data is None else decode_segment(data)
-            except (LodeError, msgspec.MsgspecError, ValueError):
+            except LodeError:
                 continue
             newest = self._decoded(run[-1]) if run else None
             if newest is not None and newest.snapshot_id == snapshot_id:
@@ -116,32 +138,28 @@ class History:
 
     def _decoded(self, raw: msgspec.Raw) -> Manifest | None:
         try:
-            return self._chain.decode(bytes(raw), self._chain.paths.root)
+            return self._chain.checked(bytes(raw), self._chain.paths.root)
         except LodeError:
             return None
 
     def _fetch(self, level: int, last: int) -> bytes | None:
         try:
-            return self._chain.store.get(self._chain.paths.segment(level, last))
+            return get_bounded(self._chain.store, self._chain.paths.segment(level, last), MAX_SEGMENT_BYTES)
         except LodeError:
             return None
 
 
-def _sequence(manifest: Manifest) -> int:
-    """Where segments may place a snapshot; 0 if it does not say, and there no segment ends."""
-    return manifest.sequence or 0
-
-
-def _ending_at(last: int) -> Iterator[tuple[int, int]]:
+def _ending_at(last: int | None) -> Iterator[tuple[int, int]]:
     """The (level, last) of the segments that may end at a sequence, largest first."""
-    if last > 0:
+    if last:
         yield from ((level, last) for level in LEVELS if last % level == 0)
 
 
 def _spans(sequence: int) -> Iterator[tuple[int, int]]:
-    """The (level, last) of the segments that cover 1 to ``sequence``, largest and oldest first."""
-    done = 0
-    for level in LEVELS:
-        while done + level <= sequence:
-            done += level
-            yield level, done
+    """The (level, last) of the segments that cover 1 to ``sequence``, newest first, as large as they come."""
+    smallest = LEVELS[-1]
+    last = sequence - sequence % smallest
+    while last:
+        level = next(level for level in LEVELS if last % level == 0)
+        yield level, last
+        last -= level

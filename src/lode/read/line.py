@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
-import msgspec
-
 from lode.errors import LodeError
 from lode.read.segment import Listing, decode_segment, list_segment
 
@@ -33,18 +31,24 @@ class Run:
 
     def manifests(self) -> list[Manifest]:
         """Its manifests, oldest first; should one in the segment be invalid, all are read by themselves."""
+        listed = self.listing.snapshots
         try:
             raw = decode_segment(self._data)
-            return [self._chain.decode(bytes(manifest), self._chain.paths.root) for manifest in raw]
-        except (LodeError, msgspec.MsgspecError):
-            return [self._chain.require(snapshot_id) for snapshot_id in self.listing.snapshots]
+            found = [self._chain.checked(bytes(manifest), self._chain.paths.root) for manifest in raw]
+            if [manifest.snapshot_id for manifest in found] == listed:
+                return found
+        except LodeError:
+            pass
+        return [
+            self._chain.ancestor(each, child) for each, child in zip(listed, (*listed[1:], None), strict=True)
+        ]
 
 
 def run_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> Run | None:
     """The snapshots a segment holds; None if it is missing or broken."""
     try:
         return None if data is None else Run(list_segment(data, level, last), data, chain)
-    except (LodeError, msgspec.MsgspecError, ValueError):
+    except LodeError:
         return None
 
 

@@ -19,8 +19,10 @@ from lode.errors import (
     NoSnapshotsError,
     NotFoundError,
 )
-from lode.format.manifest import Manifest, decode_manifest
+from lode.format.ids import is_id, shortened
+from lode.format.manifest import MAX_MANIFEST_BYTES, MAX_SEQUENCE, Manifest, decode_manifest
 from lode.format.paths import DefaultLayout, HiveLayout
+from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,6 +32,9 @@ if TYPE_CHECKING:
 
 REMEMBERED_MANIFESTS = 64
 LARGEST_REMEMBERED = 1 << 20
+# A pointer is one snapshot id, perhaps with white space around it.
+MAX_POINTER_BYTES: Final = 4096
+GUIDE: Final = "docs/guides/recovering.md"
 
 
 class _Unread(Enum):
@@ -44,6 +49,8 @@ UNREAD: Final = _Unread.UNREAD
 class AnyManifest(Protocol):
     """What the history asks of a manifest, be it of a dataset or of a volume."""
 
+    @property
+    def owner_id(self) -> str: ...
     @property
     def snapshot_id(self) -> str: ...
     @property
@@ -98,6 +105,8 @@ class Chain(Generic[M]):
     # Where a manifest is repeated besides its canonical place.
     copies: Callable[[M], Sequence[str]]
     name: str
+    # The id of the dataset or volume, which every manifest repeats.
+    owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
     _remembered: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
@@ -105,28 +114,78 @@ class Chain(Generic[M]):
     def pointer(self) -> bytes | None:
         """The pointer's content, trimmed; None if there is no pointer."""
         try:
-            return self.store.get(self.paths.pointer).strip()
+            return get_bounded(self.store, self.paths.pointer, MAX_POINTER_BYTES).strip()
         except NotFoundError:
             return None
+
+    def named_by(self, pointer: bytes) -> str:
+        """The snapshot that a pointer's content names.
+
+        No writer of this format, dead or alive, leaves a pointer that cannot be an id. So that is damage, and
+        is neither used as a path nor overtaken like a pointer whose writer died.
+        """
+        try:
+            snapshot_id = pointer.decode()
+        except UnicodeDecodeError:
+            snapshot_id = ""
+        if not is_id(snapshot_id):
+            raise ManifestInvalidError(
+                f"{self.paths.pointer} holds {shortened(pointer)}, which is no snapshot id: remove that "
+                f"object, the head is then found from the manifests ({GUIDE}#a-damaged-pointer)"
+            )
+        return snapshot_id
 
     def manifest(self, snapshot_id: str) -> M | None:
         """The snapshot's published manifest, or None. Manifests never change, so recent ones are kept."""
-        data = self.manifest_bytes(snapshot_id)
-        return None if data is None else self.decode(data, self.paths.manifest(snapshot_id))
+        found = self.published(snapshot_id)
+        return None if found is None else found.manifest
 
-    def manifest_bytes(self, snapshot_id: str) -> bytes | None:
+    def published(self, snapshot_id: str) -> Pending[M] | None:
+        """The snapshot's published manifest with its bytes, or None."""
+        path = self.paths.manifest(self._checked_id(snapshot_id))
         known = self._remembered.get(snapshot_id)
         if known is not None:
-            return known
+            return Pending(self.decode(known, path), known)
         try:
-            data = self.store.get(self.paths.manifest(snapshot_id))
+            data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
+        manifest = self.checked(data, path, snapshot_id)
         self.remember(snapshot_id, data)
-        return data
+        return Pending(manifest, data)
+
+    def checked(self, data: bytes, origin: str, snapshot_id: str | None = None) -> M:
+        """Decode a manifest, and refuse one of another snapshot or of another dataset or volume."""
+        return self._own(self.decode(data, origin), origin, snapshot_id)
+
+    def _own(self, manifest: M, origin: str, snapshot_id: str | None) -> M:
+        if snapshot_id is not None and manifest.snapshot_id != snapshot_id:
+            raise ManifestInvalidError(
+                f"{origin}: field 'snapshot_id' is {shortened(manifest.snapshot_id)}, but it is stored as "
+                f"snapshot {snapshot_id!r}: restore the manifest ({GUIDE}#a-damaged-manifest)",
+                field="snapshot_id",
+            )
+        if manifest.owner_id != self.owner:
+            kind = self.name.partition(" ")[0]
+            raise ManifestInvalidError(
+                f"{origin}: field '{kind}_id' is {shortened(manifest.owner_id)}, but it is stored under "
+                f"{self.owner!r}: if it was copied by hand, move it back to its own name, or write its "
+                f"content to a new {kind} ({GUIDE}#a-copy-under-another-name)",
+                field=f"{kind}_id",
+            )
+        return manifest
+
+    def _checked_id(self, snapshot_id: str) -> str:
+        """Return an id that may become part of a path. Users' own were checked before; this is for damage."""
+        if not is_id(snapshot_id):
+            raise ManifestInvalidError(
+                f"{self.name}: its objects name a snapshot {shortened(snapshot_id)}, which cannot be an id: "
+                f"lode verify says where ({GUIDE}#a-damaged-manifest)"
+            )
+        return snapshot_id
 
     def remember(self, snapshot_id: str, data: bytes) -> None:
-        """Keep a published manifest's bytes at hand."""
+        """Keep a published manifest's bytes at hand. They must have been decoded and checked."""
         if len(data) > LARGEST_REMEMBERED:
             return
         self._remembered[snapshot_id] = data
@@ -144,12 +203,13 @@ class Chain(Generic[M]):
         Intents are not synced to disk, so a machine that lost power may leave a torn one; its snapshot
         was never acknowledged and counts as never begun.
         """
-        path = self.paths.intent(snapshot_id)
+        path = self.paths.intent(self._checked_id(snapshot_id))
         try:
-            data = self.store.get(path)
-            return Pending(self.decode(data, path), data)
+            data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
+            manifest = self.decode(data, path)
         except (NotFoundError, ManifestInvalidError):
             return None
+        return Pending(self._own(manifest, path, snapshot_id), data)
 
     def require(self, snapshot_id: str) -> M:
         """The snapshot's manifest, or ``NotFoundError``."""
@@ -169,7 +229,7 @@ class Chain(Generic[M]):
                 pointer = self.pointer()
             if pointer is None:
                 return Head(None, self._head_without_pointer())
-            snapshot_id = pointer.decode("utf-8", "replace")
+            snapshot_id = self.named_by(pointer)
             published = self.manifest(snapshot_id)
             if published is not None:
                 return Head(pointer, published)
@@ -228,6 +288,8 @@ class Chain(Generic[M]):
                 "a writer outside this protocol raced; keep one and move the other's manifest away",
                 heads,
             )
+        if manifests and not heads:
+            raise self.damaged(min(manifests), "is its own ancestor: the parents form a cycle")
         return manifests[heads[0]] if heads else None
 
     def listed(self) -> Iterator[M]:
@@ -241,11 +303,21 @@ class Chain(Generic[M]):
 
     def back(self, start: M | None) -> Iterator[M]:
         """Walk from ``start`` to the root along the parent links, one read a snapshot."""
+        links = Links(self)
         current = start
         while current is not None:
+            links.follow(current)
             yield current
             parent = current.parent_snapshot_id
-            current = self.require(parent) if parent else None
+            current = self.ancestor(parent, current.snapshot_id) if parent is not None else None
+        links.end()
+
+    def ancestor(self, snapshot_id: str, child: str | None) -> M:
+        """The snapshot that ``child`` names as its parent."""
+        found = self.manifest(snapshot_id)
+        if found is None:
+            raise self.damaged(snapshot_id, f"is missing, and snapshot {child} follows it")
+        return found
 
     def sequence_of(self, manifest: M | None) -> int:
         """The snapshot's position in history, the root being 1; 0 for no snapshot.
@@ -255,9 +327,66 @@ class Chain(Generic[M]):
         behind = 0
         for step in self.back(manifest):
             if step.sequence is not None:
-                return step.sequence + behind
+                behind += step.sequence
+                break
             behind += 1
+        if behind >= MAX_SEQUENCE:
+            assert manifest is not None
+            raise self.damaged(manifest.snapshot_id, f"has the sequence {behind}, after which there is none")
         return behind
+
+    def damaged(self, snapshot_id: str, complaint: str) -> ManifestInvalidError:
+        """The error for manifests that are valid one by one and do not form a history."""
+        return ManifestInvalidError(
+            f"{self.name} in {self.store.url}: snapshot {shortened(snapshot_id)} {complaint}; "
+            f"run lode verify, then restore the manifest ({GUIDE}#a-damaged-manifest)"
+        )
+
+
+class Links(Generic[M]):
+    """Checks that the snapshots of a walk form one line, so that every walk ends.
+
+    Sequences count down to 1. Snapshots of the Go implementation carry none; of these no id may come twice.
+    """
+
+    __slots__ = ("_chain", "_unnumbered", "expected", "newer")
+
+    def __init__(self, chain: Chain[M]) -> None:
+        self._chain = chain
+        self._unnumbered: set[str] = set()
+        # The snapshot before, and the sequence that the next one must have, once that is known.
+        self.newer: str | None = None
+        self.expected: int | None = None
+
+    def follow(self, manifest: M) -> None:
+        """Check the next older snapshot of the walk."""
+        self.step(manifest.snapshot_id, manifest.sequence, 1)
+
+    def step(self, newest: str, last: int | None, count: int) -> None:
+        """Check the next ``count`` older snapshots, of which ``newest`` has the sequence ``last``."""
+        if last is None:
+            if newest in self._unnumbered:
+                raise self._chain.damaged(newest, "is its own ancestor: the parents form a cycle")
+            self._unnumbered.add(newest)
+            last = self.expected
+        elif self.expected not in (None, last):
+            raise self._chain.damaged(
+                newest,
+                f"has the sequence {last}, but is the parent of {self.newer}: expected {self.expected}",
+            )
+        if last is not None and last < count:
+            raise self._chain.damaged(
+                newest, f"is the parent of {self.newer}, which is the first by its sequence"
+            )
+        self.expected = None if last is None else last - count
+        self.newer = newest
+
+    def end(self) -> None:
+        """Check that the walk may end here: nothing comes before the sequence 1."""
+        if self.newer is not None and self.expected not in (None, 0):
+            raise self._chain.damaged(
+                self.newer, f"names no parent, but by its sequence {self.expected} snapshots come before it"
+            )
 
 
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
@@ -272,4 +401,4 @@ def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manife
     own = layout.chain(dataset_id)
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
-    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", others)
+    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -10,15 +11,17 @@ import msgspec
 
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
-from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError
+from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
+from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import BinaryIO
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -77,11 +80,26 @@ def check_components(manifest: Manifest, components: Components) -> None:
 def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
     """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
     assert components.codec is not None
-    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
-        try:
-            yield from components.codec.decode(plain)
-        except InvalidFormatError as error:
-            raise InvalidFormatError(f"{file.path}: {error}") from error
+    with open_plain(store, file, components) as plain:
+        yield from components.codec.decode(plain)
+
+
+@contextmanager
+def open_plain(store: Store, file: FileRef, components: Components) -> Iterator[BinaryIO]:
+    """Open a data file decompressed; whatever is wrong with its bytes names the file."""
+    path = file.path
+    try:
+        with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
+            yield plain
+    except InvalidFormatError as error:
+        raise InvalidFormatError(f"{path}: {error}") from error
+    except LodeError:
+        raise
+    except (pa.ArrowException, OSError, RecursionError, UnicodeError) as error:
+        # Arrow has no number for damage. An error that has one is of the system, and perhaps of the caller.
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
+        raise InvalidFormatError(f"{path} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +161,19 @@ class Scan:
         """The files that may hold a row for which ``where`` is true."""
         if where is None:
             return self.files
-        return matching(self.files, self._partition, schema, where)
+        return [file for span in self._spans() for file in self._matching(span, schema, where)]
+
+    def other_names(self) -> dict[str, dict[str, str | None]]:
+        """By path of a file, the columns with another name in it than in the dataset; None if it has none.
+
+        Files with the names that the dataset has now are left out. Files of one definition share a mapping.
+        """
+        found: dict[str, dict[str, str | None]] = {}
+        for span in self._spans():
+            if span.names is not None:
+                changed = {now: then for now, then in span.names.items() if now != then}
+                found |= dict.fromkeys((file.path for file in span.files), changed)
+        return found
 
     def read(
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
@@ -187,7 +217,12 @@ class Scan:
             if isinstance(chunk, pa.RecordBatch):
                 return chunk.schema  # one file has one schema
             schemas.append(_inferred(chunk, file).schema)
-        return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        try:
+            return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
+        except pa.ArrowException as error:
+            raise InvalidFormatError(
+                f"{file.path}: its records disagree about a column ({error}): give the codec a schema"
+            ) from None
 
     @property
     def is_plain_parquet(self) -> bool:
@@ -245,9 +280,7 @@ class Scan:
         # A filter may name any column, so it is applied after the columns have their present names.
         wanted = list(columns) if columns is not None and where is None else schema.names
         if where is not None:
-            kept = matching([_renamed(file, names) for file in span.files], self._partition, schema, where)
-            paths = {file.path for file in kept}
-            span = replace(span, files=[file for file in span.files if file.path in paths])
+            span = replace(span, files=self._matching(span, schema, where))
         physical = pa.schema([schema.field(now).with_name(then) for now, then in names.items() if then])
         present = [then for then in map(names.__getitem__, wanted) if then]
         found_schema = pa.schema([schema.field(name) for name in wanted])
@@ -261,6 +294,14 @@ class Scan:
                 found = found.filter(where)
             yield found if columns is None else found.select(list(columns))
 
+    def _matching(self, span: _Span, schema: pa.Schema, where: pc.Expression) -> list[FileRef]:
+        """The files of a span that may hold a row for which ``where`` is true."""
+        if span.names is None:
+            return matching(span.files, self._partition, schema, where)
+        renamed = [_renamed(file, span.names) for file in span.files]
+        paths = {file.path for file in matching(renamed, self._partition, schema, where)}
+        return [file for file in span.files if file.path in paths]
+
     def _native(
         self,
         files: Sequence[FileRef],
@@ -269,28 +310,49 @@ class Scan:
         where: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
+        known = pa.schema([]) if where is None else mentioned(schema, where)
+        dataset = self.arrow_dataset(files, schema, known)
+        kept = dataset.get_fragments(filter=where)
+        sized = {file.path: file for file in files}
+        check_sizes(self.store, (sized[fragment.path] for fragment in kept))
+        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
+        return self._streamed(scanner)
+
+    def arrow_dataset(
+        self, files: Sequence[FileRef], schema: pa.Schema, known: pa.Schema
+    ) -> pads.FileSystemDataset:
+        """Parquet files as pyarrow reads them, with what is known of the columns ``known``."""
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
-        filesystem = arrow_filesystem(self.store, self.files)
-        known = pa.schema([]) if where is None else mentioned(schema, where)
+        filesystem = arrow_filesystem(self.store, files)
+        for file in files:
+            check_path(file.path)  # pyarrow opens it without asking the store
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
             for file in files
         ]
-        dataset = pads.FileSystemDataset(fragments, schema, form, filesystem)
-        sized = {file.path: file for file in self.files}
-        check_sizes(self.store, (sized[fragment.path] for fragment in dataset.get_fragments(filter=where)))
-        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
-        return self._streamed(scanner)
+        return pads.FileSystemDataset(fragments, schema, form, filesystem)
 
     def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
         try:
             yield from scanner.to_batches()
-        except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
-            raise InvalidFormatError(
-                f"a file of dataset {self.dataset_id!r} cannot be read: {error}"
-            ) from error
+        except LodeError:
+            raise
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> InvalidFormatError:
+        """The error for a file that pyarrow cannot read; it does not always say which one."""
+        for file in self.files:
+            size = self.store.head(file.path).size
+            if size != file.size_bytes:
+                return InvalidFormatError(
+                    f"{file.path} has {size} bytes, its manifest says {file.size_bytes}: {error}"
+                )
+        return InvalidFormatError(
+            f"a file of dataset {self.dataset_id!r} cannot be read, lode verify may say which: {error}"
+        )
 
     def _decoded(
         self,
@@ -384,7 +446,7 @@ def _check_options(columns: object, where: object) -> None:
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
+    with open_plain(store, file, components) as plain:
         return plain.read()
 
 
@@ -400,7 +462,12 @@ def _table(batches: list[Any], components: Components) -> pa.Table:
     declared = getattr(components.codec, "schema", None)
     if not batches:
         return (declared or pa.schema([])).empty_table()
-    schema = declared or pa.unify_schemas([batch.schema for batch in batches], promote_options="permissive")
+    try:
+        schema = declared or pa.unify_schemas(
+            [batch.schema for batch in batches], promote_options="permissive"
+        )
+    except pa.ArrowException as error:
+        raise InvalidFormatError(f"the files of one snapshot disagree about a column: {error}") from None
     # A file may have a column that was dropped while it was written.
     return pa.Table.from_batches(
         [to_batch(_only(batch, schema.names), schema, first_row=0) for batch in batches], schema

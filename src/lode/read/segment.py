@@ -7,15 +7,21 @@ that, column by column, and a plan decompresses no more of it. The manifests beh
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
 from lode.errors import ManifestInvalidError
-from lode.format.manifest import Count, Text  # noqa: TC001 - msgspec reads the annotations
+from lode.format.manifest import Count, Text, decode_struct
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LEVELS: Final = (4096, 256, 16)
 SCHEMA_NAME: Final = "lode-history"
+
+# The largest segment that is written or read, before and after decompression.
+MAX_SEGMENT_BYTES: Final = 128 << 20
 
 _MANIFESTS: Final = b',"manifests":['
 _PIECE: Final = 1 << 17
@@ -58,32 +64,26 @@ class _Listed(msgspec.Struct, gc=False, kw_only=True):
     files: tuple[_ListedFile, ...] | None
 
 
-_segments: Final = msgspec.json.Decoder(Segment)
-_listed: Final = msgspec.json.Decoder(_Listed)
-
-
 def encode_segment(manifests: list[bytes], last: int) -> bytes:
     """A run of published manifests, oldest first, as one compressed object."""
     import zstandard
 
     raw = tuple(msgspec.Raw(data) for data in manifests)
     segment = Segment(SCHEMA_NAME, last - len(raw) + 1, last, list_manifests(raw), raw)
-    return zstandard.ZstdCompressor(level=3).compress(msgspec.json.encode(segment))
+    plain = msgspec.json.encode(segment)
+    if len(plain) > MAX_SEGMENT_BYTES:
+        raise ManifestInvalidError(f"a segment of {len(plain)} bytes is larger than {MAX_SEGMENT_BYTES}")
+    return zstandard.ZstdCompressor(level=3).compress(plain)
 
 
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
     """The manifests of a segment, none of them decoded yet."""
-    import zstandard
-
-    try:
-        return _segments.decode(zstandard.ZstdDecompressor().decompress(data)).manifests
-    except zstandard.ZstdError as error:
-        raise ManifestInvalidError(f"not a history segment: {error}") from None
+    return _decoded(b"".join(_pieces(data))).manifests
 
 
 def list_segment(data: bytes, level: int, last: int) -> Listing:
     """What a plan asks of a segment's manifests, or ``ManifestInvalidError`` if they are not those."""
-    head = _segments.decode(_head(data))
+    head = _decoded(_head(data))
     listing = head.listing or list_manifests(decode_segment(data))
     if (head.first, head.last, len(listing.snapshots)) != (last - level + 1, last, level):
         raise ManifestInvalidError(f"the segment does not hold sequences {last - level + 1} to {last}")
@@ -97,7 +97,7 @@ def list_segment(data: bytes, level: int, last: int) -> Listing:
 
 def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
     """What a plan asks of these manifests, or ``ManifestInvalidError`` if they are not one line."""
-    listed = [_listed.decode(raw) for raw in manifests]
+    listed = [decode_struct(bytes(raw), _Listed, origin="a history segment") for raw in manifests]
     for older, newer in pairwise(listed):
         if newer.parent_snapshot_id != older.snapshot_id:
             raise ManifestInvalidError(f"{newer.snapshot_id} does not follow {older.snapshot_id}")
@@ -111,18 +111,36 @@ def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
     )
 
 
+def _decoded(plain: bytes) -> Segment:
+    return decode_struct(plain, Segment, origin="a history segment")
+
+
 def _head(data: bytes) -> bytes:
-    """A segment without its manifests. Between quotes, a quote is escaped: the mark is in no text."""
+    """A segment without its manifests.
+
+    Cutting at the marker is safe: JSON strings escape quotes, so it cannot occur inside one.
+    """
+    head = bytearray()
+    for piece in _pieces(data):
+        start = max(len(head) - len(_MANIFESTS), 0)
+        head += piece
+        end = head.find(_MANIFESTS, start)
+        if end >= 0:
+            return bytes(head[:end]) + b"}"
+    return bytes(head)
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``: what a frame says of its size proves nothing."""
     import zstandard
 
-    head = bytearray()
+    size = 0
     try:
-        with zstandard.ZstdDecompressor().stream_reader(data) as reader:
+        with zstandard.ZstdDecompressor(max_window_size=MAX_SEGMENT_BYTES).stream_reader(data) as reader:
             while piece := reader.read(_PIECE):
-                head += piece
-                end = head.find(_MANIFESTS)
-                if end >= 0:
-                    return bytes(head[:end]) + b"}"
+                size += len(piece)
+                if size > MAX_SEGMENT_BYTES:
+                    raise ManifestInvalidError(f"a history segment is larger than {MAX_SEGMENT_BYTES} bytes")
+                yield piece
     except zstandard.ZstdError as error:
         raise ManifestInvalidError(f"not a history segment: {error}") from None
-    return bytes(head)

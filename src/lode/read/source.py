@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import io
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import ChecksumMismatchError, InvalidFormatError, NotFoundError
+from lode.errors import ChecksumMismatchError, InvalidFormatError, ManifestInvalidError, NotFoundError
 from lode.store.local import LocalStore
 
 if TYPE_CHECKING:
@@ -20,6 +19,25 @@ if TYPE_CHECKING:
     from lode.store.protocol import ObjectReader, Store
 
 READ_AHEAD = 1 << 20
+
+
+def get_bounded(store: Store, path: str, limit: int) -> bytes:
+    """Return a whole object of the history, or raise ``ManifestInvalidError`` if it is larger than ``limit``.
+
+    A local file is refused before it is read: opening it tells its size. Other stores send all of it.
+    """
+    if isinstance(store, LocalStore):
+        with store.open_reader(path) as reader:
+            size = reader.size
+            data = reader.read_at(0, size) if size <= limit else b""
+    else:
+        data = store.get(path)
+        size = len(data)
+    if size > limit:
+        raise ManifestInvalidError(
+            f"{path} has {size} bytes, more than {limit}: it is not an object of this format"
+        )
+    return data
 
 
 class SeekableFile(io.RawIOBase):
@@ -95,13 +113,11 @@ def open_object(store: Store, file: FileRef | str) -> ObjectReader:
 def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
     """Raise ``InvalidFormatError`` for a file of another size than its manifest says.
 
-    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. A
-    missing file is left to whoever opens it.
+    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request.
     """
     if isinstance(store, LocalStore):
         for file in files:
-            with suppress(NotFoundError):
-                check_size(file, store.head(file.path).size)
+            check_size(file, store.head(file.path).size)
 
 
 def check_size(file: FileRef, size: int) -> None:

@@ -1,21 +1,35 @@
-"""Check a dataset against its own manifests: one line of history, every file whole. Reports all it finds."""
+"""Check a dataset or a volume against its own manifests: one line of history, every file and block whole.
+
+``survey`` reads the history and says what must be there. ``check_copy`` and ``check_object`` look at one
+object each. ``verify`` does all of it in this process, ``lode.spark.jobs.verify`` spreads it over a cluster.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
-from lode.errors import ChecksumMismatchError, LodeError, ManifestInvalidError, NotFoundError
-from lode.read.source import verify_file
+from lode.definition import decode_definition
+from lode.errors import ChecksumMismatchError, DataError, LodeError, NotFoundError
+from lode.format.manifest import MAX_MANIFEST_BYTES, FileRef, Manifest
+from lode.read.manifests import read_manifests, read_pointer
+from lode.read.source import get_bounded, verify_file
 from lode.runtime import REAL, Runtime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lode.dataset import Dataset
-    from lode.format.manifest import FileRef, Manifest
+    from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
+    from lode.store.protocol import Store
+    from lode.volume import Volume
+
+# Objects between two calls of ``progress``.
+_BATCH: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +43,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at and what was wrong with it."""
+    """What was looked at and what was wrong with it. Blocks of a volume count as files."""
 
     snapshots: int
     files: int
@@ -41,123 +55,242 @@ class Verification:
         return not self.problems
 
 
+class Named(msgspec.Struct, frozen=True, gc=False):
+    """A file or block that a manifest names. Pickles."""
+
+    snapshot_id: str
+    file: FileRef
+    checksum_algorithm: str | None = None
+
+
+@dataclass(slots=True)
+class Survey:
+    """What the manifests say must be there, and what is wrong with the manifests themselves."""
+
+    snapshots: int = 0
+    copies: list[str] = field(default_factory=list)
+    objects: list[Named] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+
+    def verification(self) -> Verification:
+        size = sum(named.file.size_bytes for named in self.objects)
+        return Verification(self.snapshots, len(self.objects), size, tuple(self.problems))
+
+
 def verify(
-    dataset: Dataset,
+    target: Dataset | Volume,
     *,
     checksums: bool = True,
     progress: Callable[[int, int], None] | None = None,
     runtime: Runtime = REAL,
 ) -> Verification:
-    """Check that history is one line and that every file is there, whole.
+    """Check that history is one line and that every file or block is there, whole.
 
     Args:
-        dataset: The dataset.
-        checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
-        progress: Called with (files done, files in all) now and then.
+        target: The dataset or the volume.
+        checksums: Also read every object that has a checksum and compare it; else only sizes are compared.
+        progress: Called with (objects done, objects in all) now and then.
         runtime: Where to take threads from.
     """
-    manifests, problems = read_all(dataset)
-    problems += check_line(dataset.chain, manifests)
-    copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
-    problems += [
-        Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
-        for path, there in zip(copies, runtime.each(dataset.store.exists, copies), strict=True)
-        if not there
-    ]
-    work = [(manifest, file) for manifest in manifests.values() for file in manifest.files]
-    for start in range(0, len(work), 256):
-        batch = work[start : start + 256]
-        for found in runtime.each(lambda item: list(check_file(dataset, *item, checksums=checksums)), batch):
-            problems += found
+    store = target.store
+    found = survey(target, runtime)
+    for copy in runtime.each(lambda path: check_copy(store, path), found.copies):
+        found.problems += copy
+    total = len(found.objects)
+    for start in range(0, total, _BATCH):
+        batch = found.objects[start : start + _BATCH]
+        for problems in runtime.each(lambda named: check_object(store, named, checksums=checksums), batch):
+            found.problems += problems
         if progress is not None:
-            progress(min(start + 256, len(work)), len(work))
-    total = sum(file.size_bytes for _, file in work)
-    return Verification(len(manifests), len(work), total, tuple(problems))
+            progress(min(start + _BATCH, total), total)
+    return found.verification()
 
 
-def read_all(dataset: Dataset) -> tuple[dict[str, Manifest], list[Problem]]:
-    """Every manifest that can be read, by snapshot id, and a problem for every one that cannot."""
-    chain = dataset.chain
-    manifests: dict[str, Manifest] = {}
-    problems = []
-    for entry in chain.store.list(f"{chain.paths.manifests}/"):
-        snapshot_id = chain.paths.snapshot_of(entry.path)
-        if snapshot_id is None:
+def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
+    """Read every manifest, several at once, and check that they are one line that ends at the pointer.
+
+    Manifests are read from their own objects. History segments repeat them and would hide damage.
+    """
+    chain: Chain[Any] = target.chain
+    listed = [
+        entry.path
+        for entry in chain.store.list(f"{chain.paths.manifests}/")
+        if chain.paths.snapshot_of(entry.path) is not None
+    ]
+    found = Survey()
+    links: dict[str, _Link] = {}
+    unreadable: set[str] = set()
+    known: set[tuple[str, int, str | None]] = set()
+    definitions: set[str] = set()
+    for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
+        snapshot_id = chain.paths.snapshot_of(path) or ""
+        if isinstance(manifest, DataError):
+            found.problems.append(Problem("manifest-invalid", path, str(manifest)))
+            unreadable.add(snapshot_id)
             continue
-        try:
-            manifests[snapshot_id] = chain.require(snapshot_id)
-        except ManifestInvalidError as error:
-            problems.append(Problem("manifest-invalid", entry.path, str(error)))
-            continue
-        if manifests[snapshot_id].snapshot_id != snapshot_id:
-            problems.append(Problem("manifest-invalid", entry.path, f"{entry.path} names another snapshot"))
-    return manifests, problems
+        misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
+        found.problems += misplaced
+        if not misplaced:
+            found.copies += chain.copies(manifest)
+        links[snapshot_id] = _Link(manifest.parent_snapshot_id, manifest.sequence)
+        if isinstance(manifest, Manifest) and manifest.definition is not None:
+            definitions.add(manifest.definition)
+        for named in _named_by(manifest):
+            key = (named.file.path, named.file.size_bytes, named.file.checksum)
+            if key not in known:
+                known.add(key)
+                found.objects.append(named)
+    found.snapshots = len(links)
+    found.problems += _check_links(chain, links, unreadable)
+    found.problems += _check_pointer(chain, links, unreadable)
+    for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
+        found.problems += problems
+    return found
 
 
-def check_line(chain: Chain[Manifest], manifests: dict[str, Manifest]) -> Iterator[Problem]:
-    """Nobody shares a parent, every parent is there, and the pointer names the one head."""
+def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
+    """A definition that snapshots refer to is there, and is the one they mean."""
+    path = chain.paths.definition(digest)
+    try:
+        decode_definition(get_bounded(chain.store, path, MAX_MANIFEST_BYTES), digest, path)
+    except NotFoundError:
+        yield Problem("definition", path, f"{path} is missing, and snapshots refer to it")
+    except DataError as error:
+        yield Problem("definition", path, str(error))
+
+
+def check_copy(store: Store, path: str) -> list[Problem]:
+    """Check that a partition has its copy of a manifest."""
+    try:
+        if store.exists(path):
+            return []
+    except LodeError as error:
+        return [Problem("unreadable", path, f"{path}: {error}")]
+    message = f"{path} is missing: its partition's readers do not see the snapshot"
+    return [Problem("missing-copy", path, message)]
+
+
+def check_object(store: Store, named: Named, *, checksums: bool) -> list[Problem]:
+    """Check that a file or block is there and has its size and, if asked for, its checksum."""
+    file = named.file
+    try:
+        size = store.head(file.path).size
+        if size != file.size_bytes:
+            message = f"{file.path} has {size} bytes, snapshot {named.snapshot_id} says {file.size_bytes}"
+            return [Problem("size", file.path, message)]
+        checksum = checksum_of(named.checksum_algorithm)
+        if checksums and file.checksum is not None and checksum is not None:
+            verify_file(store, file, checksum)
+    except NotFoundError:
+        message = f"{file.path} is missing, snapshot {named.snapshot_id} needs it"
+        return [Problem("missing-file", file.path, message)]
+    except ChecksumMismatchError as error:
+        return [Problem("checksum", file.path, str(error))]
+    except LodeError as error:
+        return [Problem("unreadable", file.path, f"{file.path}: {error}")]
+    return []
+
+
+class _Link(NamedTuple):
+    """A snapshot's place in history, as its manifest says."""
+
+    parent: str | None
+    sequence: int | None
+
+
+def _named_by(manifest: Manifest | VolumeManifest) -> Iterator[Named]:
+    algorithm = manifest.checksum_algorithm
+    if isinstance(manifest, Manifest):
+        for file in manifest.files:
+            slim = FileRef(file.path, file.size_bytes, file.checksum)
+            yield Named(manifest.snapshot_id, slim, algorithm)
+    else:
+        for block in manifest.blocks:
+            slim = FileRef(block.path, block.length, block.checksum)
+            yield Named(manifest.snapshot_id, slim, algorithm)
+
+
+def _check_place(
+    path: str, snapshot_id: str, id: str, manifest: Manifest | VolumeManifest
+) -> Iterator[Problem]:
+    """A manifest is that of the snapshot and of the dataset or volume at whose place it is."""
+    if manifest.snapshot_id != snapshot_id:
+        yield Problem("manifest-invalid", path, f"{path} names another snapshot, {manifest.snapshot_id}")
+    owner = manifest.dataset_id if isinstance(manifest, Manifest) else manifest.volume_id
+    if owner != id:
+        yield Problem("manifest-invalid", path, f"{path} is of {owner!r}, not of {id!r}")
+
+
+def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
+    """Nobody shares a parent, every parent is there, and sequences count without a gap."""
     children: dict[str | None, list[str]] = {}
-    for manifest in manifests.values():
-        children.setdefault(manifest.parent_snapshot_id, []).append(manifest.snapshot_id)
+    for snapshot_id, link in links.items():
+        children.setdefault(link.parent, []).append(snapshot_id)
     for parent, siblings in children.items():
         if len(siblings) > 1:
             of = f"snapshot {parent}" if parent else "the beginning"
-            yield Problem(
-                "fork",
-                chain.paths.manifests,
-                f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}",
-            )
-        if parent is not None and parent not in manifests:
-            yield Problem(
-                "missing-parent",
-                chain.paths.manifest(siblings[0]),
-                f"parent {parent} of {siblings[0]} is missing",
-            )
-    for manifest in manifests.values():
-        parent_of = manifests.get(manifest.parent_snapshot_id or "")
-        if (
-            parent_of
-            and parent_of.sequence
-            and manifest.sequence
-            and manifest.sequence != parent_of.sequence + 1
-        ):
-            path = chain.paths.manifest(manifest.snapshot_id)
-            yield Problem(
-                "sequence", path, f"{path} has sequence {manifest.sequence} behind {parent_of.sequence}"
-            )
-    yield from _check_pointer(chain, manifests, children)
+            message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"
+            yield Problem("fork", chain.paths.manifests, message)
+        if parent is not None and parent not in links:
+            path = chain.paths.manifest(siblings[0])
+            if parent in unreadable:
+                yield Problem("missing-parent", path, f"parent {parent} of {siblings[0]} cannot be read")
+            # The listing is not of one moment: the parent may have come in a part of it already passed.
+            elif not chain.store.exists(chain.paths.manifest(parent)):
+                yield Problem("missing-parent", path, f"parent {parent} of {siblings[0]} is missing")
+    yield from _check_sequences(chain, links, children)
 
 
-def _check_pointer(
-    chain: Chain[Manifest], manifests: dict[str, Manifest], children: dict[str | None, list[str]]
+def _check_sequences(
+    chain: Chain[Any], links: dict[str, _Link], children: dict[str | None, list[str]]
 ) -> Iterator[Problem]:
-    try:
-        head = chain.resolve()
-    except LodeError as error:
-        yield Problem("pointer", chain.paths.pointer, f"the head cannot be found: {error}")
+    """Walk from every snapshot whose parent is not known. What is never met are snapshots in a cycle."""
+    starts = [id for id, link in links.items() if link.parent not in links]
+    # The number that a snapshot should have; None if nothing tells.
+    ready: list[tuple[str, int | None]] = [
+        (id, 1 if links[id].parent is None else links[id].sequence) for id in starts
+    ]
+    met: set[str] = set()
+    while ready:
+        snapshot_id, number = ready.pop()
+        met.add(snapshot_id)
+        said = links[snapshot_id].sequence
+        if said is not None and number is not None and said != number:
+            path = chain.paths.manifest(snapshot_id)
+            yield Problem("sequence", path, f"{path} has sequence {said}, its place in history is {number}")
+        number = said if number is None else number
+        following = None if number is None else number + 1
+        ready += [(child, following) for child in children.get(snapshot_id, ()) if child not in met]
+    for snapshot_id in sorted(links.keys() - met):
+        path = chain.paths.manifest(snapshot_id)
+        yield Problem("cycle", path, f"the parents of {snapshot_id} lead back to it")
+
+
+def _check_pointer(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
+    """The pointer names the newest snapshot, or one that is being published."""
+    at = chain.paths.pointer
+    pointer = read_pointer(chain.store, chain.paths)
+    if pointer is None:
+        if links or unreadable:
+            yield Problem("pointer", at, "the pointer is missing: the next commit restores it")
         return
-    if head.pointer is None and manifests:
-        yield Problem("pointer", chain.paths.pointer, "the pointer is missing: the next commit restores it")
-    elif head.pointer is not None and head.pending is None and head.pointer.decode() != head.id:
-        yield Problem("pointer", chain.paths.pointer, f"it names {head.pointer.decode()}, which is not there")
-    if head.id is not None and head.id in children:
-        yield Problem("pointer", chain.paths.pointer, f"it names {head.id}, which already has a child")
-
-
-def check_file(dataset: Dataset, manifest: Manifest, file: FileRef, *, checksums: bool) -> Iterator[Problem]:
     try:
-        size = dataset.store.head(file.path).size
-        if size != file.size_bytes:
-            message = f"{file.path} has {size} bytes, snapshot {manifest.snapshot_id} says {file.size_bytes}"
-            yield Problem("size", file.path, message)
-        elif checksums and file.checksum is not None and manifest.checksum_algorithm is not None:
-            checksum = checksum_of(manifest.checksum_algorithm)
-            assert checksum is not None
-            verify_file(dataset.store, file, checksum)
-    except NotFoundError:
-        message = f"{file.path} is missing, snapshot {manifest.snapshot_id} needs it"
-        yield Problem("missing-file", file.path, message)
-    except ChecksumMismatchError as error:
-        yield Problem("checksum", file.path, str(error))
-    except LodeError as error:
-        yield Problem("unreadable", file.path, f"{file.path}: {error}")
+        id = pointer.decode()
+    except UnicodeDecodeError:
+        yield Problem("pointer", at, f"it is not text: {pointer[:40]!r}")
+        return
+    if id in unreadable:
+        yield Problem("pointer", at, f"the head cannot be found: the manifest of {id} cannot be read")
+    elif id in links:
+        if any(link.parent == id for link in links.values()):
+            yield Problem("pointer", at, f"it names {id}, which already has a child")
+    elif not _is_being_published(chain, id):
+        yield Problem("pointer", at, f"it names {id}, which is not there")
+
+
+def _is_being_published(chain: Chain[Any], id: str) -> bool:
+    """Whether a snapshot that was not listed has come since, or has its place and is not shown yet."""
+    try:
+        return chain.store.exists(chain.paths.manifest(id)) or chain.intent(id) is not None
+    except LodeError:  # such as an id that no store may hold
+        return False

@@ -10,13 +10,20 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from lode.errors import InvalidOptionError
 from lode.spark.filters import conditions, together
 from lode.spark.options import Options, dataset_of
-from lode.spark.read import planned, projected
-from lode.spark.resume import may_be_committed, new_snapshot_id, resume, stager_of
-from lode.spark.schema import arrow_schema, scan_schema, spark_schema
+from lode.spark.read import planned
+from lode.spark.resume import Job, may_be_committed, resume
+from lode.spark.schema import (
+    arrow_schema,
+    check_names,
+    projected,
+    scan_schema,
+    spark_schema,
+    written_schema,
+)
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced
 from lode.spark.stream import STREAM_OPTIONS
-from lode.spark.write import TaskResult, check_columns, commit, stage_task
+from lode.spark.write import TaskResult, begin, commit, stage_task
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,33 +43,43 @@ class BatchWriter(DataSourceArrowWriter):
                 "another dataset"
             )
         self._options = Options(given)
-        self._schema = schema
-        dataset = dataset_of(self._options)
-        self._stager = stager_of(dataset, new_snapshot_id(), self._options.text("timestampColumn"))
         self._shape = Shape(
             self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
         )
-        check_columns(self._stager, schema, self._shape.sort_by)
         self._metadata = self._options.json_object("metadata")
         self._key = self._options.key("idempotencyKey")
-        with dataset.transaction(self._metadata, idempotency_key=self._key) as probe:
+        evolve = self._options.flag("mergeSchema")
+        with begin(
+            dataset_of(self._options),
+            schema,
+            self._metadata,
+            idempotency_key=self._key,
+            sort_by=self._shape.sort_by,
+            evolve=evolve,
+        ) as probe:
             self._committed_before = probe.replayed is not None
+            self._job = Job.of(probe, written_schema(schema), evolve=evolve)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:  # type: ignore[override]
         # Nothing is pulled, so nothing is computed, for a job whose key is in history already.
-        return stage_task(self._stager, self._shape, () if self._committed_before else iterator)
+        return stage_task(self._job.stager, self._shape, () if self._committed_before else iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        if self._committed_before:
+            return
         transaction = resume(
-            dataset_of(self._options), self._stager.snapshot_id, self._metadata, idempotency_key=self._key
+            dataset_of(self._options),
+            self._job.stager.snapshot_id,
+            self._metadata,
+            idempotency_key=self._key,
+            job=self._job,
         )
-        if not self._committed_before:
-            commit(transaction, _results(messages), self._schema)
+        commit(transaction, _results(messages))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         # Spark also aborts when the commit itself raised, which may have been after the swap.
-        if not may_be_committed(self._stager):
-            discard_unreferenced(self._stager)
+        if not may_be_committed(self._job.stager):
+            discard_unreferenced(self._job.stager)
 
 
 def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
@@ -96,9 +113,11 @@ class BatchReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         scan = planned(dataset_of(self._options), self._options, self._as_of)
+        check_names(scan, self._target.names)
         files = scan.pruned(together(self._reader.conditions, self._target.names), self._target)
         return shares(
             files,
+            scan.other_names(),
             split_bytes=self._options.size("splitBytes", SPLIT_BYTES),
             splittable=self._reader.splittable,
         )

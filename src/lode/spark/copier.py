@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
-from lode.errors import ChecksumMismatchError, ComponentMismatchError
+from lode.dataset import Dataset
+from lode.errors import ChecksumMismatchError, ComponentMismatchError, SchemaViolationError
+from lode.evolution import check_schema
 from lode.format.manifest import FileRef
+from lode.read.define import components_named
 from lode.read.scan import check_components
 from lode.read.source import READ_AHEAD
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.place import opened
 from lode.spark.position import BEGINNING, Position, between, position_of
 from lode.spark.resume import new_snapshot_id, resume
-from lode.spark.spread import Remote, spread
+from lode.spark.spread import reachable, spread
 from lode.write.file import DataFile
 from lode.write.stage import Staged
 
@@ -26,10 +29,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lode.dataset import Dataset
+    from lode.definition import Definition
+    from lode.evolution import Evolution
     from lode.format.manifest import Manifest
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
+    from lode.store.protocol import Store
+    from lode.write.stage import Stager
 
 # How many files one Spark job copies, of as many snapshots as they belong to.
 _FILES_PER_JOB: Final = 2000
@@ -53,18 +59,19 @@ def copy(
         sink: Another dataset. One without snapshots takes over layout, codec and compressor.
         progress: Called with (snapshots done, snapshots in all) now and then.
     """
-    origin = opened(source)
-    target = _alike(origin, opened(sink))
+    origin = reachable(opened(source))
+    target = _alike(origin, reachable(opened(sink)))
     name = f"copy:{origin.store.url}/{origin.id}"
     start = _copied_up_to(target, name)
     waiting = between(origin, start, position_of(origin, origin.latest()))
+    columns = _Columns.of(origin, start, waiting)
     done: list[Snapshot] = []
     for group in _groups(waiting):
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
             up_to = Position(start.sequence + 1, snapshot.id)
             lineage = Lineage(name, (input_of(origin, start, up_to),))
-            done.append(_commit(target, snapshot, lineage, files[snapshot.id]))
+            done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns))
             start = up_to
         if progress is not None:
             progress(len(done), len(waiting))
@@ -83,22 +90,22 @@ class _Errand:
 
 @dataclass(frozen=True, slots=True)
 class _Courier:
-    """Copies files between two datasets. Pickles."""
+    """Copies files from a store to another dataset. Pickles."""
 
-    origin: Remote
-    target: Remote
+    origin: Store
+    target: Stager
 
     def __call__(self, errand: _Errand) -> FileRef:
-        extension = self.origin.components.compressor.extension
+        target = self.target
         # A name of its own for each attempt: one that is run again or twice finds no other in its way.
-        name = f"data-{secrets.token_hex(8)}{extension}"
-        path = self.target.layout.data_path(self.target.id, errand.snapshot_id, errand.partition, name)
+        name = f"data-{secrets.token_hex(8)}{target.components.compressor.extension}"
+        path = target.layout.data_path(target.dataset_id, errand.snapshot_id, errand.partition, name)
         checksum = checksum_of(errand.algorithm)
         hasher = checksum.start() if checksum else None
-        copied = DataFile(self.target.store, path, compressor("noop"), self.target.components.checksum)
+        copied = DataFile(target.store, path, compressor("noop"), target.components.checksum)
         size = 0
         try:
-            with self.origin.store.open_reader(errand.file.path) as reader:
+            with self.origin.open_reader(errand.file.path) as reader:
                 while piece := reader.read_at(size, READ_AHEAD):
                     copied.write(piece)
                     size += len(piece)
@@ -127,7 +134,7 @@ def _copy_files(
         for snapshot in group
         for file in snapshot.files
     ]
-    courier = _Courier(Remote.of(origin), Remote.of(target))
+    courier = _Courier(origin.store, target.stager())
     work = [errand for _, errand in errands]
     copied = spread(spark, courier, work, [errand.file.size_bytes for errand in work])
     found: dict[str, tuple[str, list[FileRef]]] = {old: (new, []) for old, new in ids.items()}
@@ -141,8 +148,52 @@ def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str
     return _Errand(file, manifest.checksum_algorithm, snapshot_id, partition)
 
 
+@dataclass(frozen=True, slots=True)
+class _Columns:
+    """What the origin was at each snapshot, so that the copy is the same there."""
+
+    at: dict[str, Definition]
+    digests: frozenset[str]
+
+    @staticmethod
+    def of(origin: Dataset, start: Position, waiting: Sequence[Snapshot]) -> _Columns:
+        manifests = [snapshot.manifest for snapshot in waiting]
+        if start.snapshot:
+            manifests.insert(0, origin.snapshot(start.snapshot).manifest)
+        if not manifests:
+            return _Columns({}, frozenset())
+        last = manifests[-1].snapshot_id
+        plan = origin.plan(since=last, as_of=last)
+        assert plan.definition is not None
+        assert plan.definitions is not None
+        found = [each or plan.definition for each in plan.definitions.by_manifest(manifests)]
+        at = {manifest.snapshot_id: each for manifest, each in zip(manifests, found, strict=True)}
+        return _Columns(at, frozenset(each.digest for each in found))
+
+    def evolution(self, snapshot_id: str, dataset_id: str) -> Evolution:
+        """The change of the copy that makes it what the origin was at a snapshot."""
+        then = self.at[snapshot_id]
+
+        def change(before: Definition) -> Definition:
+            if before.columns is None or before.digest in self.digests:
+                return then
+            # The copy was changed by others. Files are found by their columns' names there.
+            if then.schema is not None:
+                try:
+                    check_schema(before, then.schema, dataset_id)
+                except SchemaViolationError as error:
+                    raise ComponentMismatchError(f"{error}; files can only be copied as they are") from None
+            return before
+
+        return change
+
+
 def _commit(
-    target: Dataset, snapshot: Snapshot, lineage: Lineage, copied: tuple[str, list[FileRef]]
+    target: Dataset,
+    snapshot: Snapshot,
+    lineage: Lineage,
+    copied: tuple[str, list[FileRef]],
+    columns: _Columns,
 ) -> Snapshot:
     manifest = snapshot.manifest
     new_id, files = copied
@@ -150,7 +201,11 @@ def _commit(
     if KEY in metadata:
         metadata[f"{KEY}_before"] = metadata[KEY]
     key = (lineage.made_by, snapshot.id)
+    # The files have the columns of the origin at that snapshot, not those of the stager's codec.
+    named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
+    stager = replace(target.stager(new_id), components=named)
     with resume(target, new_id, {**metadata, **lineage.as_metadata()}, idempotency_key=key) as transaction:
+        transaction.take_over(stager, columns.at[snapshot.id], columns.evolution(snapshot.id, target.id))
         transaction.add(
             Staged(tuple(files), manifest.row_count, manifest.min_timestamp, manifest.max_timestamp)
         )
@@ -180,8 +235,16 @@ def _alike(origin: Dataset, target: Dataset) -> Dataset:
     """The target, or if it is empty, one like the origin in its place."""
     newest = next(target.history(), None)
     if newest is None:
-        made = Remote.of(origin)
-        return Remote(target.store, target.id, made.layout, made.components).open()
+        made = origin.definition
+        named = components_named(made.codec, made.compressor, made.checksum)
+        return Dataset(
+            target.id,
+            target.store,
+            codec=named.codec,
+            layout=origin.layout,
+            compressor=named.compressor,
+            checksum=origin.components.checksum,
+        )
     check_components(newest.manifest, origin.components)
     if target.layout != origin.layout:
         raise ComponentMismatchError(

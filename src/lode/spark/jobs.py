@@ -9,16 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
+from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.read.verify import Problem, Verification, check_file, check_line, read_all
+from lode.read.verify import Named, Problem, Verification, check_copy, check_object, survey
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
+from lode.spark.options import Options
 from lode.spark.place import Place, opened, place_of
 from lode.spark.position import between, ends
-from lode.spark.spread import Remote, spread
+from lode.spark.spread import reachable, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lode.dataset import SnapshotLike
-    from lode.format.manifest import FileRef, Manifest
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
+    from lode.store.protocol import Store
 
 __all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
 
@@ -47,22 +47,14 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         where: The dataset.
         checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
     """
-    dataset = opened(where)
-    remote = Remote.of(dataset)
-    manifests, problems = read_all(dataset)
-    problems += check_line(dataset.chain, manifests)
-    copies = [path for manifest in manifests.values() for path in dataset.chain.copies(manifest)]
-    there = spread(spark, remote.exists, copies, [_LOOK] * len(copies))
-    problems += [
-        Problem("missing-copy", path, f"{path} is missing: its partition's readers do not see the snapshot")
-        for path, found in zip(copies, there, strict=True)
-        if not found
-    ]
-    work = [(_slim(manifest), file) for manifest in manifests.values() for file in manifest.files]
-    costs = [_LOOK + (file.size_bytes if checksums else 0) for _, file in work]
-    for complaints in spread(spark, _Inspector(remote, checksums), work, costs):
-        problems += complaints
-    return Verification(len(manifests), len(work), sum(file.size_bytes for _, file in work), tuple(problems))
+    dataset = reachable(opened(where))
+    found = survey(dataset)
+    for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
+        found.problems += problems
+    costs = [_LOOK + (named.file.size_bytes if checksums else 0) for named in found.objects]
+    for problems in spread(spark, _ObjectCheck(dataset.store, checksums), found.objects, costs):
+        found.problems += problems
+    return found.verification()
 
 
 def import_(
@@ -135,6 +127,7 @@ def rewrite(
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )
+    evolve = not isinstance(sink, Dataset) and Options(place_of(sink).given).flag("mergeSchema")
     lineage = Lineage(f"rewrite:{dataset.store.url}/{dataset.id}", (input_of(dataset, after, up_to),))
     order = [*target.layout.keys, *sort_by]
     key = f"after {after.snapshot} up to {up_to.snapshot} by {','.join(order)} in {target_file_bytes}"
@@ -153,18 +146,29 @@ def rewrite(
         on_conflict="append",
         sort_by=sort_by,
         target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
+        evolve=evolve,
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Inspector:
+class _CopyCheck:
+    """Checks copies of manifests. Pickles."""
+
+    store: Store
+
+    def __call__(self, path: str) -> list[Problem]:
+        return check_copy(self.store, path)
+
+
+@dataclass(frozen=True, slots=True)
+class _ObjectCheck:
     """Checks files of a dataset. Pickles."""
 
-    remote: Remote
+    store: Store
     checksums: bool
 
-    def __call__(self, item: tuple[Manifest, FileRef]) -> list[Problem]:
-        return list(check_file(self.remote.open(), *item, checksums=self.checksums))
+    def __call__(self, named: Named) -> list[Problem]:
+        return check_object(self.store, named, checksums=self.checksums)
 
 
 def _import_one(
@@ -174,8 +178,3 @@ def _import_one(
     if isinstance(into, Place) or not hasattr(into, "transaction"):
         return place_of(into).write(frame, told, key=key)
     return write(opened(into), frame, told, idempotency_key=key, on_conflict="append")
-
-
-def _slim(manifest: Manifest) -> Manifest:
-    """What a task needs of a manifest to check one of its files."""
-    return msgspec.structs.replace(manifest, files=(), metadata={})

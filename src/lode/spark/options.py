@@ -29,22 +29,9 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.store.protocol import Store
 
-# Which dataset; all of these for reading, writing and streaming.
-DATASET_OPTIONS: Final = (
-    "path",
-    "dataset",
-    "layout",
-    "partitionBy",
-    "codec",
-    "compressor",
-    "checksum",
-    "schema",
-)
-WRITE_OPTIONS: Final = (
-    "metadata",
-    "idempotencyKey",
-    "targetFileBytes",
-    "sortBy",
+# What a dataset is: checked against one that exists, and what a new one becomes.
+_DESCRIPTIONS: Final = ("layout", "partitionBy", "codec", "compressor", "checksum", "schema")
+_FILE_OPTIONS: Final = (
     "timestampColumn",
     "compression",
     "compressionLevel",
@@ -53,6 +40,10 @@ WRITE_OPTIONS: Final = (
     "dictionary",
     "distinctCount",
 )
+# Which dataset; all of these for reading, writing and streaming.
+DATASET_OPTIONS: Final = ("path", "dataset", *_DESCRIPTIONS)
+WRITE_OPTIONS: Final = ("metadata", "idempotencyKey", "targetFileBytes", "sortBy", *_FILE_OPTIONS)
+# mergeSchema is also for writing.
 READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
 STORE_PREFIX: Final = "store."
 
@@ -189,27 +180,19 @@ def dataset_of(options: Options) -> Dataset:
     store = _store(options)
     dataset_id = options.required("dataset", "visits")
     stored = Dataset(dataset_id, store)
-    layout = _layout(options)
-    if not stored.exists:
-        return Dataset(
-            dataset_id,
-            store,
-            codec=_codec(options.text("codec") or "parquet", options),
-            layout=layout,
-            compressor=options.text("compressor"),
-            checksum=options.text("checksum"),
-            timestamp_column=options.text("timestampColumn"),
-        )
-    definition = stored.definition
-    if definition.codec is None:
+    exists = stored.exists
+    codec = stored.definition.codec if exists else "parquet"
+    if codec is None:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
         )
+    if exists and not any(name in options for name in (*_DESCRIPTIONS, *_FILE_OPTIONS)):
+        return stored
     opened = Dataset(
         dataset_id,
         store,
-        codec=_codec(options.text("codec") or definition.codec, options),
-        layout=layout,
+        codec=_codec(options.text("codec") or codec, options),
+        layout=_layout(options),
         compressor=options.text("compressor"),
         checksum=options.text("checksum"),
         timestamp_column=options.text("timestampColumn"),

@@ -57,18 +57,7 @@ class Place:
 
     def open(self) -> Dataset:
         """The dataset."""
-        options = Options(self.given)
-        found = dataset_of(options)
-        parts = found.components
-        return Dataset(
-            found.id,
-            found.store,
-            codec=parts.codec,
-            layout=found.layout,
-            compressor=parts.compressor,
-            checksum=parts.checksum,
-            timestamp_column=options.text("timestampColumn"),
-        )
+        return dataset_of(Options(self.given))
 
     def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
         """What came after ``since`` up to ``as_of``, both snapshots' ids."""
@@ -92,6 +81,7 @@ class Place:
             on_conflict="append",
             sort_by=options.names("sortBy"),
             target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
+            evolve=options.flag("mergeSchema"),
         )
 
 

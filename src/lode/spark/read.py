@@ -9,10 +9,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from lode.errors import InvalidOptionError
-from lode.read.scan import Scan
 from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of
-from lode.spark.schema import arrow_schema, scan_schema, spark_schema
+from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
 from lode.spark.where import conditions_in
 from lode.store.local import LocalStore
 from lode.store.object import ObjectStore
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset, SnapshotLike
     from lode.format.manifest import FileRef
+    from lode.read.scan import Scan
 
 Reader = Literal["auto", "spark", "python"]
 
@@ -59,7 +59,7 @@ def read(
         columns: Only these columns.
         where: Only rows for which this is true, as SQL or a column; files that cannot have any are not
             opened. Spark prunes row groups by later filters too, but has to open the files for it.
-        schema: The columns and their types; without it the files are asked.
+        schema: Columns of the dataset and their types; without it those that the dataset has at that point.
         reader: ``"spark"`` is Spark's own Parquet reader, ``"python"`` goes through ``format("lode")``,
             ``"auto"`` takes Spark's wherever it can read the files.
         options: More of ``format("lode")``, such as ``{"store.endpoint": …}``.
@@ -76,11 +76,15 @@ def read(
     newest = opened.latest().id
     scan = planned(opened, parsed, newest)
     types = _struct(spark, schema)
-    found = arrow_schema(types) if types else scan_schema(scan, merge=parsed.flag("mergeSchema"))
+    if types is None:
+        found = scan_schema(scan, merge=parsed.flag("mergeSchema"))
+    else:
+        check_names(scan, types.names)
+        found = arrow_schema(types)
     if columns is not None:
         found = projected(found, columns, opened.id)
     struct = spark_schema(found)
-    obstacle = _obstacle(spark, opened, found)
+    obstacle = _obstacle(spark, scan, found)
     if reader == "spark" and obstacle:
         raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
     if reader == "python" or obstacle:
@@ -104,18 +108,7 @@ def planned(dataset: Dataset, options: Options, newest: str | None) -> Scan:
         return dataset.plan(as_of=as_of, since=options.text("since"))
     if "asOf" in options or "since" in options:
         raise InvalidOptionError("option 'snapshot' means that one alone: drop it, or 'asOf' and 'since'")
-    manifest = dataset.snapshot(one).manifest
-    return Scan(dataset.store, dataset.id, dataset.layout, dataset.components, [manifest])
-
-
-def projected(schema: pa.Schema, columns: Sequence[str], dataset_id: str) -> pa.Schema:
-    """Only these columns, in this order; all of them if none is named."""
-    for name in columns:
-        if name not in schema.names:
-            raise InvalidOptionError(
-                f"dataset {dataset_id!r} has no column {name!r}: it has {', '.join(schema.names)}"
-            )
-    return pa.schema([schema.field(name) for name in columns]) if columns else schema
+    return dataset.plan_snapshot(one)
 
 
 def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType | None:
@@ -167,21 +160,70 @@ def _has_floats(kind: Any) -> bool:
     return bool(pt.is_floating(kind))
 
 
-def _obstacle(spark: SparkSession, dataset: Dataset, schema: pa.Schema) -> str | None:
+def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
     """Why Spark's own reader cannot read these files; None if it can."""
-    codec = dataset.components.codec
+    codec = scan.components.codec
     if codec is None or codec.name != "parquet":
         return f"its codec is {codec.name if codec else None}"
-    if dataset.components.compressor.name != "noop":
-        return f"its files are wrapped in {dataset.components.compressor.name}"
+    if scan.components.compressor.name != "noop":
+        return f"its files are wrapped in {scan.components.compressor.name}"
     for field in schema:
         if not _is_native(field.type):
             return f"column {field.name!r} is {field.type}"
-    if isinstance(dataset.store, LocalStore):
+    if changed := _changed(scan, schema):
+        return changed
+    if isinstance(scan.store, LocalStore):
         return None
-    if isinstance(dataset.store, ObjectStore) and _hadoop_has(spark, dataset.store.url):
+    if isinstance(scan.store, ObjectStore) and _hadoop_has(spark, scan.store.url):
         return None
-    return f"its Hadoop has no file system for {dataset.store.url}"
+    return f"its Hadoop has no file system for {scan.store.url}"
+
+
+def _changed(scan: Scan, schema: pa.Schema) -> str | None:
+    """Which of these columns changed since a file was written so that Spark's reader cannot read it."""
+    now = scan.definition
+    if now is None or now.columns is None or scan.definitions is None:
+        return None
+    seen: set[str] = set()
+    written = scan.definitions.by_manifest(scan.manifests)
+    for manifest, then in zip(scan.manifests, written, strict=True):
+        then = then or now
+        if then.schema is None or then.digest in seen or not manifest.files:
+            continue
+        seen.add(then.digest)
+        for field in schema:
+            id = now.ids.get(field.name)
+            was = None if id is None else then.names.get(id)
+            if was is None:
+                if field.name in then.ids:
+                    return f"column {field.name!r} was dropped and added again"
+            elif was != field.name:
+                return f"column {field.name!r} was {was!r} when some files were written"
+            elif not _can_widen(then.schema.field(was).type, field.type):
+                return f"column {field.name!r} is {field.type} and was {then.schema.field(was).type} before"
+    return None
+
+
+def _can_widen(narrow: Any, wide: Any) -> bool:
+    """Whether Spark's reader gives right values for a column that was widened.
+
+    Into doubles and decimals it takes the sign bit of an unsigned number for a sign, or fails.
+    """
+    if narrow == wide:
+        return True
+    if pt.is_dictionary(narrow) or pt.is_dictionary(wide):
+        return True  # text either way: there is nothing wider
+    if pt.is_null(narrow):
+        return False
+    if pt.is_nested(narrow):
+        if not pt.is_struct(narrow):
+            parts = range(min(narrow.num_fields, wide.num_fields))
+            return all(_can_widen(narrow.field(part).type, wide.field(part).type) for part in parts)
+        members = {member.name: member.type for member in wide}
+        return all(_can_widen(member.type, members.get(member.name, member.type)) for member in narrow)
+    if pt.is_unsigned_integer(narrow):
+        return bool(pt.is_integer(wide) and not pt.is_uint64(wide))
+    return not (pt.is_integer(narrow) and pt.is_floating(wide) and wide.bit_width < 64)
 
 
 def _is_native(kind: Any) -> bool:

@@ -7,15 +7,19 @@ second must commit under that same id.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import LodeError
 from lode.format.ids import SnapshotIds
 from lode.runtime import REAL
-from lode.write.stage import Stager
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from lode.dataset import Dataset, Key
+    from lode.definition import Definition
+    from lode.write.stage import Stager
     from lode.write.transaction import Transaction
 
 _IDS: Final = SnapshotIds(REAL.now_ns, REAL.random_bits)
@@ -26,11 +30,21 @@ def new_snapshot_id() -> str:
     return _IDS.next()
 
 
-def stager_of(dataset: Dataset, snapshot_id: str, timestamp_column: str | None = None) -> Stager:
-    """Stages files for the snapshot with this id; pickles."""
-    return Stager(
-        dataset.store, dataset.id, dataset.layout, dataset.components, snapshot_id, timestamp_column
-    )
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A write between the process that planned it and the one that commits it. Pickles.
+
+    ``definition`` is what the dataset was when it was planned, ``schema`` what the rows have.
+    """
+
+    stager: Stager
+    definition: Definition
+    schema: pa.Schema
+    evolve: bool = False
+
+    @staticmethod
+    def of(transaction: Transaction, schema: pa.Schema, *, evolve: bool) -> Job:
+        return Job(transaction.stager, transaction.definition, schema, evolve)
 
 
 def may_be_committed(stager: Stager) -> bool:
@@ -55,9 +69,22 @@ def resume(
     metadata: dict[str, Any] | None = None,
     *,
     idempotency_key: Key | None = None,
+    job: Job | None = None,
 ) -> Transaction:
-    """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody."""
+    """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody.
+
+    What ``job`` was planned for is checked again, against what the dataset is when it is committed.
+    """
+    evolve = job is not None and job.evolve
     # A job appends to whatever came before it: a conflict is never a reason to stage everything again.
-    return dataset.transaction(
-        metadata, idempotency_key=idempotency_key, snapshot_id=snapshot_id, on_conflict="append"
+    transaction = dataset.transaction(
+        metadata,
+        idempotency_key=idempotency_key,
+        snapshot_id=snapshot_id,
+        on_conflict="append",
+        schema=job.schema if job is not None and evolve else None,
+        evolve=evolve,
     )
+    if job is not None:
+        transaction.take_over(job.stager, job.definition)
+    return transaction

@@ -9,16 +9,16 @@ import pyarrow.types as pt
 from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from lode.errors import InvalidFormatError, InvalidOptionError
+from lode.codec.recast import is_lossless
+from lode.errors import InvalidOptionError
+from lode.read.define import schema_of_files
 from lode.read.scan import check_components
-from lode.read.source import open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pyspark.sql.types import StructType
 
-    from lode.format.manifest import FileRef
     from lode.read.scan import Scan
 
 _WIDER: Any = {
@@ -36,10 +36,10 @@ _WIDER: Any = {
 
 
 def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
-    """The columns of a scan: the codec's own, or else what its files say.
+    """The columns of a scan: those that the dataset has at its end, or else what its files say.
 
-    Files whose statistics name the same columns are taken to be alike, and the newest speaks for them;
-    with ``merge`` every file is asked. JSON says nothing but in its rows, so those are all read.
+    Files are opened only if nobody stored the columns. Of files whose statistics name the same columns two
+    are opened then; with ``merge`` all are. JSON lines without a schema are read whole.
 
     Raises:
         InvalidOptionError: It has no columns, or nobody can say which.
@@ -49,16 +49,45 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
         check_components(manifest, scan.components)
     codec = scan.components.codec
     assert codec is not None, "the options refuse blobs"
-    if getattr(codec, "schema", None) is not None or codec.name not in ("parquet", "arrow"):
+    known = getattr(codec, "schema", None) is not None and not (merge and not _is_stored(scan))
+    if known or codec.name not in ("parquet", "arrow"):
         found = scan.schema()
     else:
-        asked = scan.files if merge else _one_of_each(scan.files)
-        found = _united(scan, scan.runtime.each(lambda file: _schema_of(scan, file), asked))
+        files = scan.files
+        found = (
+            schema_of_files(scan.store, files, scan.components, scan.dataset_id, scan.runtime, every=merge)
+            if files
+            else pa.schema([])
+        )
     if not found.names:
         raise InvalidOptionError(
-            f"dataset {scan.dataset_id!r} has no file in this range that tells its columns: give .schema(…)"
+            f"dataset {scan.dataset_id!r} has no file in this range that has columns: give .schema(…)"
         )
     return found
+
+
+def check_names(scan: Scan, names: Iterable[str]) -> None:
+    """Refuse a schema of the caller's own with a column that the dataset does not have.
+
+    A file may still hold one of that name that was dropped.
+    """
+    if scan.definition is not None and scan.definition.columns is not None and _is_stored(scan):
+        projected(scan.definition.schema or pa.schema([]), list(names), scan.dataset_id)
+
+
+def projected(schema: pa.Schema, columns: Sequence[str], dataset_id: str) -> pa.Schema:
+    """Only these columns, in this order; all of them if none is named."""
+    for name in columns:
+        if name not in schema.names:
+            raise InvalidOptionError(
+                f"dataset {dataset_id!r} has no column {name!r}: it has {', '.join(schema.names)}"
+            )
+    return pa.schema([schema.field(name) for name in columns]) if columns else schema
+
+
+def _is_stored(scan: Scan) -> bool:
+    """Whether a snapshot of the range refers to a definition, so that the columns are not derived."""
+    return any(manifest.definition is not None for manifest in scan.manifests)
 
 
 def spark_schema(schema: pa.Schema) -> StructType:
@@ -77,39 +106,40 @@ def arrow_schema(schema: StructType) -> pa.Schema:
     return to_arrow_schema(schema, timezone="UTC")
 
 
-def _one_of_each(files: list[FileRef]) -> list[FileRef]:
-    newest: dict[Any, FileRef] = {}
-    for file in files:
-        columns = tuple(sorted(column.name for column in file.stats.columns)) if file.stats else None
-        newest.pop(columns, None)
-        newest[columns] = file
-    return list(newest.values())
+def written_schema(schema: StructType) -> pa.Schema:
+    """A Spark schema as a dataset stores it: any column may be null, as in Spark's own files.
+
+    Whether Spark calls a column nullable depends on how a query was optimised.
+    """
+    return pa.schema([pa.field(field.name, _nullable(field.type)) for field in arrow_schema(schema)])
 
 
-def _schema_of(scan: Scan, file: FileRef) -> pa.Schema:
-    import pyarrow.parquet as pq
+def converts(source: Any, target: Any) -> bool:
+    """Whether some value of one type can be stored as the other; each value is looked at when it is."""
+    if isinstance(target, pa.DictionaryType):
+        return converts(source, target.value_type)
+    if is_lossless(source, target):
+        return True
+    if pt.is_string(source):
+        return bool(pt.is_decimal(target) or (pt.is_temporal(target) and not pt.is_duration(target)))
+    if pt.is_struct(source):
+        if not pt.is_struct(target):
+            return bool(pt.is_map(target))
+        members = {member.name: member for member in target}
+        return all(
+            member.name in members and converts(member.type, members[member.name].type) for member in source
+        )
+    if pt.is_map(source):
+        return (
+            bool(pt.is_map(target))
+            and converts(source.key_type, target.key_type)
+            and converts(source.item_type, target.item_type)
+        )
+    return pt.is_list(source) and _is_list(target) and converts(source.value_type, target.value_type)
 
-    parquet = scan.components.codec is not None and scan.components.codec.name == "parquet"
-    with open_file(scan.store, file) as stored, scan.components.compressor.decompress(stored) as plain:
-        source: Any = plain
-        try:
-            if parquet:
-                return pq.read_schema(source if plain.seekable() else pa.BufferReader(plain.read()))
-            return pa.ipc.open_stream(source).schema
-        except pa.ArrowException as error:
-            raise InvalidFormatError(f"{file.path}: not a file of its codec: {error}") from error
 
-
-def _united(scan: Scan, schemas: Iterable[pa.Schema]) -> pa.Schema:
-    plain = [pa.schema([pa.field(f.name, _nullable(f.type)) for f in schema]) for schema in schemas]
-    try:
-        # The newest comes first: its order of columns is the one people expect.
-        return pa.unify_schemas(plain[::-1], promote_options="permissive") if plain else pa.schema([])
-    except pa.ArrowException as error:
-        raise InvalidFormatError(
-            f"the files of dataset {scan.dataset_id!r} disagree about a column ({error}): "
-            "give .schema(…) to say which type is meant"
-        ) from None
+def _is_list(kind: Any) -> bool:
+    return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
 def _nullable(kind: Any) -> Any:
@@ -117,7 +147,7 @@ def _nullable(kind: Any) -> Any:
         return pa.struct([pa.field(member.name, _nullable(member.type)) for member in kind])
     if pt.is_map(kind):
         return pa.map_(_nullable(kind.key_type), _nullable(kind.item_type))
-    if pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind):
+    if _is_list(kind):
         return pa.list_(_nullable(kind.value_type))
     if pt.is_timestamp(kind) and kind.tz:
         return pa.timestamp(kind.unit, "UTC")

@@ -48,7 +48,7 @@ class LodeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from lode.spark.stream import StreamSource
 
-        return StreamSource(self.options, schema)
+        return StreamSource(self.options, schema, self._as_of)
 
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: StructType, overwrite: bool

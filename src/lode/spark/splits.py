@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
@@ -16,7 +18,7 @@ from lode.read.source import arrow_filesystem, check_sizes
 from lode.spark.filters import Condition, together
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from lode.codec.components import Components
     from lode.format.manifest import FileRef
@@ -33,17 +35,24 @@ BATCH_ROWS: Final = 1 << 17
 _OPEN_BYTES: Final = 256 << 10
 
 
+Names: TypeAlias = Mapping[str, "str | None"]
+
+
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A file, or the row groups of a Parquet file that begin in a range of its bytes."""
+    """A file, or the row groups of a Parquet file that begin in a range of its bytes.
+
+    ``names`` has the columns that the file has under another name than the dataset; None for not at all.
+    """
 
     file: FileRef
     start: int
     stop: int
+    names: Names = field(default_factory=dict)
 
 
 class Share(InputPartition):
-    """What one task reads."""
+    """What one task reads. Pieces of files of one definition share their names, also when pickled."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
         self.pieces = tuple(pieces)
@@ -67,7 +76,7 @@ class PieceReader:
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         for piece in pieces:
-            batches = self._row_groups(piece) if self.splittable else self._decoded(piece.file)
+            batches = self._row_groups(piece) if self.splittable else self._decoded(piece)
             for batch in batches:
                 if batch.num_rows:
                     yield batch
@@ -88,11 +97,12 @@ class PieceReader:
 
         with arrow_filesystem(self.store, [piece.file]).open_input_file(piece.file.path) as source:
             file: Any = pq.ParquetFile(source, pre_buffer=True)
-            present = self._present(file.schema_arrow)
+            present = self._present(file.schema_arrow.names, piece)
+            columns = list(present.values())
             groups = _row_groups_in(file.metadata, piece)
-            for batch in file.iter_batches(self.batch_rows, groups, present, use_threads=False):
+            for batch in file.iter_batches(self.batch_rows, groups, columns, use_threads=False):
                 # Asked for a column named s.x, it also gives the x of a column s.
-                yield batch.select(present)
+                yield batch.select(columns).rename_columns(list(present))
 
     def _filtered(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as pads
@@ -101,41 +111,60 @@ class PieceReader:
         fragment: Any = pads.ParquetFileFormat().make_fragment(piece.file.path, filesystem)
         fragment = fragment.subset(row_group_ids=_row_groups_in(fragment.metadata, piece))
         schema = fragment.physical_schema
+        present = self._present(schema.names, piece)
         scanner = fragment.scanner(
             schema=schema,
-            columns=self._present(schema),
-            filter=together(self.conditions, schema.names),
+            columns=list(present.values()),
+            # In the file another column may have the name that a condition means. Spark filters again.
+            filter=together(self.conditions, set(schema.names) - set(piece.names)),
             batch_size=self.batch_rows,
         )
-        yield from scanner.to_batches()
+        for batch in scanner.to_batches():
+            yield batch.rename_columns(list(present))
 
-    def _present(self, schema: pa.Schema) -> list[str]:
-        return [name for name in self.schema.names if name in schema.names]
+    def _present(self, columns: Container[str], piece: Piece) -> dict[str, str]:
+        """The columns to be read that a file has, with their names in it."""
+        names = {name: piece.names.get(name, name) for name in self.schema.names}
+        return {name: there for name, there in names.items() if there is not None and there in columns}
 
-    def _decoded(self, file: FileRef) -> Iterator[pa.RecordBatch]:
+    def _decoded(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         names = self.schema.names
         where = together(self.conditions, names)
         row = 0
-        for chunk in decode_file(self.store, file, self.components):
+        for chunk in decode_file(self.store, piece.file, self.components):
             rows = len(chunk)
             if isinstance(chunk, list):
-                chunk = [{name: record.get(name) for name in names} for record in chunk]
+                there = [(name, piece.names.get(name, name)) for name in names]
+                chunk = [{now: record.get(then) if then else None for now, then in there} for record in chunk]
             else:
-                chunk = chunk.select([name for name in names if name in chunk.schema.names])
+                present = self._present(chunk.schema.names, piece)
+                chunk = chunk.select(list(present.values())).rename_columns(list(present))
             batch = to_batch(chunk, self.schema, first_row=row, from_json=isinstance(chunk, list))
             row += rows
             yield batch if where is None else batch.filter(where)
 
 
-def shares(files: Sequence[FileRef], *, split_bytes: int, splittable: bool) -> list[Share]:
-    """Cut files into tasks of about ``split_bytes``, in the order of history; 0 finds a size that fits."""
+def shares(
+    files: Sequence[FileRef], names: Mapping[str, Names], *, split_bytes: int, splittable: bool
+) -> list[Share]:
+    """Cut files into tasks of about ``split_bytes``, in the order of history; 0 finds a size that fits.
+
+    Args:
+        files: What is to be read.
+        names: By path, which columns have another name in a file, as ``Scan.other_names`` says.
+        split_bytes: How much a task gets.
+        splittable: Whether a file can be read in parts.
+    """
     if not split_bytes:
         each = sum(file.size_bytes for file in files) // _ENOUGH_SHARES
         split_bytes = min(max(each, _LEAST_SHARE), _LARGEST_SHARE)
     found: list[Share] = []
     pieces: list[Piece] = []
     weight = 0
-    for piece in (piece for file in files for piece in _cut(file, split_bytes, splittable)):
+    same: Names = {}
+    for piece in (
+        piece for file in files for piece in _cut(file, names.get(file.path, same), split_bytes, splittable)
+    ):
         size = piece.stop - piece.start + _OPEN_BYTES
         if pieces and weight + size > split_bytes + _OPEN_BYTES:
             found.append(Share(pieces))
@@ -145,11 +174,12 @@ def shares(files: Sequence[FileRef], *, split_bytes: int, splittable: bool) -> l
     return [*found, Share(pieces)]
 
 
-def _cut(file: FileRef, split_bytes: int, splittable: bool) -> Iterator[Piece]:
+def _cut(file: FileRef, names: Names, split_bytes: int, splittable: bool) -> Iterator[Piece]:
+    slim = msgspec.structs.replace(file, stats=None)  # tasks have no use for statistics
     count = max(round(file.size_bytes / split_bytes), 1) if splittable else 1
     step = -(-file.size_bytes // count)
     for start in range(0, file.size_bytes, max(step, 1)):
-        yield Piece(file, start, min(start + step, file.size_bytes))
+        yield Piece(slim, start, min(start + step, file.size_bytes), names)
 
 
 def _row_groups_in(footer: Any, piece: Piece) -> list[int]:

@@ -6,7 +6,6 @@ import heapq
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.runtime import REAL
 from lode.store.memory import MemoryStore
@@ -16,9 +15,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lode.codec.components import Components
-    from lode.format.paths import Layout
-    from lode.store.protocol import Store
+    from lode.dataset import Dataset
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -69,34 +66,15 @@ def _balanced(costs: Sequence[int], count: int) -> list[list[int]]:
     return [part for part in slices if part]
 
 
-@dataclass(frozen=True, slots=True)
-class Remote:
-    """A dataset as it travels to tasks: what it takes to open it there."""
+def reachable(dataset: Dataset) -> Dataset:
+    """Return a dataset that tasks can open: it pickles, and its store is not in this process.
 
-    store: Store
-    id: str
-    layout: Layout
-    components: Components
-
-    @staticmethod
-    def of(dataset: Dataset) -> Remote:
-        if isinstance(dataset.store, MemoryStore):
-            raise InvalidOptionError(
-                f"dataset {dataset.id!r} lives in this process's memory, out of reach for Spark's executors"
-                ": open it on a directory they share or on a bucket"
-            )
-        return Remote(dataset.store, dataset.id, dataset.layout, dataset.components)
-
-    def open(self) -> Dataset:
-        parts = self.components
-        return Dataset(
-            self.id,
-            self.store,
-            codec=parts.codec,
-            layout=self.layout,
-            compressor=parts.compressor,
-            checksum=parts.checksum,
+    Raises:
+        InvalidOptionError: It is in memory.
+    """
+    if isinstance(dataset.store, MemoryStore):
+        raise InvalidOptionError(
+            f"dataset {dataset.id!r} is in this process's memory, which Spark's executors cannot reach: "
+            "open it on a directory they share or on a bucket"
         )
-
-    def exists(self, path: str) -> bool:
-        return self.store.exists(path)
+    return dataset

@@ -32,11 +32,11 @@ from lode.errors import InvalidOptionError
 from lode.read.scan import check_components
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
-from lode.spark.resume import may_be_committed, new_snapshot_id, resume, stager_of
-from lode.spark.schema import arrow_schema
+from lode.spark.resume import Job, may_be_committed, resume
+from lode.spark.schema import arrow_schema, check_names, written_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
-from lode.spark.write import check_columns
+from lode.spark.write import begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
+    from lode.dataset import Dataset
+    from lode.read.scan import Scan
     from lode.write.stage import Staged
 
 # What a stream understands beside the options of a dataset; the last two are Spark's own.
@@ -59,7 +61,7 @@ STREAM_OPTIONS: Final = (
 class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Reads a dataset's snapshots as they come, each whole and exactly once."""
 
-    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+    def __init__(self, options: Mapping[str, str], schema: StructType, as_of: str | None = None) -> None:
         self._options = Options(options, also=STREAM_OPTIONS)
         for name in ("asOf", "since", "snapshot"):
             if name in self._options:
@@ -72,9 +74,12 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._dataset = dataset_of(self._options)
         self._frontier = Frontier(self._dataset)
         self._split_bytes = self._options.size("splitBytes", SPLIT_BYTES)
+        # Without snapshots, but with the names that the columns had when the schema was chosen.
+        self._scan = _named_as_of(self._dataset, as_of)
+        check_names(self._scan, schema.names)
         self._reader = PieceReader(
             self._dataset.store,
-            self._dataset.components,
+            self._scan.components,
             arrow_schema(schema),
             batch_rows=self._options.number("batchRows", BATCH_ROWS) or BATCH_ROWS,
         )
@@ -103,9 +108,15 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         snapshots = between(self._dataset, Position.from_json(start), Position.from_json(end))
         for snapshot in snapshots:
             check_components(snapshot.manifest, self._reader.components)
-        files = [file for snapshot in snapshots for file in snapshot.files]
-        return (
-            shares(files, split_bytes=self._split_bytes, splittable=self._reader.splittable) if files else []
+        scan = self._scan.of([snapshot.manifest for snapshot in snapshots])
+        files = scan.files
+        if not files:
+            return []
+        return shares(
+            files,
+            scan.other_names(),
+            split_bytes=self._split_bytes,
+            splittable=self._reader.splittable,
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -114,7 +125,19 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __getstate__(self) -> dict[str, Any]:
         # Tasks read the files they are given; history, and what holds locks, stays at the driver.
-        return {**self.__dict__, "_dataset": None, "_frontier": None}
+        return {**self.__dict__, "_dataset": None, "_frontier": None, "_scan": None}
+
+
+def _named_as_of(dataset: Dataset, as_of: str | None) -> Scan:
+    """A scan of one snapshot or none, with the columns that the dataset has there; without one, now."""
+    if as_of is None:
+        newest = next(dataset.history(), None)
+        if newest is None:
+            return dataset.plan()
+        as_of = newest.id
+    found = dataset.plan_snapshot(as_of)
+    # A snapshot of 0.1 or Go alone has no definition, the history up to it has.
+    return found if found.definition is not None else dataset.plan(since=as_of, as_of=as_of)
 
 
 class StreamSink(DataSourceStreamArrowWriter):
@@ -132,11 +155,12 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)
-        self._stager = stager_of(self._dataset, new_snapshot_id(), self._options.text("timestampColumn"))
         self._shape = Shape(
             self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
         )
-        check_columns(self._stager, schema, self._shape.sort_by)
+        evolve = self._options.flag("mergeSchema")
+        with begin(self._dataset, schema, sort_by=self._shape.sort_by, evolve=evolve) as planned:
+            self._job = Job.of(planned, written_schema(schema), evolve=evolve)
 
     def write(  # type: ignore[override]  # Spark's own Arrow writer differs from its base in the same way
         self, iterator: Iterator[pa.RecordBatch]
@@ -146,8 +170,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId") or self._options.text("checkpointLocation")
         if query is None:
             raise InvalidOptionError("the query has neither an id nor a checkpointLocation: set the latter")
-        staged = stage_batches(self._stager, iterator, self._shape, task=f"part-{task.partitionId()}")
-        return StagedPart(self._stager.snapshot_id, query, staged, task.attemptNumber())
+        staged = stage_batches(self._job.stager, iterator, self._shape, task=f"part-{task.partitionId()}")
+        return StagedPart(self._job, query, staged, task.attemptNumber())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         parts = [message for message in messages if isinstance(message, StagedPart)]
@@ -158,11 +182,13 @@ class StreamSink(DataSourceStreamArrowWriter):
             **(self._options.json_object("metadata") or {}),
             "spark": {"query": query, "batch": batchId},
         }
+        job = parts[0].job
         transaction = resume(
             self._dataset,
-            parts[0].snapshot_id,
+            job.stager.snapshot_id,
             metadata,
             idempotency_key=(f"spark:{query}", str(batchId)),
+            job=job,
         )
         with transaction:
             transaction.add(*(part.staged for part in parts))
@@ -173,7 +199,7 @@ class StreamSink(DataSourceStreamArrowWriter):
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         for part in messages:
             if isinstance(part, StagedPart):
-                stager = stager_of(self._dataset, part.snapshot_id)
+                stager = part.job.stager
                 if not may_be_committed(stager):
                     stager.discard(part.staged.files)
 
@@ -183,9 +209,9 @@ class StreamSink(DataSourceStreamArrowWriter):
 
 @dataclass(frozen=True)
 class StagedPart(WriterCommitMessage):
-    """What one task staged, for which snapshot, and which query it belongs to."""
+    """What one task staged, for which job, and which query it belongs to."""
 
-    snapshot_id: str
+    job: Job
     query: str
     staged: Staged
     attempt: int

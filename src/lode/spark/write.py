@@ -13,10 +13,11 @@ from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import AtomicType, BinaryType, VariantType
 
 from lode.errors import InvalidOptionError
-from lode.spark.schema import arrow_schema
+from lode.evolution import check_type
+from lode.spark.schema import converts, written_schema
 from lode.spark.session import BYTES_PER_BATCH, UNBOUNDED
+from lode.spark.spread import reachable
 from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
-from lode.store.memory import MemoryStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -76,22 +77,17 @@ def write(
         )
     if df.isStreaming:
         raise InvalidOptionError("a streaming DataFrame has no end: use df.writeStream.format('lode')")
-    if isinstance(dataset.store, MemoryStore):
-        raise InvalidOptionError(
-            f"dataset {dataset.id!r} lives in this process's memory, which Spark's executors cannot reach: "
-            "open it on a directory they share or on a bucket"
-        )
-    schema = arrow_schema(df.schema) if df.schema.names else None
-    with dataset.transaction(
+    with begin(
+        dataset,
+        df.schema,
         metadata,
         idempotency_key=idempotency_key,
         base=base,
         on_conflict=on_conflict,
-        schema=schema,
+        sort_by=sort_by,
         evolve=evolve,
     ) as transaction:
         stager = transaction.stager
-        check_columns(stager, df.schema, sort_by)
         if transaction.replayed is not None:
             return transaction.replayed
         order = [*stager.layout.keys, *sort_by]
@@ -103,49 +99,71 @@ def write(
         except BaseException:
             discard_unreferenced(stager)
             raise
-        return commit(transaction, results, df.schema)
+        return commit(transaction, results)
 
 
-def commit(transaction: Transaction, results: Sequence[TaskResult], schema: StructType) -> Snapshot:
+def begin(
+    dataset: Dataset,
+    schema: StructType,
+    metadata: dict[str, Any] | None = None,
+    *,
+    idempotency_key: Key | None = None,
+    base: SnapshotLike | None = None,
+    on_conflict: OnConflict = "raise",
+    sort_by: Iterable[str] = (),
+    evolve: bool = False,
+) -> Transaction:
+    """Begin a snapshot of rows with this schema, before any task runs.
+
+    Raises:
+        SchemaViolationError: A column is new, required and missing, or of a type that does not fit.
+    """
+    reachable(dataset)
+    columns = written_schema(schema)
+    transaction = dataset.transaction(
+        metadata,
+        idempotency_key=idempotency_key,
+        base=base,
+        on_conflict=on_conflict,
+        schema=columns if columns.names else None,
+        evolve=evolve,
+    )
+    _check(transaction.stager, columns, sort_by)
+    return transaction
+
+
+def commit(transaction: Transaction, results: Sequence[TaskResult]) -> Snapshot:
     """Make what the tasks staged one snapshot, and clear away what lost attempts left."""
     stager = transaction.stager
     transaction.add(*(result.staged for result in results))
-    if not any(result.staged.files for result in results):
-        # Without a file nobody could tell the columns of an empty write.
-        transaction.add(stager.stage(arrow_schema(schema).empty_table(), task="empty"))
     snapshot = transaction.commit()
     if any(result.attempt for result in results):
         discard_unreferenced(stager, snapshot.files)
     return snapshot
 
 
-def check_columns(stager: Stager, schema: StructType, sort_by: Iterable[str]) -> None:
-    """Refuse at the driver what every task would stumble over."""
-    if stager.components.codec is None:
+def _check(stager: Stager, schema: pa.Schema, sort_by: Iterable[str]) -> None:
+    """Refuse at the driver what would fail in every task."""
+    codec = stager.components.codec
+    if codec is None:
         raise InvalidOptionError(
             f"dataset {stager.dataset_id!r} holds blobs: open it with codec=lode.Parquet() to write rows"
         )
     if not schema.names:
         raise InvalidOptionError("the DataFrame has no columns")
-    codec = stager.components.codec
-    # JSON lines are written as they come; the other codecs hold on to their schema.
-    declared: pa.Schema | None = getattr(codec, "schema", None) if codec.name != "jsonl" else None
     wanted = [
         *(("the dataset is partitioned by", name) for name in stager.layout.keys),
         *(("the rows are to be sorted by", name) for name in sort_by),
-        *(("the dataset's schema requires", field.name) for field in declared or () if not field.nullable),
     ]
     if stager.timestamp_column is not None:
         wanted.append(("the snapshot takes its time range from", stager.timestamp_column))
     for why, name in wanted:
         if name not in schema.names:
             raise InvalidOptionError(f"{why} {name!r}, but the DataFrame has only {', '.join(schema.names)}")
-    for name in schema.names if declared is not None else ():
-        if declared is not None and name not in declared.names:
-            raise InvalidOptionError(
-                f"the DataFrame has {name!r}, the dataset's schema only {', '.join(declared.names)}: "
-                "drop the column, or open the dataset with a schema that has it"
-            )
+    stored: pa.Schema | None = getattr(codec, "schema", None)
+    for field in schema if stored is not None else ():
+        if stored is not None and not converts(field.type, stored.field(field.name).type):
+            check_type(field, stored.field(field.name), stager.dataset_id)
 
 
 def stage_task(stager: Stager, shape: Shape, batches: Iterable[pa.RecordBatch]) -> TaskResult:

@@ -6,24 +6,25 @@ under ``flock`` on ``<path>.lock``, the lock file the Go implementation takes, a
 """
 
 # Plain os calls for the same reason as where files are written: there are very many of them.
-# ruff: noqa: PTH100, PTH108, PTH112, PTH116
+# ruff: noqa: PTH100
 
 from __future__ import annotations
 
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError, UsageError
-from lode.store.local_files import NewFile, is_hidden, link_file, locked, queued, translated
-from lode.store.local_walk import walk
+from lode.store.local_files import NewFile, is_hidden, link_file, locked, queued
+from lode.store.local_tree import Tree, not_plain, translated
+from lode.store.local_walk import abandoned, delete_abandoned, walk
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, moment, same_content
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
@@ -37,51 +38,81 @@ class LocalStore:
     """Objects are files below ``root``, which is made with the first of them.
 
     Deleting leaves empty directories behind: removing one could pull it from under another process
-    that is about to put an object there. Symbolic links below ``root`` are not listed.
+    that is about to put an object there.
+
+    Symbolic links below ``root`` are not listed, and a path at or through one is refused with
+    ``StoreError``: a lake does not reach outside its directory. ``root`` itself may be a link. A FIFO, a
+    socket or a device where an object should be is ``StoreError`` too, and never waited for.
 
     Args:
         root: The directory.
         durable: Whether an object is on the disk itself, not only in the kernel's cache, before a
-            call that made it returns.
+            call that made it, or found it made, returns.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
-        self._root = os.path.abspath(os.fspath(root)).rstrip("/")
-        self._durable = durable
+        self._tree = Tree(os.path.abspath(os.fspath(root)).rstrip("/"), durable=durable)
 
     @property
     def root(self) -> Path:
-        return Path(self._root or "/")
+        return Path(self._tree.root or "/")
 
     @property
     def durable(self) -> bool:
-        return self._durable
+        return self._tree.durable
 
     @property
     def url(self) -> str:
-        return f"file://{quote(self._root)}{'' if self._durable else '?durable=false'}"
+        return f"file://{quote(self._tree.root)}{'' if self.durable else '?durable=false'}"
+
+    @property
+    def nearby(self) -> bool:
+        return True
 
     def __repr__(self) -> str:
-        return f"LocalStore({str(self.root)!r}, durable={self._durable})"
+        return f"LocalStore({str(self.root)!r}, durable={self.durable})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (str(self.root), self.durable)
 
     def local_path(self, path: str) -> Path:
-        """Return the file an object is or would be, for readers that open files themselves."""
-        return Path(self._file(path))
+        """Return the file an object is or would be, for readers that open files themselves.
+
+        Raises ``StoreError`` if it is no plain file, as such readers would wait at it or follow it.
+        """
+        self.check_files((path,))
+        return self.root / path
+
+    def check_files(self, paths: Iterable[str]) -> None:
+        """Raise ``StoreError`` unless each path is a plain file or nothing, for readers that open it."""
+        for path in paths:
+            status = self._tree.status(self._checked(path))
+            if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+                raise not_plain(path, status)
 
     def put(self, path: str, data: Buffer) -> None:
-        with NewFile(self._file(path), path, durable=self._durable) as file:
+        with NewFile(self._tree, self._checked(path)) as file:
+            file.write(byte_view(data))
+            file.link()
+
+    def put_volatile(self, path: str, data: Buffer) -> None:
+        with NewFile(self._tree, self._checked(path), volatile=True) as file:
             file.write(byte_view(data))
             file.link()
 
     def link(self, source: str, path: str) -> None:
-        link_file(self._file(source), self._file(path), path, durable=self._durable)
+        link_file(self._tree, self._checked(source), self._checked(path))
 
     def queue(self, path: str, patience: float, interval: float) -> AbstractContextManager[None]:
-        return queued(self._file(path), patience, interval)
+        return queued(self._tree, self._checked(path), patience, interval)
 
     def get(self, path: str) -> bytes:
-        with self.open_reader(path) as reader:
-            return reader.read_at(0, reader.size)
+        # Without a reader object around it: this is the most frequent call of all.
+        descriptor, size = self._tree.open_file(self._checked(path))
+        try:
+            return _read(descriptor, path, 0, size)
+        finally:
+            os.close(descriptor)
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         check_range(check_path(path), offset, length)
@@ -96,41 +127,52 @@ class LocalStore:
         return True
 
     def head(self, path: str) -> ObjectInfo:
-        try:
-            found = os.stat(self._file(path))
-        except OSError as error:
-            raise translated(error, path) from error
+        found = self._tree.status(self._checked(path))
+        if found is None:
+            raise NotFoundError(f"no object {path!r}")
         if not stat.S_ISREG(found.st_mode):
-            raise NotFoundError(f"no object {path!r}: it is not a file")
+            raise not_plain(path, found)
         return ObjectInfo(path, found.st_size, moment(found.st_mtime_ns))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        return walk(self._root, check_prefix(prefix), after)
+        return walk(self._tree, check_prefix(prefix), after)
+
+    def temporaries(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        return abandoned(self._tree, check_prefix(prefix))
+
+    def delete_temporary(self, path: str) -> None:
+        delete_abandoned(self._tree, check_path(path))
 
     def delete(self, path: str) -> None:
-        file = self._file(path)
         # Not synced: should a power cut bring the object back, it is as much garbage as before.
         try:
-            os.unlink(file)
-        except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            directory = self._tree.open_directory(self._checked(path))
+        except NotFoundError:
+            return
+        name = path.rpartition("/")[2]
+        try:
+            os.unlink(name, dir_fd=directory)
+        except (FileNotFoundError, IsADirectoryError):
             return
         except OSError as error:
-            if os.path.isdir(file):
+            if stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
                 return
             raise translated(error, path) from error
+        finally:
+            os.close(directory)
 
     def open_reader(self, path: str) -> LocalReader:
-        return LocalReader(self._file(path), path)
+        return LocalReader(path, *self._tree.open_file(self._checked(path)))
 
     def open_writer(self, path: str) -> LocalWriter:
-        return LocalWriter(NewFile(self._file(path), path, durable=self._durable))
+        return LocalWriter(NewFile(self._tree, self._checked(path)))
 
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
-        final = self._file(path)
-        with locked(final, path, durable=self._durable, make=expected is None) as held:
+        self._checked(path)
+        with locked(self._tree, path, make=expected is None) as held:
             if not held or not same_content(self._get_or_none(path), expected):
                 return False
-            with NewFile(final, path, durable=self._durable) as file:
+            with NewFile(self._tree, path) as file:
                 file.write(memoryview(replacement))
                 file.replace()
         # Readers take no lock and see the new content from the replace on, so holding it during this
@@ -144,27 +186,23 @@ class LocalStore:
         except NotFoundError:
             return None
 
-    def _file(self, path: str) -> str:
+    def _checked(self, path: str) -> str:
         if is_hidden(check_path(path).rpartition("/")[2]):
             raise InvalidPathError(f"path {path!r} ends in a name that the local store keeps for itself")
-        return f"{self._root}/{path}"
+        return path
+
+
+def _reopen(root: str, durable: bool) -> LocalStore:
+    return LocalStore(root, durable=durable)
 
 
 class LocalReader:
     """Random access to one file; threads may share it."""
 
-    def __init__(self, file: str, path: str) -> None:
+    def __init__(self, path: str, descriptor: int, size: int) -> None:
         self._path = path
-        self._descriptor: int | None = None
-        try:
-            self._descriptor = os.open(file, os.O_RDONLY)
-            status = os.fstat(self._descriptor)
-        except OSError as error:
-            raise translated(error, path) from error
-        if not stat.S_ISREG(status.st_mode):
-            self.close()
-            raise NotFoundError(f"no object {path!r}: it is not a file")
-        self._size = status.st_size
+        self._descriptor: int | None = descriptor
+        self._size = size
 
     @property
     def size(self) -> int:
@@ -178,17 +216,7 @@ class LocalReader:
         length = min(length, self._size - offset)
         if length <= 0:
             return b""
-        try:
-            data = os.pread(descriptor, length, offset)
-            while len(data) < length:
-                # The kernel reads at most 2 GiB at once.
-                more = os.pread(descriptor, length - len(data), offset + len(data))
-                if not more:
-                    break
-                data += more
-        except OSError as error:
-            raise translated(error, self._path) from error
-        return data
+        return _read(descriptor, self._path, offset, length)
 
     def close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -205,6 +233,20 @@ class LocalReader:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+
+def _read(descriptor: int, path: str, offset: int, length: int) -> bytes:
+    try:
+        data = os.pread(descriptor, length, offset)
+        while len(data) < length:
+            # The kernel reads at most 2 GiB at once.
+            more = os.pread(descriptor, length - len(data), offset + len(data))
+            if not more:
+                break
+            data += more
+    except OSError as error:
+        raise translated(error, path) from error
+    return data
 
 
 class LocalWriter:

@@ -1,7 +1,11 @@
-"""A file on its way into the local store: hidden while it is written, then there as a whole."""
+"""A file on its way into the local store: hidden while it is written, then there as a whole.
+
+The rule for a durable store: whatever a caller is told exists has been synced by somebody, content and
+name, by the time it is told. That includes names that another process made and has not synced yet.
+"""
 
 # Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
-# ruff: noqa: PTH102, PTH105, PTH108, PTH112, PTH113
+# ruff: noqa: PTH105, PTH108
 
 from __future__ import annotations
 
@@ -10,68 +14,70 @@ import fcntl
 import os
 import random
 import secrets
+import stat
 import time
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from lode.errors import (
-    LodeError,
-    NotFoundError,
-    OutcomeUnknownError,
-    PathExistsError,
-    PermissionDeniedError,
-    StoreError,
-)
+from lode.errors import LodeError, NotFoundError, PathExistsError, StoreError
+from lode.store.local_tree import CREATE, LOCK, READ, not_plain, translated, unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
+    from lode.store.local_tree import Tree
+
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
-_MAKE_ATTEMPTS = 100
+LOCK_SUFFIX = ".lock"
+QUEUE_SUFFIX = ".queue.lock"
+
+
+def is_temporary(name: str) -> bool:
+    """Whether a writer gave a file this name until it is whole: this library, or the Go implementation."""
+    return name.startswith(".lode-") and (name.endswith(".tmp") or is_go_temporary(name))
+
+
+def is_go_temporary(name: str) -> bool:
+    """Whether the Go implementation gave a file this name while it swaps a pointer."""
+    return name.startswith(".lode-cas-")
 
 
 def is_hidden(name: str) -> bool:
     """Whether a file of this name is the store's own and no object."""
-    return name.endswith(".lock") or (name.startswith(".lode-") and name.endswith(".tmp"))
-
-
-def heals_by_itself(path: str) -> bool:
-    """Whether losing the object in a power cut does no harm, so that syncing it would be wasted.
-
-    An intent only matters while its commit is under way. Until the swap nobody refers to it. After the
-    swap its own writer publishes the manifest, synced; if the machine dies in between and takes the
-    intent with it, the head is found again through the parent links of the manifests.
-    """
-    return path.endswith("intent.json")
+    return name.endswith(LOCK_SUFFIX) or is_temporary(name)
 
 
 class NewFile:
     """A hidden file that ``link`` or ``replace`` gives its final name. Leaving the block discards it.
 
+    It is opened without following a link and has a name that nobody else has. So the calls that name it
+    later cannot be led astray by a directory that a link replaced meanwhile: it is not there. It is locked
+    as long as its writer lives, which tells it from the leftover of a dead one.
+
     Args:
-        file: The final name.
-        path: The object's path, for messages.
-        durable: Whether to sync content before the name and directories after it.
+        tree: Where.
+        path: The object's path.
+        volatile: Whether to leave it to the kernel when content and name reach the disk.
     """
 
-    def __init__(self, file: str, path: str, *, durable: bool) -> None:
+    def __init__(self, tree: Tree, path: str, *, volatile: bool = False) -> None:
         self.path = path
+        self._tree = tree
         self._owner = os.getpid()
-        self._file = file
-        self._directory = file.rpartition("/")[0]
+        self._directory, slash, _ = path.rpartition("/")
+        self._durable = tree.durable and not volatile
         self._temporary: str | None = None
         self._descriptor: int | None = None
-        self._syncs_content = durable and not heals_by_itself(path)
-        self._durable = durable
-        self._grown: list[str] = []
-
-        temporary = f"{self._directory}/.lode-{secrets.token_hex(8)}.tmp"
-        self._descriptor = open_in_directory(
-            temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, path, grown=self._grown
-        )
-        self._temporary = temporary
+        while self._temporary is None:
+            name = f".lode-{secrets.token_hex(8)}.tmp"
+            self._descriptor = tree.open_beside(path, name, CREATE)
+            if _claim(self._descriptor):
+                self._file = f"{tree.real}/{path}"
+                self._temporary = f"{tree.real}/{self._directory}{slash}{name}"
+            else:
+                self._close()
 
     def write(self, view: memoryview) -> None:
         assert self._descriptor is not None
@@ -88,12 +94,12 @@ class NewFile:
         try:
             os.link(temporary, self._file)
         except FileExistsError as error:
-            raise self._taken() from error
+            raise taken(self._tree, self.path, durable=self._durable) from error
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise translated(error, self.path) from error
             raise StoreError(
-                f"cannot put {self.path!r}: the file system of {self._directory!r} has no hard links, "
+                f"cannot put {self.path!r}: the file system of {self._tree.root!r} has no hard links, "
                 "and without them an existing object could be replaced; use another file system"
             ) from error
         self.discard()
@@ -104,52 +110,39 @@ class NewFile:
         temporary = self._finish()
         try:
             os.replace(temporary, self._file)
+        except IsADirectoryError as error:
+            raise _directory_there(self.path) from error
         except OSError as error:
             raise translated(error, self.path) from error
         self._temporary = None
 
     def sync_directories(self) -> None:
-        """Bring the names themselves to the disk: the file's, and those of directories made for it."""
-        directories = [self._directory] if self._syncs_content else []
+        """Bring the names themselves to the disk: the file's, and those of the directories it is in."""
         if self._durable:
-            directories += self._grown
-        try:
-            for directory in directories:
-                _sync_directory(directory)
-        except OSError as error:
-            raise _unsynced(self.path, error) from error
-        self._grown.clear()
+            self._tree.sync(self._directory, self.path)
 
     def discard(self) -> None:
         """Remove the hidden name, best effort. Does nothing the second time."""
-        self._close()
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             with suppress(OSError):
                 os.unlink(temporary)
+        self._close()
 
     def _finish(self) -> str:
         assert self._descriptor is not None
         assert self._temporary is not None
-        try:
-            if self._syncs_content:
+        if self._durable:
+            try:
                 os.fsync(self._descriptor)
-            self._close()
-        except OSError as error:
-            raise translated(error, self.path) from error
+            except OSError as error:
+                raise translated(error, self.path) from error
         return self._temporary
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
-
-    def _taken(self) -> StoreError:
-        if not os.path.isdir(self._file):
-            return PathExistsError(f"{self.path!r} exists already")
-        return StoreError(
-            f"cannot put {self.path!r}: there are objects below it, and a file system cannot hold both"
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -166,43 +159,79 @@ class NewFile:
         self._close()
 
 
-def link_file(source: str, file: str, path: str, *, durable: bool) -> None:
+def link_file(tree: Tree, source: str, path: str) -> None:
     """Give a file that is there a second name unless that is taken: no content to write, no inode to make."""
+    content, _ = tree.open_file(source)
     try:
-        if durable:
-            _sync(source, os.O_RDONLY)
-        os.link(source, file)
+        if tree.durable:
+            # Nobody may have done so yet: the source may have been put volatile.
+            os.fsync(content)
+        directory = tree.open_directory(path)
+        try:
+            name = path.rpartition("/")[2]
+            os.link(f"{tree.real}/{source}", name, dst_dir_fd=directory, follow_symlinks=False)
+        finally:
+            os.close(directory)
     except FileExistsError as error:
-        raise PathExistsError(f"{path!r} exists already") from error
+        raise taken(tree, path, durable=tree.durable) from error
     except OSError as error:
         raise translated(error, path) from error
+    finally:
+        os.close(content)
+    if tree.durable:
+        tree.sync(path.rpartition("/")[0], path)
+
+
+def taken(tree: Tree, path: str, *, durable: bool) -> LodeError:
+    """Return the error for a name that exists, after making sure that it goes on existing.
+
+    Whoever made it may not have synced it yet, and the caller may now rely on it.
+    """
+    status = tree.look(path)
+    if status is not None and stat.S_ISDIR(status.st_mode):
+        return _directory_there(path)
+    if status is not None and not stat.S_ISREG(status.st_mode):
+        return not_plain(path, status)
     if durable:
-        try:
-            _sync_directory(file.rpartition("/")[0])
-        except OSError as error:
-            raise _unsynced(path, error) from error
+        _sync_content(tree, path)
+        tree.sync(path.rpartition("/")[0], path)
+    return PathExistsError(f"{path!r} exists already")
+
+
+def _sync_content(tree: Tree, path: str) -> None:
+    try:
+        descriptor = tree.open(path, READ)
+    except OSError:
+        # Deleted meanwhile, or another user's: whoever syncs at all syncs before giving the file its name.
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise unsynced(path, error) from error
+    finally:
+        os.close(descriptor)
+
+
+def _directory_there(path: str) -> StoreError:
+    return StoreError(f"cannot put {path!r}: there are objects below it, and a file system cannot hold both")
 
 
 @contextmanager
-def locked(file: str, path: str, *, durable: bool, make: bool) -> Iterator[bool]:
+def locked(tree: Tree, path: str, *, make: bool) -> Iterator[bool]:
     """Hold the lock file exclusively: against other processes, and other threads of this one.
 
     Yields False, holding nothing, if there is no directory for it and ``make`` does not allow one.
     """
-    flags = os.O_RDWR | os.O_CREAT
-    grown: list[str] = []
+    name = f"{path.rpartition('/')[2]}{LOCK_SUFFIX}"
     try:
         # A descriptor of its own per call is what makes flock hold between threads too.
-        descriptor = open_in_directory(f"{file}.lock", flags, path, grown=grown, make=make)
+        descriptor = tree.open_beside(path, name, LOCK, make=make)
     except NotFoundError:
         yield False
         return
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if durable:
-                for directory in grown:
-                    _sync_directory(directory)
         except OSError as error:
             raise translated(error, path) from error
         yield True
@@ -212,118 +241,38 @@ def locked(file: str, path: str, *, durable: bool, make: bool) -> Iterator[bool]
 
 
 @contextmanager
-def queued(file: str, patience: float, interval: float) -> Iterator[None]:
-    """Wait for a place of one's own beside ``file``, asking every now and then, and not for ever."""
+def queued(tree: Tree, path: str, patience: float, interval: float) -> Iterator[None]:
+    """Wait for a place of one's own beside ``path``, asking every now and then, and not for ever."""
+    name = f"{path.rpartition('/')[2]}{QUEUE_SUFFIX}"
     try:
-        descriptor = os.open(f"{file}.queue.lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
+        descriptor = tree.open_beside(path, name, LOCK, make=False)
+    except LodeError:
         yield
         return
     try:
         give_up = time.monotonic() + patience
-        while not _try_lock(descriptor) and time.monotonic() < give_up:
+        while not try_lock(descriptor, fcntl.LOCK_EX) and time.monotonic() < give_up:
             time.sleep(interval * random.uniform(0.5, 1.0))
         yield
     finally:
         os.close(descriptor)
 
 
-def _try_lock(descriptor: int) -> bool:
+def try_lock(descriptor: int, kind: int) -> bool:
+    """Take a lock if that is possible now. False also where the file system has none."""
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError:
         return False
     return True
 
 
-def open_in_directory(file: str, flags: int, path: str, *, grown: list[str], make: bool = True) -> int:
-    """Open ``file`` and make its directory only if that turns out to be missing.
-
-    Args:
-        file: What to open.
-        flags: As for ``os.open``.
-        path: The object's path, for messages.
-        grown: Gets the directories in which a new directory was made.
-        make: Whether to make directories at all; without them it is ``NotFoundError``.
-    """
-    for _ in range(_MAKE_ATTEMPTS):
-        try:
-            return os.open(file, flags, 0o666)
-        except FileNotFoundError as error:
-            if not make:
-                raise translated(error, path) from error
-        except NotADirectoryError as error:
-            raise _through_a_file(file, path) from error
-        except OSError as error:
-            raise translated(error, path) from error
-        try:
-            _make_directory(file.rpartition("/")[0], grown)
-        except FileNotFoundError:
-            continue
-        except (FileExistsError, NotADirectoryError) as error:
-            raise _through_a_file(file, path) from error
-        except OSError as error:
-            raise translated(error, path) from error
-    raise StoreError(f"cannot put {path!r}: its directory is removed as fast as it is made")
-
-
-def translated(error: OSError, path: str) -> LodeError:
-    """Return the library's error for one of the operating system's."""
-    if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
-        return NotFoundError(f"no object {path!r}")
-    if isinstance(error, PermissionError):
-        return PermissionDeniedError(f"no permission for {path!r}: {error}")
-    return StoreError(f"the file system failed on {path!r}: {error}")
-
-
-def _make_directory(directory: str, grown: list[str]) -> None:
+def _claim(descriptor: int) -> bool:
+    """Lock a hidden file just made; False if it was taken for a leftover and removed before that."""
+    # A file system without locks has no way to tell leftovers from files being written: none is removed.
     try:
-        os.mkdir(directory)
-    except FileNotFoundError:
-        parent = directory.rpartition("/")[0]
-        if not parent:
-            raise
-        _make_directory(parent, grown)
-        with suppress(FileExistsError):
-            os.mkdir(directory)
-    except FileExistsError:
-        # Somebody else was quicker. If it is a file, opening below it says so.
-        return
-    grown.append(directory.rpartition("/")[0] or "/")
-
-
-def _sync_directory(directory: str) -> None:
-    try:
-        _sync(directory, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as error:
-        # Some network file systems cannot sync a directory, and need not.
-        if error.errno != errno.EINVAL:
-            raise
-
-
-def _sync(file: str, flags: int) -> None:
-    descriptor = os.open(file, flags)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _unsynced(path: str, error: OSError) -> OutcomeUnknownError:
-    return OutcomeUnknownError(
-        f"{path!r} was written, but a power cut may still undo it, as its directory "
-        f"could not be synced: {error}"
-    )
-
-
-def _through_a_file(file: str, path: str) -> StoreError:
-    root_length = len(file.rpartition("/")[0]) - len(path.rpartition("/")[0])
-    parts = path.split("/")[:-1]
-    for count in range(1, len(parts) + 1):
-        ancestor = "/".join(parts[:count])
-        if os.path.isfile(file[:root_length] + ancestor):
-            return StoreError(
-                f"cannot put {path!r}: {ancestor!r} is an object, "
-                "and a file system cannot hold others below it"
-            )
-    return StoreError(f"cannot put {path!r}: a part of the way to the store's root is a file")
+        # Whoever looks for leftovers holds it for a moment only.
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    except OSError:
+        return True
+    return os.fstat(descriptor).st_nlink > 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from bisect import bisect_left, bisect_right, insort
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
 from lode.store.protocol import ObjectInfo, check_path, check_range
@@ -51,13 +52,20 @@ class MemoryStore:
     def url(self) -> str:
         return f"memory://{self._name}"
 
+    @property
+    def nearby(self) -> bool:
+        return True
+
     def __repr__(self) -> str:
         return f"MemoryStore({self._name!r})"
 
-    def __reduce__(self) -> NoReturn:
-        raise UsageError(
-            f"{self.url} lives in this process and cannot be sent to another: use a file or object store"
-        )
+    def __reduce__(self) -> tuple[Any, ...]:
+        if _shared.get(self._name) is not self:
+            raise UsageError(
+                f"{self.url} lives in this process and cannot be pickled: open it by name "
+                "('memory://name') to reopen it in this process, or use a file or object store"
+            )
+        return _reopen, (self._name, os.getpid())
 
     def put(self, path: str, data: Buffer) -> None:
         check_path(path)
@@ -132,6 +140,16 @@ class MemoryStore:
         if path not in self._objects:
             insort(self._sorted, path)
         self._objects[path] = (content, self._now_ns())
+
+
+def _reopen(name: str, process: int) -> MemoryStore:
+    # Another process would find it empty, and what it writes would be lost without a word.
+    if process != os.getpid():
+        raise UsageError(
+            f"memory://{name} lives in process {process} and cannot be used in another: "
+            "use a file or object store"
+        )
+    return MemoryStore.shared(name)
 
 
 class MemoryReader:

@@ -11,7 +11,7 @@ from lode.errors import InvalidOptionError
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.object import OBJECT_SCHEMES, open_object_store
-from lode.store.protocol import Store
+from lode.store.protocol import Store, SupportsNearby
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,4 +86,4 @@ def _refuse(options: Mapping[str, Any], target: str) -> None:
 
 def is_nearby(store: Store) -> bool:
     """Whether a call is over sooner than a thread could be handed it."""
-    return isinstance(store, LocalStore | MemoryStore)
+    return isinstance(store, SupportsNearby) and store.nearby

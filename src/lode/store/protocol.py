@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 
+_NO_SEGMENT = frozenset(("", ".", ".."))
+
+
 class ObjectInfo(NamedTuple):
     """What a store knows about an object without reading it."""
 
@@ -197,7 +200,7 @@ def check_path(path: str) -> str:
         raise InvalidPathError(
             f"path {path!r} is absolute or has a backslash: use relative '/'-separated keys"
         )
-    if any(part in ("", ".", "..") for part in path.split("/")):
+    if not _NO_SEGMENT.isdisjoint(path.split("/")):
         raise InvalidPathError(f"path {path!r} has an empty, '.' or '..' segment")
     return path
 

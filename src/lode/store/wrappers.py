@@ -1,8 +1,8 @@
 """Stores around a store: one counts its calls, one makes them fail, one makes them slow.
 
-A wrapper can swap exactly if the store inside can: ``isinstance(wrapper, SupportsCompareAndSwap)``
-tells the truth. What is only offered by one kind of store (such as local paths) is not passed on, so
-that nothing gets past a wrapper.
+A wrapper has exactly the capabilities of the store inside: ``isinstance(wrapper, SupportsLink)`` is true if
+that store can link, and so for every other ``Supports...`` protocol. Local paths are not passed on, so that
+nothing gets past a wrapper.
 """
 
 from __future__ import annotations
@@ -13,14 +13,22 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from lode.store.protocol import SupportsCompareAndSwap
+from lode.store.protocol import (
+    SupportsCompareAndSwap,
+    SupportsLink,
+    SupportsNearby,
+    SupportsQueue,
+    SupportsTemporaries,
+    SupportsVolatilePut,
+)
 from lode.store.rules import byte_view
 
 if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
@@ -30,15 +38,52 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_CAPABILITIES: Final = {
+    SupportsCompareAndSwap: ("compare_and_swap",),
+    SupportsLink: ("link",),
+    SupportsQueue: ("queue",),
+    SupportsVolatilePut: ("put_volatile",),
+    SupportsTemporaries: ("temporaries", "delete_temporary"),
+    SupportsNearby: ("nearby",),
+}
+_NOT_PICKLED: Final = frozenset({"_lock", *(name for names in _CAPABILITIES.values() for name in names)})
+
 
 class StoreWrapper(ABC):
-    """Passes every call on, each through ``around``, which a wrapper overrides."""
+    """Passes every call on, each through ``around``, which a wrapper overrides.
+
+    A wrapper pickles if the store inside does, and what its subclass adds. ``_lock`` is made anew.
+    """
+
+    compare_and_swap: Callable[[str, bytes | None, bytes], bool]
+    link: Callable[[str, str], None]
+    queue: Callable[[str, float, float], AbstractContextManager[None]]
+    put_volatile: Callable[[str, Buffer], None]
+    temporaries: Callable[..., Iterator[ObjectInfo]]
+    delete_temporary: Callable[[str], None]
+    nearby: bool
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
-        if isinstance(inner, SupportsCompareAndSwap):
-            # On the instance, for only there can the answer depend on the store inside.
-            self.compare_and_swap = self._compare_and_swap
+        self._lock = threading.Lock()
+        self._take_capabilities()
+
+    def _take_capabilities(self) -> None:
+        """Set what the store inside can do on the instance: only there can it depend on that store."""
+        for capability, names in _CAPABILITIES.items():
+            if isinstance(self.inner, capability):
+                for name in names:
+                    # A subclass may know better, as one that makes a store slow knows that it is not nearby.
+                    if not hasattr(type(self), name):
+                        setattr(self, name, getattr(self, f"_{name}"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+        self._take_capabilities()
 
     @abstractmethod
     def around(self, method: str, path: str, call: Callable[[], T]) -> T:
@@ -102,6 +147,37 @@ class StoreWrapper(ABC):
         )
         self.sent(len(replacement))
         return swapped
+
+    def _link(self, source: str, path: str) -> None:
+        inner = self.inner
+        assert isinstance(inner, SupportsLink)
+        self.around("link", path, lambda: inner.link(source, path))
+
+    def _queue(self, path: str, patience: float, interval: float) -> AbstractContextManager[None]:
+        inner = self.inner
+        assert isinstance(inner, SupportsQueue)
+        return self.around("queue", path, lambda: inner.queue(path, patience, interval))
+
+    def _put_volatile(self, path: str, data: Buffer) -> None:
+        inner = self.inner
+        assert isinstance(inner, SupportsVolatilePut)
+        view = byte_view(data)
+        self.around("put_volatile", path, lambda: inner.put_volatile(path, view))
+        self.sent(view.nbytes)
+
+    def _temporaries(self, prefix: str = "") -> Iterator[ObjectInfo]:
+        inner = self.inner
+        assert isinstance(inner, SupportsTemporaries)
+        return self.around("temporaries", prefix, lambda: inner.temporaries(prefix))
+
+    def _delete_temporary(self, path: str) -> None:
+        inner = self.inner
+        assert isinstance(inner, SupportsTemporaries)
+        self.around("delete_temporary", path, lambda: inner.delete_temporary(path))
+
+    @property
+    def _nearby(self) -> bool:
+        return isinstance(self.inner, SupportsNearby) and self.inner.nearby
 
 
 class WrappedReader:
@@ -174,7 +250,6 @@ class CountingStore(StoreWrapper):
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
-        self._lock = threading.Lock()
         self.reset()
 
     def reset(self) -> None:
@@ -248,7 +323,6 @@ class FaultStore(StoreWrapper):
 
     def __init__(self, inner: Store, *faults: Fault) -> None:
         super().__init__(inner)
-        self._lock = threading.Lock()
         self._faults = [(fault, Counter[None]()) for fault in faults]
         self.crashed = False
 
@@ -292,7 +366,12 @@ class FaultStore(StoreWrapper):
 
 
 class LatencyStore(StoreWrapper):
-    """Sleeps before each call, as long as ``seconds`` says: a number, or a function of method and path."""
+    """Sleeps before each call, as long as ``seconds`` says: a number, or a function of method and path.
+
+    It stands for a store at a distance, so it is not ``nearby`` whatever the store inside is.
+    """
+
+    nearby = False
 
     def __init__(
         self,

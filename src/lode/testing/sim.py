@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
-from lode.errors import NotFoundError, PathExistsError, TransactionClosedError
+from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
 from lode.store.protocol import ObjectInfo, Store, SupportsCompareAndSwap, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, same_content
 
@@ -144,6 +144,9 @@ class SimStore:
 
     def __init__(self, answer: Callable[[Operation], Any]) -> None:
         self._answer = answer
+
+    def __reduce__(self) -> NoReturn:
+        raise UsageError(f"{self.url} is part of a simulation in this process and cannot be pickled")
 
     def put(self, path: str, data: Buffer) -> None:
         self._answer(Operation("put", check_path(path), bytes(byte_view(data))))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Final
 
-import msgspec
+from lode.format.manifest import json_text
 
 LONGEST: Final = 300
 
@@ -24,7 +24,7 @@ def text_of(value: Any) -> str | None:
         case bytes():
             text = f"0x{value[: LONGEST // 2].hex()}"
         case _:
-            text = msgspec.json.encode(value, enc_hook=str).decode().strip('"')
+            text = json_text(value).strip('"')
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
 
 

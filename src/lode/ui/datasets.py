@@ -6,8 +6,11 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.errors import DataError
 from lode.format.manifest import format_time_ns
+from lode.snapshot import Snapshot
 from lode.ui.buckets import buckets, growth
+from lode.ui.cells import text_of
 from lode.ui.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -17,6 +20,8 @@ if TYPE_CHECKING:
 REMEMBERED: Final = 256
 MOST_BUCKETS: Final = 240
 MOST_LINES_A_PAGE: Final = 500
+MAX_COLUMNS: Final = 200
+MAX_PROPERTIES: Final = 20
 _SPARK: Final = 24
 
 
@@ -54,6 +59,7 @@ class Datasets:
             "first": view.first,
             "first_write": format_time_ns(view.lines[0].created_ns),
             "rebased": sum(line.rebased > 0 for line in view.lines),
+            "definition": _definition(view),
             "buckets": buckets(view.lines, max(1, min(points, MOST_BUCKETS))),
         }
 
@@ -70,6 +76,30 @@ class Datasets:
             "broken": view.broken,
             "snapshots": [line.as_dict() for line in page],
         }
+
+
+def _definition(view: View) -> dict[str, Any]:
+    """What the dataset is. A definition that cannot be read hides nothing else of it."""
+    try:
+        definition = view.dataset.definition_at(Snapshot(view.newest))
+    except DataError as error:
+        return {"problem": str(error), "columns": [], "columns_total": 0}
+    columns = definition.columns or ()
+    return {
+        "problem": None,
+        "description": definition.description,
+        "timestamp_column": definition.timestamp_column,
+        "sort_by": list(definition.sort_by),
+        "primary_key": list(definition.primary_key),
+        "properties": [[name, text_of(value)] for name, value in definition.properties.items()][
+            :MAX_PROPERTIES
+        ],
+        "columns": [
+            {"name": column.name, "type": column.type_text, "required": not column.nullable}
+            for column in columns[:MAX_COLUMNS]
+        ],
+        "columns_total": len(columns),
+    }
 
 
 def _facts(view: View) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
@@ -18,6 +17,7 @@ from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from lode.errors import InvalidOptionError, LodeError, MissingError, PermissionDeniedError, UsageError
+from lode.format.manifest import json_text
 from lode.ui import live, snapshots, volumes
 from lode.ui.datasets import Datasets
 from lode.ui.headers import SafeHeaders
@@ -132,8 +132,7 @@ def _answer(tell: Callable[[Request], dict[str, Any]]) -> Callable[[Request], Aw
 
 
 def _json(content: dict[str, Any], code: int = 200) -> Response:
-    body = msgspec.json.encode(content, enc_hook=str)
-    return Response(body, code, {"cache-control": "no-store"}, "application/json")
+    return Response(json_text(content), code, {"cache-control": "no-store"}, "application/json")
 
 
 def _problem(error: Exception) -> dict[str, Any]:

@@ -6,8 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
-from lode.read.scan import decode_file
-from lode.read.source import open_file
+from lode.read.scan import decode_file, open_plain
 from lode.ui.cells import is_number, text_of
 
 if TYPE_CHECKING:
@@ -57,10 +56,7 @@ def _is_numeric(values: list[Any]) -> bool:
 def _blob(scan: Scan) -> dict[str, Any]:
     data = b""
     if scan.files:
-        with (
-            open_file(scan.store, scan.files[0]) as stored,
-            scan.components.compressor.decompress(stored) as plain,
-        ):
+        with open_plain(scan.store, scan.files[0], scan.components) as plain:
             data = plain.read(_BLOB_BYTES + 1)
     head = data[:_BLOB_BYTES]
     # A cut in the middle of a character does not make text binary.

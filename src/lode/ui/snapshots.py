@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lode.format.manifest import json_text
 from lode.ui.cells import text_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
         "created_at": manifest.created_at,
         "rebased": here.rebased if here else snapshot.rebases,
         "writer": snapshot.writer,
+        "operation": manifest.operation,
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
         "codec": manifest.codec,
@@ -111,5 +113,5 @@ def _extreme(choose: Any, values: list[Any]) -> Any:
 
 
 def _shown(value: Any) -> str:
-    text = value if isinstance(value, str) else msgspec.json.format(msgspec.json.encode(value)).decode()
+    text = value if isinstance(value, str) else msgspec.json.format(json_text(value))
     return text if len(text) <= _LONGEST_METADATA else f"{text[:_LONGEST_METADATA]}…"

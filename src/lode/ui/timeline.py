@@ -41,6 +41,8 @@ class Line(NamedTuple):
     # Behind how many others it was moved that came in between since its write began.
     rebased: int
     keyed: bool
+    # What the commit did: append, create or evolve.
+    operation: str = "append"
 
     def as_dict(self) -> dict[str, Any]:
         return {
@@ -53,6 +55,7 @@ class Line(NamedTuple):
             "partitions": self.partitions,
             "rebased": self.rebased,
             "keyed": self.keyed,
+            "operation": self.operation,
         }
 
 
@@ -150,6 +153,7 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> Line:
         partitions,
         rebased=snapshot.rebases,
         keyed=manifest.idempotency is not None,
+        operation=manifest.operation,
     )
 
 

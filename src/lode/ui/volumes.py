@@ -99,7 +99,7 @@ def _recent(chain: Chain[VolumeManifest], newest: VolumeManifest) -> tuple[list[
 
 def _chain(store: Store, name: str) -> Chain[VolumeManifest]:
     paths = volume_chain(check_id(name, kind="volume"))
-    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {name!r}")
+    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {name!r}", name)
 
 
 def _newest(chain: Chain[VolumeManifest], name: str, store: Store) -> VolumeManifest:

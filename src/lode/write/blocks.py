@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from lode.write.swept import SweptBlocks
+
 PIECE: Final = 1 << 20
 
 
@@ -69,10 +71,16 @@ class VolumeDraft(Draft[VolumeManifest]):
     metadata: dict[str, Any] = field(kw_only=True)
     checksum_algorithm: str | None = field(kw_only=True)
     now_ns: Callable[[], int] = field(kw_only=True)
+    swept: SweptBlocks = field(kw_only=True)
+    # Set by a sweep: the list of what it removes, and the earlier lists that are part of it.
+    condemned: str | None = field(kw_only=True, default=None)
+    folded: frozenset[str] = field(kw_only=True, default=frozenset())
 
     def place_on(self, parent: VolumeManifest | None, sequence: int) -> VolumeManifest:
         if parent is not None:
             check_same_volume(parent, self.volume_id, self.total_length)
+        lists = self.swept.lists_of(parent)
+        self.swept.refuse(self.blocks, lists)
         return VolumeManifest(
             schema_name=SCHEMA_NAME,
             format_version=FORMAT_VERSION,
@@ -85,8 +93,17 @@ class VolumeDraft(Draft[VolumeManifest]):
             parent_snapshot_id=parent.snapshot_id if parent else None,
             checksum_algorithm=self._algorithm(parent.checksum_algorithm if parent else None),
             sequence=sequence,
-            x=self.origin() or None,
+            x=self._extension(lists) or None,
         )
+
+    def _extension(self, lists: Sequence[str]) -> dict[str, Any]:
+        found = self.origin()
+        kept = [digest for digest in lists if digest not in self.folded and digest != self.condemned]
+        if self.condemned is not None:
+            kept.append(self.condemned)
+        if kept:
+            found["swept"] = kept
+        return found
 
     def rivals_in(self, manifest: VolumeManifest) -> Iterator[Rival]:
         yield Rival(manifest.snapshot_id)

@@ -35,11 +35,12 @@ from lode.errors import (
     StoreError,
     TransactionClosedError,
 )
-from lode.format.manifest import decode_struct, encode_manifest
+from lode.format.manifest import MAX_MANIFEST_BYTES, decode_struct, encode_manifest
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
+from lode.read.source import get_bounded
 from lode.runtime import ProcessLock, one_by_one
 from lode.store.open import is_nearby
-from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue, SupportsVolatilePut
 from lode.write.rebase import common_partition
 from lode.write.retry import check_retry
 from lode.write.turns import Turns
@@ -303,13 +304,22 @@ class Committer(Generic[M]):
         """
         path = self._chain.paths.key(*idempotency)
         try:
-            record = self._store.get(path)
+            record = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
-        snapshot_id = decode_struct(record, KeyRecord, origin=path).snapshot_id
-        if self._chain.manifest(snapshot_id) is None:
+        known = decode_struct(record, KeyRecord, origin=path)
+        if self._chain.manifest(known.snapshot_id) is None:
             self.settle()  # its writer died between the key and the manifest
-        return self._chain.require(snapshot_id)
+        found = self._chain.manifest(known.snapshot_id)
+        # The manifest decides what was committed under which key: a damaged key must not pass off a write as
+        # done that is not.
+        if found is None or found.idempotency != idempotency:
+            raise ManifestInvalidError(
+                f"{path} names snapshot {known.snapshot_id!r}, which was not committed under this key: write "
+                "the object again, or remove it if lode log shows no snapshot with the key "
+                "(docs/guides/recovering.md#a-damaged-key)"
+            )
+        return found
 
     def commit(self, draft: Draft[M]) -> Committed[M]:
         """Place ``draft`` after its base, or after what came since if that touches nothing of it.
@@ -437,7 +447,10 @@ class Committer(Generic[M]):
         path = self._chain.paths.intent(draft.snapshot_id)
         if draft.declared is None:
             try:
-                self._store.put(path, placed.data)
+                # Until the swap nobody refers to it, and after it the manifest is put, synced. Should a power
+                # cut take it in between, the head is found through the parent links of the manifests.
+                volatile = self._store if isinstance(self._store, SupportsVolatilePut) else None
+                (volatile.put_volatile if volatile else self._store.put)(path, placed.data)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
@@ -600,9 +613,8 @@ class Committer(Generic[M]):
         yielded = 0
         while manifest is not None:
             if manifest.snapshot_id in seen:
-                raise ManifestInvalidError(
-                    f"{self._chain.name}: snapshot {manifest.snapshot_id} is its own ancestor, so its "
-                    "history has no beginning: restore the manifests from a copy"
+                raise self._chain.damaged(
+                    manifest.snapshot_id, "is its own ancestor: the parents form a cycle"
                 )
             seen.add(manifest.snapshot_id)
             rivals = list(draft.rivals_in(manifest))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import logging
 from typing import TypeVar
 
-import msgspec
-
-from lode.errors import LodeError, NotFoundError, PathExistsError
+from lode.errors import LodeError, ManifestInvalidError, NotFoundError, PathExistsError
 from lode.read.resolve import AnyManifest, Chain
-from lode.read.segment import LEVELS, decode_segment, encode_segment
+from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment, encode_segment
+from lode.read.source import get_bounded
 
 logger = logging.getLogger("lode.history")
 
@@ -31,7 +30,7 @@ def write_segments(chain: Chain[M], manifest: M) -> None:
         return
     try:
         _ensure(chain, manifest.snapshot_id, sequence, level)
-    except (LodeError, msgspec.MsgspecError) as error:
+    except LodeError as error:
         logger.info("%s: no history segment at %d: %s", chain.name, sequence, error)
 
 
@@ -48,7 +47,9 @@ def _ensure(chain: Chain[M], snapshot_id: str, last: int, level: int) -> list[by
         manifests = []
         for end in range(last, last - level, -step):
             manifests[:0] = _ensure(chain, snapshot_id, end, step)
-            snapshot_id = chain.decode(manifests[0], path).parent_snapshot_id or ""
+            if sum(map(len, manifests)) > MAX_SEGMENT_BYTES:
+                raise ManifestInvalidError(f"{path} would be larger than {MAX_SEGMENT_BYTES} bytes")
+            snapshot_id = chain.checked(manifests[0], path).parent_snapshot_id or ""
     try:
         chain.store.put(path, encode_segment(manifests, last))
     except PathExistsError:
@@ -58,22 +59,25 @@ def _ensure(chain: Chain[M], snapshot_id: str, last: int, level: int) -> list[by
 
 def _existing(chain: Chain[M], path: str, snapshot_id: str) -> list[bytes] | None:
     try:
-        manifests = [bytes(raw) for raw in decode_segment(chain.store.get(path))]
+        manifests = [bytes(raw) for raw in decode_segment(get_bounded(chain.store, path, MAX_SEGMENT_BYTES))]
     except NotFoundError:
         return None
-    return manifests if chain.decode(manifests[-1], path).snapshot_id == snapshot_id else None
+    return manifests if manifests and chain.checked(manifests[-1], path).snapshot_id == snapshot_id else None
 
 
 def _singles(chain: Chain[M], snapshot_id: str, count: int) -> list[bytes]:
     """The bytes of ``count`` manifests up to this one, oldest first."""
     found: list[bytes] = []
+    size = 0
     current: str | None = snapshot_id
-    while current is not None and len(found) < count:
-        data = chain.manifest_bytes(current)
-        if data is None:
-            chain.require(current)
-            break
-        found.append(data)
-        current = chain.decode(data, chain.paths.manifest(current)).parent_snapshot_id
+    while len(found) < count:
+        published = chain.published(current) if current is not None else None
+        if published is None:
+            raise NotFoundError(f"{chain.name}: fewer than {count} snapshots end with {snapshot_id}")
+        found.append(published.data)
+        size += len(published.data)
+        if size > MAX_SEGMENT_BYTES:
+            raise ManifestInvalidError(f"{count} manifests are larger than {MAX_SEGMENT_BYTES} bytes")
+        current = published.manifest.parent_snapshot_id
     found.reverse()
     return found

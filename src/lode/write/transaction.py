@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from lode.definition import Definition
+    from lode.evolution import Evolution
     from lode.format.manifest import Manifest
     from lode.write.draft import DatasetDraft
     from lode.write.stage import Staged, Stager
@@ -52,6 +54,26 @@ class Transaction:
     def stager(self) -> Stager:
         """Stages files for this transaction from anywhere; pickles."""
         return self._draft.stager
+
+    @property
+    def definition(self) -> Definition:
+        """What the dataset was when this began."""
+        return self._draft.definition
+
+    def take_over(self, stager: Stager, definition: Definition, evolution: Evolution | None = None) -> None:
+        """Commit what a stager of another process staged for a dataset with this definition.
+
+        The commit checks the stager's columns against what the dataset has become since.
+
+        Args:
+            stager: Has this transaction's snapshot id.
+            definition: What the dataset was then.
+            evolution: How the commit changes what the dataset is; as it was begun if not given.
+        """
+        assert stager.snapshot_id == self.snapshot_id
+        self._draft.stager, self._draft.definition = stager, definition
+        if evolution is not None:
+            self._draft.evolution = evolution
 
     @property
     def replayed(self) -> Snapshot | None:

@@ -73,6 +73,7 @@ def matching_groups(
 
     form: Any = pads.ParquetFileFormat()
     if data is None:
+        check_sizes(store, [file])
         fragment = form.make_fragment(file.path, arrow_filesystem(store, [file]))
     else:
         fragment = form.make_fragment(pa.BufferReader(data))

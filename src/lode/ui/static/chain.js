@@ -267,6 +267,7 @@ export class Chain {
       h("span", {}, `+${count(line.rows, "row")}`),
       h("span", {}, `${bytes(line.bytes)} in ${count(line.files, "file")}`),
       line.partitions ? h("span", {}, count(line.partitions, "partition")) : "",
+      line.operation === "append" ? "" : h("span", { class: "mark" }, line.operation),
       line.rebased ? h("span", { class: "mark" }, moved(line)) : "",
     );
   }
@@ -367,6 +368,7 @@ export const moved = (line) => `rebased behind ${count(line.rebased, "other")}`;
 
 function spoken(line) {
   const parts = [`Snapshot ${number(line.sequence)}`, moment(line.created_at), count(line.rows, "row"), bytes(line.bytes)];
+  if (line.operation !== "append") parts.push(line.operation);
   if (line.rebased) parts.push(moved(line));
   return parts.join(", ");
 }

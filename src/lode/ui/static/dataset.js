@@ -15,9 +15,11 @@ export async function dataset(visit, name) {
   const chain = new Chain(visit, found);
   const summary = h("div", { class: "stack" });
   const growth = h("div", { class: "charts" });
+  const schema = h("div", {});
 
   function draw() {
-    replace(summary, told(found), ...warnings(found));
+    replace(summary, found.definition.description ? h("p", {}, found.definition.description) : "", told(found), ...warnings(found));
+    schema.replaceChildren(columns(found.definition));
     const series = (key) => found.buckets.map((bucket) => ({ time: bucket.to, value: bucket[key] }));
     growth.replaceChildren(
       chart(visit, { title: "Rows", points: series("total_rows"), format: compact }),
@@ -43,6 +45,7 @@ export async function dataset(visit, name) {
     summary,
     section("Chain", chain.node),
     section("Growth", growth),
+    section("Columns", schema),
     section("History", history.node),
   ];
 }
@@ -57,7 +60,27 @@ function told(found) {
     ["Codec", `${found.codec ?? "none, blobs"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
     ["Checksum", found.checksum ?? "none"],
     ["Partitioned by", found.partitioned_by.length ? found.partitioned_by.join(", ") : "nothing"],
+    ["Primary key", found.definition.primary_key?.join(", ") || null],
+    ["Sorted by", found.definition.sort_by?.join(", ") || null],
+    ["Timestamp", found.definition.timestamp_column],
+    ...(found.definition.properties ?? []),
   ]);
+}
+
+/** The columns that the dataset has now. */
+function columns({ columns: shown, columns_total: total, problem }) {
+  if (problem) return notice(`The definition cannot be read: ${problem}`, "bad");
+  if (!shown.length) return notice("It has no columns: blobs, or records without a schema.");
+  const list = table({
+    caption: "Columns of the dataset",
+    rows: shown,
+    columns: [
+      { label: "Column", header: true, cell: (row) => row.name },
+      { label: "Type", class: "value", cell: (row) => h("span", { class: "mono" }, row.type) },
+      { label: "Required", cell: (row) => (row.required ? "yes" : "no") },
+    ],
+  });
+  return total > shown.length ? h("div", {}, list, notice(`The first ${number(shown.length)} of ${count(total, "column")}.`)) : list;
 }
 
 function* warnings(found) {
@@ -117,7 +140,7 @@ class HistoryTable {
           { label: "Rows", numeric: true, cell: (line) => number(line.rows) },
           { label: "Size", numeric: true, cell: (line) => bytes(line.bytes) },
           { label: "Files", numeric: true, wide: true, cell: (line) => number(line.files) },
-          { label: "Notes", wide: true, cell: (line) => [line.rebased && moved(line), line.keyed && "idempotent"].filter(Boolean).join(", ") },
+          { label: "Notes", wide: true, cell: (line) => [line.operation !== "append" && line.operation, line.rebased && moved(line), line.keyed && "idempotent"].filter(Boolean).join(", ") },
         ],
       }),
       h(

@@ -19,6 +19,7 @@ export async function snapshot(visit, name, id) {
     }),
     neighbours(name, found),
     facts([
+      ["Operation", found.operation === "append" ? null : found.operation],
       ["Written", timeAgo(found.created_at)],
       ["Rows", number(found.rows)],
       ["Size", bytes(found.bytes)],

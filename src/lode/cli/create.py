@@ -1,0 +1,87 @@
+"""``lode create``: a dataset with its columns, before its first row."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from lode.cli.parameters import (
+    CHECKSUM,
+    COMPRESSOR,
+    DATASET,
+    JSON,
+    PARTITION_BY,
+    ROOT,
+    SCHEMA,
+    STORE_OPTION,
+    TIMESTAMP_COLUMN,
+    CodecName,
+)
+from lode.cli.terminal import as_json, show
+
+_CODEC: Final[Any] = typer.Option(
+    None, "--codec", help="How records are stored (parquet by default), or blob for bytes as they are."
+)
+_SORT_BY: Final[Any] = typer.Option(
+    None, "--sort-by", metavar="A,B", help="The columns by which rows should be sorted."
+)
+_PRIMARY_KEY: Final[Any] = typer.Option(
+    None, "--primary-key", metavar="A,B", help="The columns that identify a row."
+)
+_DESCRIPTION: Final[Any] = typer.Option(None, "--description", metavar="TEXT", help="What it is for.")
+_PROPERTY: Final[Any] = typer.Option(
+    [], "--property", metavar="KEY=VALUE", help="A property of the dataset. Several are fine."
+)
+
+
+def create(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    schema: str | None = SCHEMA,
+    partition_by: str | None = PARTITION_BY,
+    codec: CodecName | None = _CODEC,
+    compressor: str | None = COMPRESSOR,
+    checksum: str | None = CHECKSUM,
+    timestamp_column: str | None = TIMESTAMP_COLUMN,
+    sort_by: str | None = _SORT_BY,
+    primary_key: str | None = _PRIMARY_KEY,
+    description: str | None = _DESCRIPTION,
+    properties: list[str] = _PROPERTY,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Create a dataset.
+
+    Without --schema the first write decides its columns.
+    """
+    from lode.cli import pairs
+    from lode.cli.columns import columns_listing, definition_as_json
+    from lode.cli.root import open_root
+    from lode.cli.target import BLOB, DEFAULT_CODEC, declared_schema, names_in
+    from lode.dataset import Dataset
+    from lode.errors import InvalidOptionError
+
+    if codec == BLOB and schema is not None:
+        raise InvalidOptionError("--codec blob stores bytes, which have no columns: leave --schema out")
+    made = Dataset.create(
+        dataset,
+        open_root(root, store_option, create=True),
+        schema=declared_schema(schema),
+        partition_by=names_in("--partition-by", partition_by),
+        codec=None if codec == BLOB else codec or DEFAULT_CODEC,
+        compressor=compressor,
+        checksum=checksum,
+        timestamp_column=timestamp_column,
+        sort_by=names_in("--sort-by", sort_by),
+        primary_key=names_in("--primary-key", primary_key),
+        description=description,
+        properties=dict(pairs.texts(properties, "--property")),
+    )
+    snapshot, definition = made.latest(), made.definition
+    if json:
+        as_json({"dataset": dataset, "id": snapshot.id, "definition": definition_as_json(definition)})
+        return
+    show(f"{dataset}: created with snapshot {snapshot.id}")
+    if definition.columns:
+        show(columns_listing(definition))

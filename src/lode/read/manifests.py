@@ -1,0 +1,56 @@
+"""Read many manifests, in parallel and in bounded memory; one that cannot be read stops nobody."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from lode.errors import DataError, ManifestInvalidError, NotFoundError
+from lode.runtime import one_by_one
+from lode.store.open import is_nearby
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lode.format.paths import ChainPaths
+    from lode.runtime import Runtime
+    from lode.store.protocol import Store
+
+M = TypeVar("M")
+
+# Manifests in memory at once, undecoded and decoded.
+MAX_BATCH: Final = 256
+
+
+def read_pointer(store: Store, paths: ChainPaths) -> bytes | None:
+    """Return the pointer's content, trimmed, whatever it is; None if there is no pointer."""
+    try:
+        return store.get(paths.pointer).strip()
+    except NotFoundError:
+        return None
+
+
+def read_manifests(
+    store: Store, paths: Iterable[str], decode: Callable[[bytes, str], M], runtime: Runtime
+) -> Iterator[tuple[str, M | DataError]]:
+    """Yield each path with its manifest, or with the error that makes it unreadable.
+
+    A manifest that is gone by now is left out. A store that fails raises.
+    """
+
+    def read(path: str) -> M | DataError | None:
+        try:
+            return decode(store.get(path), path)
+        except NotFoundError:
+            return None
+        except DataError as error:
+            return error
+        except RecursionError:
+            return ManifestInvalidError(f"{path}: nested too deeply")
+
+    each = one_by_one if is_nearby(store) else runtime.each
+    remaining = iter(paths)
+    while batch := list(islice(remaining, MAX_BATCH)):
+        for path, found in zip(batch, each(read, batch), strict=True):
+            if found is not None:
+                yield path, found

@@ -1,0 +1,339 @@
+"""The directory tree of a local store: opens what is in it, and brings its directories to the disk.
+
+A symbolic link below the root is never followed, and whatever is no plain file is never waited for. Linux
+has a call for that, ``openat2`` with ``RESOLVE_NO_SYMLINKS``: the kernel refuses a link in any place of the
+path, so there is no moment between a check and the use of what was checked. Python has no function for it,
+so it is called through ``ctypes``, which costs a read about a microsecond. A cache of directories found to
+be clean would cost less and miss one that a link replaced later; opening component by component doubles the
+time of a read. That is left for systems without the call: there every component is looked at before.
+"""
+
+# Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
+# ruff: noqa: PTH103, PTH116, PTH120
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# Directories that are known to be on the disk. A directory that was forgotten is synced once more.
+MAX_REMEMBERED_DIRECTORIES = 4096
+MAX_MAKE_ATTEMPTS = 100
+
+# A FIFO opened without O_NONBLOCK waits for somebody to write to it.
+_GUARDED = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+READ = os.O_RDONLY | _GUARDED
+CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _GUARDED
+LOCK = os.O_RDWR | os.O_CREAT | _GUARDED
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# What is refused at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD, ENOTDIR for a directory.
+_MAY_BE_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
+
+_OPENAT2 = 437  # on every architecture but Alpha
+_AT_FDCWD = -100
+_RESOLVE_NO_SYMLINKS = 0x04
+
+
+class Tree:
+    """The directories and files below a root. Paths are relative and were checked before they come here.
+
+    Args:
+        root: An absolute path without a slash at its end, so empty for ``/``. Links in it are followed.
+        durable: Whether writers bring what they make to the disk before they return.
+    """
+
+    def __init__(self, root: str, *, durable: bool) -> None:
+        self.root = root
+        self.durable = durable
+        self.real = _real(root)
+        # Directories whose entry in their parent, and so on upwards, has been synced since they were made.
+        # The store removes no directory. One that somebody else removed is noticed when it is missing.
+        self._anchored: set[str] = set()
+
+    def open(self, path: str, flags: int) -> int:
+        """Open ``path`` without following a link; raises what ``os.open`` raises."""
+        opened = openat2()
+        if opened is None:
+            # A link in the last place O_NOFOLLOW refuses, which is not among the flags for a directory.
+            self.look(path if flags & os.O_DIRECTORY else path.rpartition("/")[0])
+            return os.open(f"{self.real}/{path}", flags, 0o666)
+        try:
+            return opened(f"{self.real}/{path}", flags)
+        except OSError as error:
+            if not self._moved(error):
+                raise
+            return opened(f"{self.real}/{path}", flags)
+
+    def open_file(self, path: str) -> tuple[int, int]:
+        """Open a plain file for reading; return the descriptor and the size in bytes."""
+        try:
+            descriptor = self.open(path, READ)
+        except OSError as error:
+            raise self.failure(error, path) from error
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            os.close(descriptor)
+            raise not_plain(path, status)
+        return descriptor, status.st_size
+
+    def open_directory(self, path: str) -> int:
+        """Open the directory of the object ``path``; ``NotFoundError`` if there is none."""
+        try:
+            return self.open(path.rpartition("/")[0], _DIRECTORY)
+        except OSError as error:
+            raise self.failure(error, path) from error
+
+    def open_beside(self, path: str, name: str, flags: int, *, make: bool = True) -> int:
+        """Open the file ``name`` in the directory of the object ``path``, made if it is missing.
+
+        Without ``make`` a missing directory is ``NotFoundError``.
+        """
+        directory = path.rpartition("/")[0]
+        beside = f"{directory}/{name}" if directory else name
+        for _ in range(MAX_MAKE_ATTEMPTS):
+            try:
+                return self.open(beside, flags)
+            except FileNotFoundError as error:
+                if not make:
+                    raise translated(error, path) from error
+                self._make(directory, path)
+            except NotADirectoryError as error:
+                raise self._through_a_file(path) from error
+            except IsADirectoryError as error:
+                raise StoreError(f"cannot write {path!r}: {beside!r} is a directory; remove it") from error
+            except OSError as error:
+                self.look(beside)
+                raise translated(error, path) from error
+        raise StoreError(f"cannot put {path!r}: its directory is removed as fast as it is made")
+
+    def status(self, path: str) -> os.stat_result | None:
+        """Return what is at ``path``, None if there is nothing; ``StoreError`` if a link is on the way."""
+        if openat2() is None:
+            return self.look(path)
+        try:
+            descriptor = self.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if error.errno in _MAY_BE_LINK:
+                return self.look(path)
+            raise translated(error, path) from error
+        try:
+            return os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def look(self, path: str) -> os.stat_result | None:
+        """The same component by component, which tells where the link is."""
+        status = None
+        end = 0
+        while end >= 0 and path:
+            end = path.find("/", end + 1)
+            part = path if end < 0 else path[:end]
+            try:
+                status = os.lstat(f"{self.real}/{part}")
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+            except OSError as error:
+                raise translated(error, path) from error
+            if stat.S_ISLNK(status.st_mode):
+                raise StoreError(
+                    f"cannot open {path!r}: {part!r} is a symbolic link, and the local store follows none "
+                    "below its root; put the data itself there, or mount it"
+                )
+        return status
+
+    def sync(self, directory: str, path: str) -> None:
+        """Bring the entries of a directory to the disk, and those that lead to it.
+
+        Raises:
+            OutcomeUnknownError: that failed, so ``path`` may not survive a power cut.
+        """
+        try:
+            self._sync(directory)
+            self._anchor(directory)
+        except OSError as error:
+            raise unsynced(path, error) from error
+
+    def failure(self, error: OSError, path: str) -> LodeError:
+        """Return the library's error for one at ``path``; raise the one that names a link if there is one."""
+        if error.errno in _MAY_BE_LINK:
+            self.look(path)
+        if error.errno == errno.ENXIO:
+            # Opening a socket, or a device without a driver.
+            status = self.look(path)
+            if status is not None:
+                return not_plain(path, status)
+        return translated(error, path)
+
+    def _moved(self, error: OSError) -> bool:
+        """Whether the error is one because a link that leads to the root has come or changed meanwhile."""
+        if error.errno != errno.ELOOP and (error.errno != errno.ENOENT or self.real == self.root):
+            return False
+        before, self.real = self.real, _real(self.root)
+        return before != self.real
+
+    def _make(self, directory: str, path: str) -> None:
+        """Make a directory and those above it, each by its opened parent: nothing is made behind a link."""
+        if directory in self._anchored:
+            # It was there and is gone, and perhaps others with it.
+            self._anchored.clear()
+        try:
+            if not directory:
+                os.makedirs(self.root or "/", exist_ok=True)
+                return
+            parent, _, name = directory.rpartition("/")
+            try:
+                above = self.open(parent, _DIRECTORY)
+            except FileNotFoundError:
+                self._make(parent, path)
+                above = self.open(parent, _DIRECTORY)
+            try:
+                os.mkdir(name, dir_fd=above)
+            finally:
+                os.close(above)
+        except FileExistsError as error:
+            # Another process was quicker, or it is a link to nothing, or a file in the place of the root.
+            if self.look(directory) is None and not directory:
+                raise self._through_a_file(path) from error
+        except NotADirectoryError as error:
+            raise self._through_a_file(path) from error
+        except FileNotFoundError:
+            # Removed again; the caller tries again.
+            return
+        except OSError as error:
+            self.look(directory)
+            raise translated(error, path) from error
+
+    def _anchor(self, directory: str) -> None:
+        """Sync the entries that lead to ``directory``: another process may have made them and be stopped."""
+        if directory in self._anchored:
+            return
+        if directory:
+            parent = directory.rpartition("/")[0]
+            self._anchor(parent)
+            self._sync(parent)
+        else:
+            self._anchor_root()
+        if len(self._anchored) >= MAX_REMEMBERED_DIRECTORIES:
+            self._anchored.clear()
+        self._anchored.add(directory)
+
+    def _anchor_root(self) -> None:
+        """Sync the entries that lead to the root, up to where its file system is mounted."""
+        inner = self.real or "/"
+        device = os.stat(inner).st_dev
+        while (outer := os.path.dirname(inner)) != inner and os.stat(outer).st_dev == device:
+            try:
+                descriptor = os.open(outer, _DIRECTORY)
+            except PermissionError:
+                # A writer with these rights made nothing in there.
+                pass
+            else:
+                _fsync_directory(descriptor)
+            inner = outer
+
+    def _sync(self, directory: str) -> None:
+        _fsync_directory(self.open(directory, _DIRECTORY))
+
+    def _through_a_file(self, path: str) -> StoreError:
+        parts = path.split("/")[:-1]
+        for count in range(1, len(parts) + 1):
+            ancestor = "/".join(parts[:count])
+            status = self.look(ancestor)
+            if status is not None and not stat.S_ISDIR(status.st_mode):
+                return StoreError(
+                    f"cannot put {path!r}: {ancestor!r} is an object, "
+                    "and a file system cannot hold others below it"
+                )
+        return StoreError(f"cannot put {path!r}: the store's root or a part of the way to it is a file")
+
+
+def not_plain(path: str, status: os.stat_result) -> LodeError:
+    """Return the error for something at an object's path that is no plain file."""
+    if stat.S_ISDIR(status.st_mode):
+        return NotFoundError(f"no object {path!r}: it is a directory")
+    kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
+    kind = kinds.get(stat.S_IFMT(status.st_mode), "a device")
+    return StoreError(f"{path!r} is {kind} where an object should be: remove it, or put the file back")
+
+
+def translated(error: OSError, path: str) -> LodeError:
+    """Return the library's error for one of the operating system's."""
+    if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
+        return NotFoundError(f"no object {path!r}")
+    if isinstance(error, PermissionError):
+        return PermissionDeniedError(f"no permission for {path!r}: {error}")
+    return StoreError(f"the file system failed on {path!r}: {error}")
+
+
+def unsynced(path: str, error: Exception) -> OutcomeUnknownError:
+    """Return the error for an object that is there but may not stay."""
+    return OutcomeUnknownError(
+        f"{path!r} was written, but a power cut may still undo it, as it or its directory "
+        f"could not be synced: {error}"
+    )
+
+
+@cache
+def openat2() -> Callable[[str, int], int] | None:
+    """The kernel's call that follows no links, as a function of file and flags; None where there is none."""
+    if sys.platform != "linux":
+        return None
+    # Not loaded with the package: that takes longer than all of its own modules.
+    import ctypes
+
+    class How(ctypes.Structure):
+        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+    call = ctypes.CDLL(None, use_errno=True).syscall
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+    call.restype = ctypes.c_long
+    size = ctypes.sizeof(How)
+
+    @cache
+    def how(flags: int) -> tuple[ctypes.Structure, ctypes._CArgObject]:
+        structure = How(flags, 0o666 if flags & os.O_CREAT else 0, _RESOLVE_NO_SYMLINKS)
+        return structure, ctypes.byref(structure)
+
+    def open_(file: str, flags: int) -> int:
+        name = os.fsencode(file)
+        while True:
+            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how(flags)[1], size)
+            if descriptor >= 0:
+                return descriptor
+            number = ctypes.get_errno()
+            if number != errno.EINTR:
+                raise OSError(number, os.strerror(number), file)
+
+    try:
+        os.close(open_("/", _DIRECTORY))
+    except OSError:
+        # An older kernel, or a sandbox that does not know the call.
+        return None
+    return open_
+
+
+def _real(root: str) -> str:
+    return os.path.realpath(root or "/").rstrip("/")
+
+
+def _fsync_directory(descriptor: int) -> None:
+    """Sync an opened directory and close it."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a directory, and need not.
+        if error.errno != errno.EINVAL:
+            raise
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,131 @@
+"""A small lake with every kind of object, copied by hard links for every damage."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
+
+import lode
+from lode.format.paths import DefaultLayout
+from lode.runtime import REAL
+from lode.store import Fault, FaultStore, SimulatedCrash
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+AT_ONCE: Final = replace(REAL, background=lambda chore: chore())
+SCHEMA: Final = {"n": "int64", "day": "string"}
+# In no object of the lake, and in every file beside it: what finds it has left the lake.
+CANARY: Final = "OUTSIDE-THE-LAKE"
+KEY: Final = ("loader", "k1")
+GOOD_ROWS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One object to be damaged, and whose it is."""
+
+    kind: str
+    owner: str
+    path: str
+    volume: bool = False
+
+
+def rows(start: int, count: int = 2) -> list[dict[str, object]]:
+    return [{"n": start + number, "day": "mon" if number % 2 else "tue"} for number in range(count)]
+
+
+def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
+    """The dataset as its writer opens it, without looking at the store."""
+    options: dict[str, dict[str, Any]] = {
+        "jsonl": {"codec": lode.JSONL()},
+        "zipped": {"codec": lode.JSONL(SCHEMA), "compressor": "zstd", "checksum": "md5"},
+        "parquet": {"codec": lode.Parquet(SCHEMA)},
+        "arrow": {"codec": lode.ArrowIPC(SCHEMA), "compressor": "gzip"},
+        "blobs": {},
+        "hive": {"codec": lode.Parquet(SCHEMA), "layout": lode.HiveLayout("day")},
+        "pending": {"codec": lode.JSONL()},
+        "good": {"codec": lode.Parquet(SCHEMA)},
+    }
+    return lode.Dataset(name, store, runtime=AT_ONCE, **options[name])
+
+
+def build(root: Path) -> None:
+    """Write the lake, and a directory beside it that nobody may read."""
+    store = lode.open_store(root / "lake", durable=False)
+    for name in ("jsonl", "zipped", "parquet", "arrow", "hive", "good", "pending"):
+        dataset = opened(name, store)
+        for number in range(18 if name == "zipped" else GOOD_ROWS):
+            dataset.write(
+                rows(number, 1 if name == "good" else 2), idempotency_key=KEY if number == 1 else None
+            )
+    for number in range(2):
+        opened("blobs", store).write(f"blob {number}".encode())
+    with suppress(SimulatedCrash):
+        opened("pending", FaultStore(store, Fault("put", "*/manifest.json"))).write(rows(9))
+    volume = lode.Volume("vol", store, 100, checksum="md5")
+    for offset in (0, 10, 50):
+        volume.commit([volume.stage_write_at(offset, b"0123456789")])
+    outside = root / "outside"
+    outside.mkdir()
+    lode.Dataset("secret", outside, codec=lode.Parquet(SCHEMA)).write([{"n": 1, "day": CANARY}])
+    for entry in lode.open_store(outside).list("datasets/secret/snapshots/"):
+        if "/data/" in entry.path:
+            shutil.copy(outside / entry.path, outside / "secret.parquet")
+    (outside / "secret.jsonl").write_text(f'{{"n": 1, "day": "{CANARY}"}}\n')
+
+
+def copied(template: Path, into: Path) -> Path:
+    """The lake again, in next to no time: damage replaces files and never writes into one."""
+    shutil.copytree(template, into, copy_function=os.link)
+    return into / "lake"
+
+
+def restored(template: Path, lake: Path, target: Target) -> None:
+    """What belongs to the target's owner as it was."""
+    folder = f"{'volumes' if target.volume else 'datasets'}/{target.owner}"
+    shutil.rmtree(lake / folder)
+    shutil.copytree(template / "lake" / folder, lake / folder, copy_function=os.link)
+
+
+def targets(template: Path) -> list[Target]:
+    """One object of each kind."""
+    store = lode.open_store(template / "lake")
+    found = [Target("pointer", "jsonl", "datasets/jsonl/latest")]
+    newest, middle, root = opened("jsonl", store).history()
+    paths = DefaultLayout().chain("jsonl")
+    found += [
+        Target("newest manifest", "jsonl", paths.manifest(newest.id)),
+        Target("older manifest", "jsonl", paths.manifest(middle.id)),
+        Target("first manifest", "jsonl", paths.manifest(root.id)),
+        Target("key", "jsonl", paths.key(*KEY)),
+        Target("pointer of a pending commit", "pending", "datasets/pending/latest"),
+        Target(
+            "manifest in a segment",
+            "zipped",
+            DefaultLayout().chain("zipped").manifest(opened("zipped", store).snapshots()[7].id),
+        ),
+        Target("pointer of a volume", "vol", "volumes/vol/latest", volume=True),
+    ]
+    for entry in store.list():
+        match entry.path.split("/"):
+            case ["datasets", "pending", "snapshots", _, "intent.json"]:
+                if not store.exists(entry.path.replace("intent", "manifest")):
+                    found.append(Target("intent", "pending", entry.path))
+            case ["datasets", "zipped", "history", "16", _]:
+                found.append(Target("segment", "zipped", entry.path))
+            case ["datasets", "hive", "partitions", "day=mon", "segments", _, "manifest.json"]:
+                found.append(Target("partition copy", "hive", entry.path))
+            case ["datasets", "hive", "segments", _, "manifest.json"]:
+                found.append(Target("hive manifest", "hive", entry.path))
+            case ["datasets", name, *_, "data", _] if name not in ("good", "pending", "hive"):
+                found.append(Target(f"{name} file", name, entry.path))
+            case ["volumes", "vol", "snapshots", _, "manifest.json"]:
+                found.append(Target("volume manifest", "vol", entry.path, volume=True))
+            case ["volumes", "vol", "data", _]:
+                found.append(Target("block", "vol", entry.path, volume=True))
+    # The last of each kind is the newest.
+    return list({target.kind: target for target in found}.values())
