@@ -9,7 +9,7 @@ import pytest
 
 import lode
 from contract.stores import contents
-from lode.store import CountingStore, MemoryStore
+from lode.store import CountingStore, LatencyStore, MemoryStore
 
 LAYOUT = lode.HiveLayout("day")
 
@@ -210,11 +210,11 @@ def test_manifests_are_read_many_at_once() -> None:
     assert at_once.most > 4
 
 
-class AtOnce(CountingStore):
+class AtOnce(LatencyStore):
     """Counts how many reads are under way at once."""
 
     def __init__(self, store: MemoryStore) -> None:
-        super().__init__(store)
+        super().__init__(store, 0.0)
         self.most = 0
         self._now = 0
         self._lock = threading.Lock()

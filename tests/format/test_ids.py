@@ -119,7 +119,7 @@ def test_a_dataset_with_a_reserved_name_is_read_and_neither_written_nor_swept(tm
     assert dataset.scan().read_all().to_pylist() == [{"n": 1}]
     with pytest.raises(InvalidPathError, match="choose another"):
         dataset.write([{"n": 2}])
-    with pytest.raises(InvalidPathError, match="choose another"):
+    with pytest.raises(InvalidPathError, match="cannot be swept"):
         lode.sweep(tmp_path, "volumes", timedelta(0), dry_run=False)
     assert dataset.scan().read_all().to_pylist() == [{"n": 1}]
 

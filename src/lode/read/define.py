@@ -22,11 +22,12 @@ from lode.errors import (
     NotFoundError,
     PathExistsError,
 )
+from lode.format.manifest import MAX_MANIFEST_BYTES
 from lode.format.paths import DefaultLayout, FlatLayout, partition_values
 from lode.lazy import pa
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
-from lode.read.source import open_file
+from lode.read.source import get_bounded, open_file
 from lode.runtime import REAL
 
 if TYPE_CHECKING:
@@ -155,7 +156,7 @@ class Definitions:
             return known
         path = self._chain.paths.definition(digest)
         try:
-            found = decode_definition(self._store.get(path), digest, path)
+            found = decode_definition(get_bounded(self._store, path, MAX_MANIFEST_BYTES), digest, path)
         except NotFoundError:
             raise ManifestInvalidError(
                 f"{self._chain.name}: {path} is missing, and snapshots refer to it: restore it from a backup"

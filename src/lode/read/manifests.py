@@ -6,6 +6,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from lode.errors import DataError, ManifestInvalidError, NotFoundError
+from lode.format.manifest import MAX_MANIFEST_BYTES
+from lode.read.resolve import MAX_POINTER_BYTES
+from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.open import is_nearby
 
@@ -23,9 +26,12 @@ MAX_BATCH: Final = 256
 
 
 def read_pointer(store: Store, paths: ChainPaths) -> bytes | None:
-    """Return the pointer's content, trimmed, whatever it is; None if there is no pointer."""
+    """Return the pointer's content, trimmed, whatever it is; None if there is no pointer.
+
+    Of one that is too long to be a pointer, only as much as shows that.
+    """
     try:
-        return store.get(paths.pointer).strip()
+        return store.get_range(paths.pointer, 0, MAX_POINTER_BYTES + 1).strip()
     except NotFoundError:
         return None
 
@@ -40,7 +46,7 @@ def read_manifests(
 
     def read(path: str) -> M | DataError | None:
         try:
-            return decode(store.get(path), path)
+            return decode(get_bounded(store, path, MAX_MANIFEST_BYTES), path)
         except NotFoundError:
             return None
         except DataError as error:
