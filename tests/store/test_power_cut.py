@@ -140,6 +140,29 @@ def test_the_model_loses_what_nobody_synced(base: Path, tmp_path: Path, disk: Di
     assert [path.name for path in (left / "lake").iterdir()] == ["x"]
 
 
+def test_a_commit_on_what_another_process_has_not_synced_yet_keeps_its_parent(
+    base: Path, tmp_path: Path, disk: Disk
+) -> None:
+    """One writer stops at each of its steps, another builds on what it finds, and the power goes."""
+
+    def write(data: bytes) -> lode.Snapshot:
+        return lode.Dataset("events", LocalStore(base / "lake"), retry=lode.Retry(5)).write(data)
+
+    for steps in range(300):
+        disk.format()
+        first = write(b"0")
+        finished = disk.run(lambda: write(b"1"), steps)
+        second = write(b"2")
+        left = lode.Dataset("events", disk.after_power_cut(tmp_path / f"left-{steps}") / "lake")
+        history = [snapshot.id for snapshot in left.snapshots()]
+        assert history[0] == first.id, f"stopped at step {steps}"
+        assert history[-1] == second.id, f"stopped at step {steps}"
+        assert lode.verify(left).ok
+        if finished:
+            return
+    raise AssertionError("a commit takes more than 300 steps")
+
+
 @pytest.mark.parametrize("eager", [False, True], ids=["late", "eager"])
 @pytest.mark.parametrize("layout", [lode.DefaultLayout(), lode.HiveLayout("day")], ids=["plain", "hive"])
 def test_a_rebased_commit_does_not_come_back_on_its_old_parent(

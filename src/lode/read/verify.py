@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from lode.volume import Volume
 
 # Objects between two calls of ``progress``.
+# The characters of a snapshot id that a message shows: a damaged manifest may have any.
+_MAX_SHOWN: Final = 80
 _BATCH: Final = 256
 
 
@@ -227,17 +229,18 @@ def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str
     for snapshot_id, link in links.items():
         children.setdefault(link.parent, []).append(snapshot_id)
     for parent, siblings in children.items():
+        shown = parent if parent is None or len(parent) <= _MAX_SHOWN else f"{parent[:_MAX_SHOWN]}…"
         if len(siblings) > 1:
-            of = f"snapshot {parent}" if parent else "the beginning"
+            of = f"snapshot {shown}" if parent else "the beginning"
             message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"
             yield Problem("fork", chain.paths.manifests, message)
         if parent is not None and parent not in links:
             path = chain.paths.manifest(siblings[0])
             if parent in unreadable:
-                yield Problem("missing-parent", path, f"parent {parent} of {siblings[0]} cannot be read")
+                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} cannot be read")
             # The listing is not of one moment: the parent may have come in a part of it already passed.
             elif not chain.store.exists(chain.paths.manifest(parent)):
-                yield Problem("missing-parent", path, f"parent {parent} of {siblings[0]} is missing")
+                yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
     yield from _check_sequences(chain, links, children)
 
 

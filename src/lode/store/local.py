@@ -95,6 +95,10 @@ class LocalStore:
             file.write(byte_view(data))
             file.link()
 
+    def sync(self, path: str) -> None:
+        if self.durable:
+            self._tree.sync(self._checked(path).rpartition("/")[0], path)
+
     def link(self, source: str, path: str) -> None:
         link_file(self._tree, self._checked(source), self._checked(path))
 

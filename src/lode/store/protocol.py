@@ -168,6 +168,10 @@ class SupportsVolatilePut(Protocol):
         """Like ``put``, but a power cut may undo it or leave the object torn."""
         ...
 
+    def sync(self, path: str) -> None:
+        """Make sure that an object somebody else put, not volatile, survives a power cut from now on."""
+        ...
+
 
 @runtime_checkable
 class SupportsTemporaries(Protocol):

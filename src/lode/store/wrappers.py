@@ -42,7 +42,7 @@ _CAPABILITIES: Final = {
     SupportsCompareAndSwap: ("compare_and_swap",),
     SupportsLink: ("link",),
     SupportsQueue: ("queue",),
-    SupportsVolatilePut: ("put_volatile",),
+    SupportsVolatilePut: ("put_volatile", "sync"),
     SupportsTemporaries: ("temporaries", "delete_temporary"),
     SupportsNearby: ("nearby",),
 }
@@ -59,6 +59,7 @@ class StoreWrapper(ABC):
     link: Callable[[str, str], None]
     queue: Callable[[str, float, float], AbstractContextManager[None]]
     put_volatile: Callable[[str, Buffer], None]
+    sync: Callable[[str], None]
     temporaries: Callable[..., Iterator[ObjectInfo]]
     delete_temporary: Callable[[str], None]
     nearby: bool
@@ -164,6 +165,11 @@ class StoreWrapper(ABC):
         view = byte_view(data)
         self.around("put_volatile", path, lambda: inner.put_volatile(path, view))
         self.sent(view.nbytes)
+
+    def _sync(self, path: str) -> None:
+        inner = self.inner
+        assert isinstance(inner, SupportsVolatilePut)
+        self.around("sync", path, lambda: inner.sync(path))
 
     def _temporaries(self, prefix: str = "") -> Iterator[ObjectInfo]:
         inner = self.inner

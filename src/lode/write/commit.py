@@ -195,9 +195,9 @@ class Committer(Generic[M]):
         self._store = chain.store
         self._swapping = chain.store if isinstance(chain.store, SupportsCompareAndSwap) else None
         self._linking = chain.store if isinstance(chain.store, SupportsLink) else None
-        self._put_intent = chain.store.put
-        if isinstance(chain.store, SupportsVolatilePut):
-            self._put_intent = chain.store.put_volatile
+        self._syncing = chain.store if isinstance(chain.store, SupportsVolatilePut) else None
+        # The last snapshot whose manifest this process knows to be on the disk.
+        self._synced: str | None = None
         self._runtime = runtime
         self._nearby = is_nearby(chain.store)
         self._retry = check_retry(retry)
@@ -322,6 +322,7 @@ class Committer(Generic[M]):
                 "the object again, or remove it if lode log shows no snapshot with the key "
                 "(docs/guides/recovering.md#a-damaged-key)"
             )
+        self._sync(found.snapshot_id)
         return found
 
     def commit(self, draft: Draft[M]) -> Committed[M]:
@@ -444,6 +445,7 @@ class Committer(Generic[M]):
 
     def _declare(self, draft: Draft[M], base: Head[M]) -> None:
         """Put the intent, or replace the one put for an earlier base."""
+        self._sync(base.id)
         sequence = self._chain.sequence_of(base.manifest) + 1
         manifest = draft.place_on(base.manifest, sequence)
         placed = Pending(manifest, encode_manifest(manifest))
@@ -452,7 +454,7 @@ class Committer(Generic[M]):
             try:
                 # Until the swap nobody refers to it, and after it the manifest is put, synced. Should a power
                 # cut take it in between, the head is found through the parent links of the manifests.
-                self._put_intent(path, placed.data)
+                (self._syncing.put_volatile if self._syncing else self._store.put)(path, placed.data)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
@@ -533,6 +535,17 @@ class Committer(Generic[M]):
         if not self._create(self._chain.paths.manifest(snapshot_id), placed.data):
             self._check_published(placed)
         self._chain.remember(snapshot_id, placed.data)
+        self._synced = snapshot_id
+
+    def _sync(self, snapshot_id: str | None) -> None:
+        """Bring a manifest that another process put to the disk, before anything is built on it.
+
+        Its writer may be about to do the same. A power cut in between would take the parent of what this
+        process acknowledges.
+        """
+        if self._syncing is not None and snapshot_id not in (None, self._synced):
+            self._syncing.sync(self._chain.paths.manifest(snapshot_id or ""))
+            self._synced = snapshot_id
 
     def _check_published(self, placed: Pending[M]) -> None:
         """Make sure that the manifest somebody put before us is the one that was declared."""

@@ -15,16 +15,18 @@ import msgspec
 from lode.errors import (
     DataError,
     InvalidOptionError,
-    InvalidPathError,
     LodeError,
+    ManifestInvalidError,
     NotFoundError,
     PathExistsError,
 )
-from lode.format.manifest import Manifest, decode_manifest, expected_pointer
+from lode.format.ids import is_id
+from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, expected_pointer
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.read.manifests import read_manifests, read_pointer
 from lode.read.resolve import AnyManifest, Pending
 from lode.read.segment import LEVELS, decode_segment
+from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
 from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap
@@ -336,7 +338,7 @@ class DatasetSweeper:
     def _segment(self, path: str) -> list[Manifest]:
         """The manifests of a segment; none if it cannot be read, and then each is read by itself."""
         try:
-            raw = decode_segment(self._store.get(path))
+            raw = decode_segment(get_bounded(self._store, path, MAX_MANIFEST_BYTES))
             manifests = [decode_manifest(bytes(data), path) for data in raw]
         except (LodeError, msgspec.MsgspecError, ValueError, RecursionError):
             return []
@@ -349,18 +351,19 @@ class DatasetSweeper:
         id = value.decode("utf-8", "replace")
         if id in self._published:
             return Pointer(value, firm=True)
-        try:
-            firm = isinstance(self._intent(paths, id), Pending) or self._store.exists(paths.manifest(id))
-        except InvalidPathError:  # nothing that could be an id
-            firm = False
+        if not is_id(id):
+            return Pointer(value, firm=False)
+        firm = isinstance(self._intent(paths, id), Pending) or self._store.exists(paths.manifest(id))
         return Pointer(value, firm)
 
     def _intent(self, paths: ChainPaths, snapshot_id: str) -> _Intent:
         path = paths.intent(snapshot_id)
         try:
-            data = self._store.get(path)
+            data = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
+        except ManifestInvalidError:
+            return b""  # too large to be one
         try:
             return Pending(decode_manifest(data, path), data)
         except (DataError, RecursionError):

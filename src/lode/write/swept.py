@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError
-from lode.format.manifest import decode_struct, require
+from lode.format.manifest import MAX_MANIFEST_BYTES, decode_struct, require
 from lode.format.volume import blocks_root, swept_path, swept_root
+from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -87,7 +88,7 @@ class SweptBlocks:
 
     def _read(self, digest: str) -> frozenset[str]:
         path = swept_path(self._volume_id, digest)
-        found = decode_struct(self._store.get(path), SweptList, origin=path)
+        found = decode_struct(get_bounded(self._store, path, MAX_MANIFEST_BYTES), SweptList, origin=path)
         require(found.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", path)
         root = blocks_root(self._volume_id)
         return frozenset(root + name for name in found.blocks)
