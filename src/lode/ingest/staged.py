@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.streams import Stream
 
-# A piece makes one data file for each of its partitions; it passes through memory bit by bit.
+# A piece is one data file, or one for each of its partitions; it passes through memory bit by bit.
 _BYTES_PER_PIECE: Final = 256 << 20
 _THREADS: Final = min(4, os.cpu_count() or 1)
 
@@ -29,15 +29,17 @@ def stage_rows(
     """Stage these rows of these streams, in memory that does not grow with them."""
     stager = transaction.stager
     pieces = [piece for part in parts for piece in _pieces(part)]
-    if not stager.layout.keys:
-        # One stream of rows, which the stager cuts into files and encodes on several threads.
-        if pieces:
-            transaction.add(stager.stage_named(_rows(definition, transaction, parts), ""))
-        return
+
+    def stage(numbered: tuple[int, tuple[Stream, Span]]) -> lode.Staged:
+        number, piece = numbered
+        rows = _rows(definition, transaction, piece)
+        # Partitions are written as they come. Without them one file a piece, named so that order is kept.
+        if stager.layout.keys:
+            return stager.write_records(rows)
+        return stager.stage_named(rows, f"-{number:05d}", serial=True)
+
     with ThreadPoolExecutor(_THREADS, thread_name_prefix="lode-stage") as pool:
-        transaction.add(
-            *pool.map(lambda piece: stager.write_records(_rows(definition, transaction, [piece])), pieces)
-        )
+        transaction.add(*pool.map(stage, enumerate(pieces)))
 
 
 def _pieces(part: tuple[Stream, Span]) -> Iterator[tuple[Stream, Span]]:
@@ -54,13 +56,8 @@ def _pieces(part: tuple[Stream, Span]) -> Iterator[tuple[Stream, Span]]:
 
 
 def _rows(
-    definition: TableDefinition, transaction: lode.Transaction, parts: Sequence[tuple[Stream, Span]]
+    definition: TableDefinition, transaction: lode.Transaction, piece: tuple[Stream, Span]
 ) -> Iterator[pa.RecordBatch]:
-    return joined(
-        fitted(definition, transaction, batch) for stream, span in parts for batch in _logged(stream, span)
-    )
-
-
-def _logged(stream: Stream, span: Span) -> Iterator[pa.RecordBatch]:
+    stream, span = piece
     assert stream.log is not None
-    yield from stream.log.read(span.start, span.end)
+    return joined(fitted(definition, transaction, batch) for batch in stream.log.read(span.start, span.end))

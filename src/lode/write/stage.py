@@ -91,18 +91,25 @@ class Stager:
         """Stage bytes (without a codec) or records (with one), one file for each partition they touch."""
         return self.stage_named(data, f"-{self._token()}", task=task)
 
-    def stage_named(self, data: Any, suffix: str, *, task: str | None = None) -> Staged:
-        """Stage under names ending in ``suffix``; the caller makes sure they are not taken."""
+    def stage_named(self, data: Any, suffix: str, *, task: str | None = None, serial: bool = False) -> Staged:
+        """Stage under names ending in ``suffix``; the caller makes sure they are not taken.
+
+        Args:
+            data: Bytes, or records.
+            suffix: The end of the names.
+            task: The piece of work, as for ``stage``.
+            serial: Encode a stream on this thread, one row group in memory: the caller has its own threads.
+        """
         if self.components.codec is None:
             return self._stage_blob(data, suffix, task)
         if takes_first_schema(self.components.codec):
             data, schema = peek_schema(data)
             if schema is not None:
-                staged = self.with_schema(schema).stage_named(data, suffix, task=task)
+                staged = self.with_schema(schema).stage_named(data, suffix, task=task, serial=serial)
                 return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
         if self.layout.keys:
             return self._stage_partitions(data, suffix, task)
-        return self._stage_records(data, suffix, task)
+        return self._stage_records(data, suffix, task, serial)
 
     def write_records(self, records: Iterable[Any], *, task: str | None = None) -> Staged:
         """Stage a stream of records into partitions, in bounded memory and with few files open.
@@ -166,9 +173,9 @@ class Stager:
             file.abort()
             raise
 
-    def _stage_records(self, data: Any, suffix: str, task: str | None) -> Staged:
+    def _stage_records(self, data: Any, suffix: str, task: str | None, serial: bool) -> Staged:
         codec = self.components.codec
-        if is_parallel(codec) and not isinstance(data, pa.Table) and stream_threads() > 1:
+        if not serial and is_parallel(codec) and not isinstance(data, pa.Table) and stream_threads() > 1:
             return self._stage_stream(data, suffix, task, codec.bytes_per_file)
         parts = parts_of(data, codec)
         alone = len(parts) == 1
