@@ -119,6 +119,8 @@ def targets(template: Path) -> list[Target]:
                 found.append(Target("segment", "zipped", entry.path))
             case ["datasets", "hive", "partitions", "day=mon", "segments", _, "manifest.json"]:
                 found.append(Target("partition copy", "hive", entry.path))
+            case ["datasets", "hive", "definition", _]:
+                found.append(Target("definition", "hive", entry.path))
             case ["datasets", "hive", "segments", _, "manifest.json"]:
                 found.append(Target("hive manifest", "hive", entry.path))
             case ["datasets", name, *_, "data", _] if name not in ("good", "pending", "hive"):
