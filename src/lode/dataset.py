@@ -15,7 +15,7 @@ import msgspec
 
 from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec, has_schema, takes_first_schema
-from lode.codec.records import peek_schema
+from lode.codec.records import is_rereadable, peek_schema
 from lode.codec.schema import to_schema
 from lode.definition import Definition, check_names
 from lode.errors import (
@@ -28,6 +28,7 @@ from lode.errors import (
     NoSnapshotsError,
     NotFoundError,
     PartitioningNotSupportedError,
+    SchemaViolationError,
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_columns, check_schema, evolve, include
@@ -349,6 +350,18 @@ class Dataset:
         schema = None
         if has_schema(begun.components.codec):
             data, schema = peek_schema(data)
+        try:
+            return self._write(begun, data, schema, evolve=evolve)
+        except SchemaViolationError:
+            # Somebody else may have changed the columns. What can be read only once cannot be tried again.
+            newer = self._with_newest_definition(begun) if is_rereadable(data) else None
+            if newer is None:
+                raise
+        return self._write(newer, data, schema, evolve=evolve)
+
+    def _write(
+        self, begun: _Begun, data: Any, schema: pa.Schema | None, *, evolve: bool | Evolution
+    ) -> Snapshot:
         with self._transaction(begun, schema, evolve=evolve) as transaction:
             if transaction.replayed is not None:
                 return transaction.replayed
@@ -433,7 +446,21 @@ class Dataset:
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
-        return self._transaction(begun, coming, evolve=evolve)
+        try:
+            return self._transaction(begun, coming, evolve=evolve)
+        except SchemaViolationError:
+            newer = self._with_newest_definition(begun)
+            if newer is None:
+                raise
+        return self._transaction(newer, coming, evolve=evolve)
+
+    def _with_newest_definition(self, begun: _Begun) -> _Begun | None:
+        """The same write to the dataset as it is defined now; None if that is what was known."""
+        newest = begun.opened.chain.resolve().manifest
+        definition = self._definition_at(begun.opened, newest)
+        if definition.digest == begun.definition.digest:
+            return None
+        return replace(begun, definition=definition, components=self._components(begun.opened, definition))
 
     def _begin(
         self,

@@ -392,6 +392,22 @@ def test_a_writer_with_an_older_narrower_schema_goes_on_writing(memory: Counting
     assert lode.Dataset("visits", memory).scan(columns=["n"]).read_all().num_rows == 4
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [[{"day": "wed", "n": 3, "note": "x"}], pa.table({"day": ["wed"], "n": [3], "note": ["x"]})],
+    ids=["records", "arrow"],
+)
+def test_a_writer_that_knows_only_the_columns_of_before_takes_the_new_ones(
+    memory: CountingStore, rows: Any
+) -> None:
+    dataset = lode.Dataset("visits", memory)
+    written(memory)
+    dataset.write([{"day": "tue", "n": 1}])
+    lode.Dataset("visits", memory).evolve(add={"note": "string"})
+    dataset.write(rows)
+    assert lode.Dataset("visits", memory).scan(where=pc.field("note") == "x").read_all().num_rows == 1
+
+
 # -- reading -------------------------------------------------------------------------------------
 
 

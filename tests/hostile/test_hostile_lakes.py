@@ -26,8 +26,8 @@ SECONDS_PER_CALL: Final = 5
 MAX_SEGMENT_BYTES: Final = 4 << 20
 KINDS: Final = (
     "pointer", "newest manifest", "older manifest", "first manifest", "key", "pointer of a pending commit",
-    "intent", "definition", "segment", "manifest in a segment", "partition copy", "hive manifest", "jsonl file",
-    "zipped file", "parquet file", "arrow file", "blobs file", "pointer of a volume",
+    "intent", "definition", "segment", "manifest in a segment", "partition copy", "hive manifest",
+    "jsonl file", "zipped file", "parquet file", "arrow file", "blobs file", "pointer of a volume",
     "volume manifest", "block",
 )  # fmt: skip
 

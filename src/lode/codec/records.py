@@ -91,6 +91,11 @@ def peek_schema(data: Any) -> tuple[Any, pa.Schema | None]:
     return (), None
 
 
+def is_rereadable(data: Any) -> bool:
+    """Tell whether reading the data leaves it as it is."""
+    return isinstance(data, list | tuple | pa.Table | pa.RecordBatch)
+
+
 def _unnamed(schema: pa.Schema) -> list[str]:
     return [name for name in schema.names if name.startswith("__index_level_")]
 

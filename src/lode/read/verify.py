@@ -14,6 +14,7 @@ import msgspec
 from lode.codec.checksum import checksum as checksum_of
 from lode.definition import decode_definition
 from lode.errors import ChecksumMismatchError, DataError, LodeError, NotFoundError
+from lode.format.ids import is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, FileRef, Manifest
 from lode.read.manifests import read_manifests, read_pointer
 from lode.read.source import get_bounded, verify_file
@@ -239,7 +240,7 @@ def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str
             if parent in unreadable:
                 yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} cannot be read")
             # The listing is not of one moment: the parent may have come in a part of it already passed.
-            elif not chain.store.exists(chain.paths.manifest(parent)):
+            elif not is_id(parent) or not chain.store.exists(chain.paths.manifest(parent)):
                 yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
     yield from _check_sequences(chain, links, children)
 
