@@ -310,7 +310,7 @@ def test_a_write_beside_an_evolution_lands_if_its_files_still_fit(
 
 def test_a_write_beside_a_rename_of_its_column_is_refused_and_not_lost(memory: CountingStore) -> None:
     dataset = events(memory)
-    with pytest.raises(lode.SchemaViolationError, match="'v'.*which has id, w"):
+    with pytest.raises(lode.SchemaViolationError, match=r"'v'.*which has id, w"):
         interrupted(memory, lambda: dataset.evolve(rename={"v": "w"})).write([{"id": 2, "v": "two"}])
     stream = interrupted(memory, lambda: dataset.evolve(rename={"w": "v"}))
     with pytest.raises(lode.SchemaViolationError, match="'w' of dataset 'events' became 'v'"):
