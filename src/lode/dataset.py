@@ -17,7 +17,7 @@ from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec, has_schema, takes_first_schema
 from lode.codec.records import is_rereadable, peek_schema
 from lode.codec.schema import to_schema
-from lode.definition import Definition, check_names
+from lode.definition import Definition, check_names, check_storable
 from lode.errors import (
     CodecConfiguredError,
     CodecNotStreamableError,
@@ -31,11 +31,11 @@ from lode.errors import (
     SchemaViolationError,
     SnapshotConflictError,
 )
-from lode.evolution import adopt, check_columns, check_schema, evolve, include
+from lode.evolution import adopt, check_columns, check_schema, column_names, evolve, include
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
-from lode.options import DatasetOptions, codec_with_schema, stricter
+from lode.options import DatasetOptions, check_codec, codec_with_schema, stricter
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
@@ -215,8 +215,7 @@ class Dataset:
             ("sort_by", sort_by),
             ("primary_key", primary_key),
         ):
-            if isinstance(names, str):
-                raise InvalidOptionError(f"{what} is a list of columns: write {what}=[{names!r}]")
+            column_names(what, names)
         if partition_by and layout is not None and layout.keys != tuple(partition_by):
             raise InvalidOptionError(f"partition_by is {list(partition_by)} and layout is {layout}: give one")
         if partition_by and layout is None:
@@ -493,9 +492,11 @@ class Dataset:
         self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool | Evolution
     ) -> Transaction:
         opened = begun.opened
+        if callable(evolve):
+            begun = self._defined(begun)
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         target = begun.definition if evolution is None else evolution(begun.definition)
-        stager = self._stager(opened, target, schema, begun.snapshot_id)
+        stager = self._stager(opened, begun.definition, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
             stager.snapshot_id,
             begun.base,
@@ -512,11 +513,23 @@ class Dataset:
         )
         return Transaction(opened.committer, draft, opened.committer.begin(draft))
 
+    def _defined(self, begun: _Begun) -> _Begun:
+        """Store the definition of a dataset of 0.1 or Go, before a change that may rename its columns.
+
+        Files without a definition are read by the first one after them, which must not be the changed one.
+        """
+        head = begun.opened.committer.capture()
+        if head.manifest is None or head.manifest.definition is not None:
+            return begun
+        self._commit_definition(begun.opened, head, begun.definition, {}, "define", lambda found: found)
+        return begun
+
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
         id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
         opened, head = self._look()
-        return self._stager(opened, self._definition_at(opened, head.manifest), None, id)
+        definition = self._definition_at(opened, head.manifest)
+        return self._stager(opened, definition, definition, None, id)
 
     def evolve(
         self,
@@ -547,7 +560,7 @@ class Dataset:
             SnapshotConflictError: Another writer changed the columns first, and both do not go together.
         """
         clean = check_metadata(metadata)
-        relaxed, dropped = _column_list("relax", relax), _column_list("drop", drop)
+        relaxed, dropped = column_names("relax", relax), column_names("drop", drop)
 
         def change(definition: Definition) -> Definition:
             return evolve(definition, add=add, widen=widen, relax=relaxed, rename=rename, drop=dropped)
@@ -557,8 +570,11 @@ class Dataset:
         if base.manifest is None:
             raise self._no_snapshots()
         definition = opened.definitions.at(base.manifest)
-        if change(definition).digest == definition.digest:
+        changed = change(definition)
+        if changed.digest == definition.digest:
             return Snapshot(base.manifest)
+        check_storable(changed)
+        check_codec(self._components(opened, definition).codec, changed.schema)
         if base.manifest.definition is None:
             # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
             self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
@@ -578,6 +594,13 @@ class Dataset:
         given = self._given.schema
 
         def change(definition: Definition) -> Definition:
+            if definition.columns is None and definition.codec == "jsonl" and self.exists:
+                if given is None:
+                    return definition  # records of any shape need no change
+                raise InvalidOptionError(
+                    f"dataset {self.id!r} has records without a schema, which need not fit one: write them "
+                    "with a schema to a new dataset"
+                )
             for schema, declared in ((given, True), (coming, False)):
                 if schema is not None:
                     definition = adopt(definition, schema)
@@ -633,6 +656,8 @@ class Dataset:
             ("timestamp_column", [definition.timestamp_column] if definition.timestamp_column else []),
         ):
             check_names(definition, what, names)
+        check_storable(definition)
+        check_codec(self._given.codec, definition.schema)
         if base.manifest is None and base.pointer is None:
             try:
                 return self._commit_definition(opened, base, definition, {}, "create")
@@ -812,9 +837,14 @@ class Dataset:
         return known
 
     def _stager(
-        self, opened: _Opened, target: Definition, coming: pa.Schema | None, snapshot_id: str | None
+        self,
+        opened: _Opened,
+        base: Definition,
+        target: Definition,
+        coming: pa.Schema | None,
+        snapshot_id: str | None,
     ) -> Stager:
-        """Stages files that fit ``target``; what is known to be coming is checked first."""
+        """Stages files that fit ``target``, made from ``base``; what is known to come is checked first."""
         components = self._components_to_write(opened, target)
         if target.schema is not None and has_schema(components.codec):
             if coming is not None:
@@ -829,6 +859,7 @@ class Dataset:
             self._ids.next() if snapshot_id is None else snapshot_id,
             self._given.timestamp_column or target.timestamp_column,
             runtime=self._runtime,
+            definition=base.digest,
         )
 
     def _components_to_write(self, opened: _Opened, target: Definition) -> Components:
@@ -949,12 +980,6 @@ class _Unwritten:
 
 def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:
     return Dataset(id, store, **options)
-
-
-def _column_list(what: str, names: Iterable[str]) -> list[str]:
-    if isinstance(names, str):
-        raise InvalidOptionError(f"{what} is a list of columns: write {what}=[{names!r}]")
-    return list(names)
 
 
 def _pair(key: Key | None) -> tuple[str, str] | None:

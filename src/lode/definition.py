@@ -175,6 +175,22 @@ def with_fields(schema: pa.Schema, fields: Sequence[pa.Field[Any]]) -> pa.Schema
     return pa.schema(fields, metadata=metadata)
 
 
+def check_storable(definition: Definition) -> None:
+    """Refuse a definition that readers would refuse, before it is stored.
+
+    Raises:
+        InvalidOptionError: A field has a value of another kind than it may have.
+    """
+    try:
+        decode_definition(definition.data, definition.digest, "the definition")
+    except ManifestInvalidError as error:
+        raise InvalidOptionError(f"the dataset cannot be defined so: {error}") from None
+    except (UnicodeEncodeError, TypeError) as error:
+        raise InvalidOptionError(
+            f"the dataset cannot be defined so: a name or text is no text: {error}"
+        ) from None
+
+
 def check_names(definition: Definition, what: str, names: Iterable[str]) -> None:
     """Refuse an option that names a column which the dataset does not have."""
     if definition.columns is None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from lode.codec.schema import to_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.format.ids import is_utf8
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from lode.codec.schema import TypeSpec
     from lode.definition import Definition
@@ -40,19 +42,22 @@ def evolve(
         InvalidOptionError: A change names a column that is not there, or one that cannot be changed.
         SchemaViolationError: Rows that exist would not fit.
     """
+    for what, change in (("add", add), ("widen", widen), ("rename", rename)):
+        if change is not None and not isinstance(change, Mapping):
+            raise InvalidOptionError(f"{what} is {change!r}: give a dict, such as {what}={{'name': …}}")
     if definition.columns is None:
         raise InvalidOptionError(
             "the dataset has no schema, so there is nothing to evolve: write with a codec that has a schema"
         )
     for name, new in (rename or {}).items():
         definition = _rename(definition, name, new)
-    for name in _names("drop", drop):
+    for name in column_names("drop", drop):
         definition = _drop(definition, name)
     for name, kind in (add or {}).items():
         definition = _add(definition, name, _nullable_field(name, kind))
     for name, kind in (widen or {}).items():
         definition = _widen(definition, name, _nullable_field(name, kind).type)
-    for name in _names("relax", relax):
+    for name in column_names("relax", relax):
         definition = _replace(definition, name, _field(definition, name).with_nullable(True))
     return definition
 
@@ -85,6 +90,11 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
             definition = _replace(definition, field.name, _field(definition, field.name).with_nullable(True))
     for field in stored:
         if field.name not in schema.names and not field.nullable:
+            if field.name in (*definition.keys, *definition.primary_key):
+                raise SchemaViolationError(
+                    f"column {field.name!r} is a key of the dataset and missing in the data: add it",
+                    column=field.name,
+                )
             definition = _replace(definition, field.name, field.with_nullable(True))
     return definition
 
@@ -141,10 +151,13 @@ def is_wider(narrow: Any, wide: Any) -> bool:
     """Tell whether every value of one type is also a value of the other, so that files need no rewriting."""
     if narrow == wide or pt.is_null(narrow):
         return True
+    if isinstance(wide, pa.DictionaryType):
+        # Every distinct value takes one number of the index.
+        index = narrow.index_type if isinstance(narrow, pa.DictionaryType) else pa.int32()
+        value = narrow.value_type if isinstance(narrow, pa.DictionaryType) else narrow
+        return wide.index_type.bit_width >= index.bit_width and is_wider(value, wide.value_type)
     if isinstance(narrow, pa.DictionaryType):
         return is_wider(narrow.value_type, wide)
-    if isinstance(wide, pa.DictionaryType):
-        return is_wider(narrow, wide.value_type)
     if pt.is_integer(narrow):
         return _integer_fits(narrow, wide)
     if pt.is_floating(narrow):
@@ -236,8 +249,10 @@ def _field_fits(narrow: Any, wide: Any) -> bool:
 def _rename(definition: Definition, name: str, new: str) -> Definition:
     _field(definition, name)
     _refuse_key(definition, "renamed", name)
-    if not isinstance(new, str) or not new or new in definition.ids:
-        raise InvalidOptionError(f"column {name!r} cannot be renamed to {new!r}: the name is taken or empty")
+    if not isinstance(new, str) or not new or not is_utf8(new) or new in definition.ids:
+        raise InvalidOptionError(
+            f"column {name!r} cannot be renamed to {new!r}: the name is taken or no name"
+        )
     columns = tuple(
         msgspec.structs.replace(column, name=new) if column.name == name else column
         for column in definition.columns or ()
@@ -331,7 +346,10 @@ def _nullable_field(name: str, kind: TypeSpec) -> pa.Field[Any]:
     return field
 
 
-def _names(what: str, names: Iterable[str]) -> list[str]:
+def column_names(what: str, names: Iterable[str]) -> list[str]:
     if isinstance(names, str):
         raise InvalidOptionError(f"{what} is a list of columns: write {what}=[{names!r}]")
-    return list(names)
+    found = list(names) if isinstance(names, Iterable) else [names]
+    if not all(isinstance(name, str) for name in found):
+        raise InvalidOptionError(f"{what} is {names!r}: give a list of column names")
+    return found

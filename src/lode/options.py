@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from lode.codec.columnar import to_batch
 from lode.codec.components import Components, components_of
-from lode.codec.protocol import has_schema
+from lode.codec.protocol import has_schema, streams
 from lode.codec.schema import to_schema
 from lode.definition import Definition, layout_name, with_fields
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.evolution import check_type, is_wider
 from lode.format.paths import DefaultLayout
+from lode.lazy import pa
 from lode.read.define import components_named
 from lode.write.draft import check_definition
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    from typing_extensions import Buffer
 
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor
@@ -116,6 +118,32 @@ def codec_with_schema(codec: Codec | str | None, schema: SchemaSpec | None) -> C
     if chosen.schema is not None:
         raise InvalidOptionError("schema is given twice: as schema=… and in the codec")
     return chosen.with_schema(to_schema(schema))
+
+
+def check_codec(codec: Codec | None, schema: pa.Schema | None) -> None:
+    """Refuse columns that the codec cannot write, by writing a file without rows.
+
+    Raises:
+        InvalidOptionError: It cannot hold one of them.
+    """
+    if schema is None or not has_schema(codec):
+        return
+    fitted = codec.with_schema(schema)
+    if not streams(fitted):
+        return
+    try:
+        encoder = fitted.stream_encoder(_Nowhere())
+        encoder.write(to_batch([], schema, first_row=0))
+        encoder.close()
+    except pa.ArrowException as error:
+        raise InvalidOptionError(f"codec {codec.name!r} cannot hold these columns: {error}") from None
+
+
+class _Nowhere:
+    """Takes bytes and keeps none."""
+
+    def write(self, data: Buffer, /) -> int:
+        return memoryview(data).nbytes
 
 
 def stricter(stored: pa.Schema, given: pa.Schema) -> pa.Schema:

@@ -74,7 +74,8 @@ def peek_schema(data: Any) -> tuple[Any, pa.Schema | None]:
     What can be read only once is returned as something that can still be read.
     """
     if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
-        return data, _cleaned_schema(data.schema)
+        # What has no columns cannot say which the dataset has.
+        return data, _cleaned_schema(data.schema) if data.schema.names else None
     if _is_arrow(data):
         reader = _foreign_reader(data)
         batches = _read(reader, _unnamed(reader.schema))

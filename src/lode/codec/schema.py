@@ -53,12 +53,15 @@ def to_schema(spec: SchemaSpec | object) -> pa.Schema:
     if isinstance(spec, pa.Schema):
         return _checked(spec)
     if isinstance(spec, Mapping):
-        return _checked(pa.schema([_to_field(pair) for pair in spec.items()]))
+        spec = list(spec.items())
     if isinstance(spec, str | bytes) or not isinstance(spec, Iterable):
         raise InvalidOptionError(
             f"a schema is a pyarrow schema, a dict or a list of (name, type), got {type(spec).__name__}"
         )
-    return _checked(pa.schema([_to_field(field) for field in spec]))
+    try:
+        return _checked(pa.schema([_to_field(field) for field in spec]))
+    except UnicodeEncodeError as error:
+        raise InvalidOptionError(f"a field's name is text that UTF-8 cannot carry: {error}") from None
 
 
 def _checked(schema: pa.Schema) -> pa.Schema:

@@ -107,6 +107,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     @property
+    def surplus(self) -> tuple[str, ...]:
+        """Columns that its files have and its definition does not: they were dropped while it was written."""
+        return tuple((self.x or {}).get("surplus") or ())
+
+    @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``create``, ``define`` or ``evolve``."""
         found = (self.x or {}).get("operation", "append")
@@ -137,6 +142,7 @@ class _Extension(msgspec.Struct, gc=False):
     rebases: Count | None = None
     writer: str | None = None
     expected: str | None = None
+    surplus: list[str] | None = None
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:

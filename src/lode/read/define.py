@@ -180,6 +180,8 @@ class Definitions:
         """
         digests = [manifest.definition for manifest in manifests]
         current = next((digest for digest in digests if digest is not None), None)
+        if digests and digests[0] is None:
+            current = self._reference_before(manifests[0]) or current
         found: list[Definition | None] = []
         for digest in digests:
             current = digest or current
@@ -192,11 +194,18 @@ class Definitions:
             self._loaded.popitem(last=False)
 
     def _without_reference(self, manifest: Manifest) -> Definition:
+        digest = self._reference_before(manifest)
+        return self._derive(manifest) if digest is None else self.load(digest)
+
+    def _reference_before(self, manifest: Manifest) -> str | None:
+        """The digest in the nearest snapshot up to this one that has one."""
+        if manifest.parent_snapshot_id is None:
+            return manifest.definition
         if any(True for _ in self._store.list(self._chain.paths.definitions)):
             for ancestor in History(self._chain, self._runtime).newest_first(manifest):
                 if ancestor.definition is not None:
-                    return self.load(ancestor.definition)
-        return self._derive(manifest)
+                    return ancestor.definition
+        return None
 
     def _derive(self, newest: Manifest) -> Definition:
         history = History(self._chain, self._runtime).line(newest)

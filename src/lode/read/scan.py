@@ -189,8 +189,10 @@ class Scan:
         schema = self.schema()
         wanted = _projected(schema, columns, self.dataset_id)
         try:
+            if where is not None:
+                mentioned(schema, where).empty_table().filter(where)
             batches = self._batches(schema, columns, where)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
             raise InvalidOptionError(
                 f"where={where} does not fit dataset {self.dataset_id!r}, "
                 f"whose columns are {', '.join(schema.names)}: {error}"
@@ -237,8 +239,6 @@ class Scan:
         spans = self._spans()
         if len(spans) == 1 and spans[0].names is None:
             return self._plain(spans[0], schema, columns, where)
-        if where is not None:
-            schema.empty_table().filter(where)  # refuses a filter that does not fit before anything is read
         return chain.from_iterable(self._span(span, schema, columns, where) for span in spans)
 
     def _spans(self) -> list[_Span]:
@@ -247,15 +247,14 @@ class Scan:
         if now is None or now.columns is None or self.definitions is None:
             return [_Span(self.files)]
         spans: list[_Span] = []
-        last: Definition | None = None
+        last: object = None
         written = self.definitions.by_manifest(self.manifests)
         for manifest, then in zip(self.manifests, written, strict=True):
-            if not spans or (
-                then is not last and (then is None or last is None or then.digest != last.digest)
-            ):
-                spans.append(_span_of(now, then))
+            kind = (then.digest if then is not None else None, manifest.surplus)
+            if not spans or kind != last:
+                spans.append(_span_of(now, then, manifest.surplus))
             spans[-1].files.extend(manifest.files)
-            last = then
+            last = kind
         if any(span.names is not None for span in spans):
             return spans
         return [_Span([file for span in spans for file in span.files])]
@@ -278,18 +277,20 @@ class Scan:
             return
         names = span.names
         # A filter may name any column, so it is applied after the columns have their present names.
-        wanted = list(columns) if columns is not None and where is None else schema.names
+        wanted = list(dict.fromkeys(columns)) if columns is not None and where is None else schema.names
         if where is not None:
             span = replace(span, files=self._matching(span, schema, where))
-        physical = pa.schema([schema.field(now).with_name(then) for now, then in names.items() if then])
-        present = [then for then in map(names.__getitem__, wanted) if then]
+        renamed = ((now, then) for now, then in names.items() if then is not None)
+        physical = pa.schema([schema.field(now).with_name(then) for now, then in renamed])
+        present = [then for then in map(names.__getitem__, wanted) if then is not None]
         found_schema = pa.schema([schema.field(name) for name in wanted])
         for batch in self._plain(replace(span, names=None), physical, present, None):
             arrays = [
-                batch.column(then) if then else pa.nulls(batch.num_rows, schema.field(now).type)
+                pa.nulls(batch.num_rows, schema.field(now).type) if then is None else batch.column(then)
                 for now, then in ((name, names[name]) for name in wanted)
             ]
-            found = pa.RecordBatch.from_arrays(arrays, schema=found_schema)
+            # Without columns only a batch that has some rows already keeps their number.
+            found = pa.RecordBatch.from_arrays(arrays, schema=found_schema) if arrays else batch.select([])
             if where is not None:
                 found = found.filter(where)
             yield found if columns is None else found.select(list(columns))
@@ -394,13 +395,13 @@ class _Span:
     names: dict[str, str | None] | None = None
 
 
-def _span_of(now: Definition, then: Definition | None) -> _Span:
+def _span_of(now: Definition, then: Definition | None, surplus: Sequence[str]) -> _Span:
     if then is None or then.digest == now.digest or then.columns is None:
         return _Span([])
     names = {name: then.names.get(id) for name, id in now.ids.items()}
-    same = all(
-        then_name == name or (then_name is None and name not in then.ids) for name, then_name in names.items()
-    )
+    # A name that the files have and that means another column there must not be read.
+    taken = {*then.ids, *surplus}
+    same = all(old == name or (old is None and name not in taken) for name, old in names.items())
     return _Span([], None if same else names)
 
 

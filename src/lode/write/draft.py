@@ -9,6 +9,7 @@ from lode.codec.arrow_json import schema_from_bytes
 from lode.errors import (
     ComponentMismatchError,
     InvalidOptionError,
+    ManifestInvalidError,
     SchemaViolationError,
     SnapshotConflictError,
 )
@@ -42,6 +43,8 @@ class DatasetDraft(Draft[Manifest]):
     # What the commit does, if it does not append.
     operation: str | None = field(kw_only=True, default=None)
     staged: tuple[Staged, ...] = field(kw_only=True, default=())
+    # Columns of the files that were dropped before the commit.
+    surplus: list[str] = field(kw_only=True, default_factory=list)
 
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
         components = self.stager.components
@@ -76,17 +79,36 @@ class DatasetDraft(Draft[Manifest]):
         before = self.definition if parent is None else self.definitions.at(parent)
         if before.digest != self.definition.digest:
             check_definition(before, self.definition, self.stager.dataset_id)
+        self.surplus = []
         columns = self._columns()
         if columns is not None:
             if before.digest != self.definition.digest:
-                columns = self._still_there(columns, before)
+                columns = self._still_there(columns, self.definition, before)
             # JSON lines that were written without a schema need not fit the first one that is given later.
             if before.codec != "jsonl" or parent is None:
                 before = adopt(before, columns)
         after = self._evolved(before)
         if columns is not None:
             check_schema(after, columns, self.stager.dataset_id)
+        for part in self.staged:
+            self._check_part(part, before, after)
         return after
+
+    def _check_part(self, part: Staged, before: Definition, after: Definition) -> None:
+        """Refuse files that a stager elsewhere staged for columns that the dataset no longer has so."""
+        if part.definition in (None, self.definition.digest) or after.columns is None:
+            return
+        if part.schema is not None:
+            columns = schema_from_bytes(part.schema)
+        else:
+            try:
+                then = self.definitions.load(part.definition or "")
+            except ManifestInvalidError:
+                return  # of a dataset that did not exist then: its columns were compared by name
+            if then.schema is None:
+                return
+            columns = self._still_there(then.schema, then, before)
+        check_schema(after, columns, self.stager.dataset_id)
 
     def _evolved(self, before: Definition) -> Definition:
         if self.evolution is None:
@@ -117,13 +139,12 @@ class DatasetDraft(Draft[Manifest]):
                 f"the parts staged for {self.snapshot_id} have different types for one column: {error}"
             ) from None
 
-    def _still_there(self, columns: pa.Schema, now: Definition) -> pa.Schema:
+    def _still_there(self, columns: pa.Schema, then: Definition, now: Definition) -> pa.Schema:
         """The columns of the staged files that the dataset still has under the same name.
 
         A file may keep a column that was dropped meanwhile: readers leave it out. One that was renamed would
         be lost to them.
         """
-        then = self.definition
         kept = []
         for column in columns:
             id = then.ids.get(column.name)
@@ -132,6 +153,7 @@ class DatasetDraft(Draft[Manifest]):
                 if column.name in now.ids:
                     name = f"{column.name} (dropped and added again)"
                 else:
+                    self.surplus.append(column.name)
                     continue
             if name != column.name:
                 raise SchemaViolationError(
@@ -146,6 +168,8 @@ class DatasetDraft(Draft[Manifest]):
         found = {"definition": definition.digest, **self.origin()}
         if self.operation is not None:
             found["operation"] = self.operation
+        if self.surplus:
+            found["surplus"] = sorted(set(self.surplus))
         recalled = recall(parent, self.stager.layout, crowded=self.rebases > 0)
         if recalled:
             found["recent"] = recalled

@@ -62,6 +62,8 @@ class Staged(msgspec.Struct, frozen=True):
     max_timestamp: str | None = None
     task: str | None = None
     schema: bytes | None = None
+    # The digest of the definition that the files were staged for; None for those of the commit's own stager.
+    definition: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Stager:
     snapshot_id: str
     timestamp_column: str | None = None
     runtime: Runtime = field(default=REAL, repr=False)
+    # The digest of the definition that the files are staged for.
+    definition: str | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Clocks and threads are of this process; the copy has those of its own.
@@ -85,11 +89,14 @@ class Stager:
             self.components,
             self.snapshot_id,
             self.timestamp_column,
+            REAL,
+            self.definition,
         )
 
     def stage(self, data: Any, *, task: str | None = None) -> Staged:
         """Stage bytes (without a codec) or records (with one), one file for each partition they touch."""
-        return self.stage_named(data, f"-{self._token()}", task=task)
+        staged = self.stage_named(data, f"-{self._token()}", task=task)
+        return msgspec.structs.replace(staged, definition=self.definition)
 
     def stage_named(self, data: Any, suffix: str, *, task: str | None = None, serial: bool = False) -> Staged:
         """Stage under names ending in ``suffix``; the caller makes sure they are not taken.
@@ -135,7 +142,7 @@ class Stager:
         except BaseException:
             pool.abort()
             raise
-        return _staged(files, timestamps, task)
+        return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
 
     def with_schema(self, schema: pa.Schema) -> Stager:
         """Return this stager with a codec of that schema."""
