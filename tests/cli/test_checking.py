@@ -96,8 +96,9 @@ def test_a_damaged_dataset_does_not_hide_the_others(run: Run, visits: lode.Datas
     run("write", "events", stdin=b'{"n": 1}')
     (lake / visits.chain.paths.manifest(visits.latest().id)).write_text("{")
     ended = run("ls", "--json")
-    assert (ended.code, [line["name"] for line in ended.json]) == (1, ["events"])
-    assert "not a JSON document" in ended.err
+    shown = {line["name"]: "error" in line for line in ended.json}
+    assert (ended.code, shown) == (1, {"events": False, "visits": True})
+    assert "not a JSON document" in ended.out + ended.err
 
 
 def test_volumes_are_verified_and_swept_by_name(run: Run, lake: Path) -> None:
