@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -31,7 +32,16 @@ from lode.errors import (
     SchemaViolationError,
     SnapshotConflictError,
 )
-from lode.evolution import adopt, check_columns, check_schema, column_names, evolve, include
+from lode.evolution import (
+    adopt,
+    check_columns,
+    check_schema,
+    column_names,
+    evolve,
+    has_null_types,
+    include,
+    type_null_columns,
+)
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
@@ -495,6 +505,8 @@ class Dataset:
         if callable(evolve):
             begun = self._defined(begun)
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
+        if evolution is None and schema is not None and has_null_types(begun.definition):
+            evolution = partial(type_null_columns, schema=schema)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._stager(opened, begun.definition, target, schema, begun.snapshot_id)
         draft = DatasetDraft(

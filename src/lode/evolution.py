@@ -99,6 +99,24 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
     return definition
 
 
+def has_null_types(definition: Definition) -> bool:
+    """Tell whether a column has had only nulls, so that its type is not known."""
+    return any(column.type == "null" for column in definition.columns or ())
+
+
+def type_null_columns(definition: Definition, schema: pa.Schema) -> Definition:
+    """Return the definition with types for columns that had only nulls so far, as Arrow data had them.
+
+    Nothing can be lost by this, so nobody has to ask for it.
+    """
+    stored = definition.schema
+    for field in schema if stored is not None else ():
+        index = stored.get_field_index(field.name) if stored is not None else -1
+        if stored is not None and index >= 0 and pt.is_null(stored.field(index).type):
+            definition = _widen(definition, field.name, field.type)
+    return definition
+
+
 def check_columns(definition: Definition, schema: pa.Schema, dataset_id: str) -> None:
     """Refuse data that lacks a required column or has an unknown one; values are checked one by one later."""
     stored = definition.schema

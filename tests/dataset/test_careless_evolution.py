@@ -215,6 +215,17 @@ def test_data_without_columns_does_not_decide_the_columns(memory: CountingStore)
     lode.Dataset("d", memory, codec="parquet").write(pa.table({"a": [1]}))
 
 
+@pytest.mark.parametrize("codec", ["parquet", "arrow"])
+def test_a_column_that_had_only_nulls_takes_the_type_of_the_first_values(
+    memory: CountingStore, codec: str
+) -> None:
+    lode.Dataset("d", memory, codec=codec).write(pa.table({"a": [1], "name": [None]}))
+    lode.Dataset("d", memory, codec=codec).write(pa.table({"a": [2], "name": ["x"]}))
+    assert rows(lode.Dataset("d", memory)) == [{"a": 1, "name": None}, {"a": 2, "name": "x"}]
+    with pytest.raises(lode.SchemaViolationError):
+        lode.Dataset("d", memory).write(pa.table({"a": [3], "name": [1]}))
+
+
 def test_a_key_does_not_become_optional_because_the_data_lacks_it(memory: CountingStore) -> None:
     schema = {"id": "int64!", "k": "string!", "v": "int64"}
     dataset = lode.Dataset.create("d", memory, schema=schema, primary_key=["id"], partition_by=["k"])
