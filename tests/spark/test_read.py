@@ -363,7 +363,7 @@ def test_filters_of_every_type_prune(spark: SparkSession, lake: str, reader: Any
                 "d": [date(2026, 11, 13 + n)],
                 "price": pa.array([Decimal(n) + Decimal("0.50")], pa.decimal128(9, 2)),
                 "ok": [n == 2],
-                "name": [None if n == 1 else "x"],
+                "name": pa.array([None if n == 1 else "x"], pa.string()),
                 "bin": [bytes([n])],
             }
         )
