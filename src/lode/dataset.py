@@ -153,10 +153,6 @@ class Dataset:
         if layout is not None:
             layout.chain(id)  # refuses a name that has another meaning in this layout
         parts = components_of(codec, "noop" if compressor is None else compressor, checksum)
-        if layout is not None and layout.keys and parts.codec is None and codec is not None:
-            raise InvalidOptionError(
-                f"dataset {id!r} is partitioned by {', '.join(layout.keys)}: it needs a codec"
-            )
         self._given = DatasetOptions(
             parts.codec,
             layout,
@@ -503,7 +499,7 @@ class Dataset:
     ) -> Transaction:
         opened = begun.opened
         if callable(evolve):
-            begun = self._defined(begun)
+            self._define(opened, opened.committer.capture(), begun.definition)
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)
@@ -525,16 +521,16 @@ class Dataset:
         )
         return Transaction(opened.committer, draft, opened.committer.begin(draft))
 
-    def _defined(self, begun: _Begun) -> _Begun:
-        """Store the definition of a dataset of 0.1 or Go, before a change that may rename its columns.
+    def _define(self, opened: _Opened, head: Head[Manifest], definition: Definition) -> bool:
+        """Commit the derived definition of a dataset of 0.1 or Go, before a change that may rename columns.
 
         Files without a definition are read by the first one after them, which must not be the changed one.
+        Returns whether there was anything to commit.
         """
-        head = begun.opened.committer.capture()
         if head.manifest is None or head.manifest.definition is not None:
-            return begun
-        self._commit_definition(begun.opened, head, begun.definition, {}, "define", lambda found: found)
-        return begun
+            return False
+        self._commit_definition(opened, head, definition, {}, "define", lambda found: found)
+        return True
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
@@ -587,9 +583,7 @@ class Dataset:
             return Snapshot(base.manifest)
         check_storable(changed)
         check_codec(self._components(opened, definition).codec, changed.schema)
-        if base.manifest.definition is None:
-            # Files of 0.1 and Go are read by the first definition after them, which must not be this change.
-            self._commit_definition(opened, base, definition, {}, "define", lambda found: found)
+        if self._define(opened, base, definition):
             base = opened.committer.settle()
         snapshot = self._commit_definition(opened, base, definition, clean, "evolve", change)
         self._follow_stored_schema()

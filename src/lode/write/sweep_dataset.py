@@ -22,9 +22,9 @@ from lode.errors import (
 )
 from lode.format.ids import is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, expected_pointer
-from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, HiveLayout, Layout
+from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_manifests, read_pointer
-from lode.read.resolve import AnyManifest, Pending
+from lode.read.resolve import ANY_KEYS, AnyManifest, Pending
 from lode.read.segment import LEVELS, decode_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
     from lode.store.protocol import ObjectInfo, Store
 
 TOMBSTONE: Final = b'{"swept": true}'
-# The place of a Hive layout's objects does not depend on its keys.
-_ANY_KEYS: Final = HiveLayout("?")
 # Segments decoded at once; each holds up to 4,096 manifests.
 _SEGMENT_BATCH: Final = 4
 _PROGRESS_STEP: Final = 1_000
@@ -218,7 +216,7 @@ class DatasetSweeper:
 
     def _list(self) -> _Objects:
         """List the dataset's root. Without a given layout, what is there tells which one it has."""
-        layouts: list[Layout] = [self._said] if self._said else [DefaultLayout(), _ANY_KEYS, *self._flat()]
+        layouts: list[Layout] = [self._said] if self._said else [DefaultLayout(), ANY_KEYS, *self._flat()]
         candidates = [_Objects(layout, layout.chain(self._dataset_id)) for layout in layouts]
         for root in dict.fromkeys(each.paths.root for each in candidates):
             here = [each for each in candidates if each.paths.root == root]
@@ -276,7 +274,7 @@ class DatasetSweeper:
         for layout in (DefaultLayout(), *self._flat()):
             root = layout.chain(self._dataset_id).root
             for entry in self._store.list(f"{root}/") if root != looked.paths.root else ():
-                if layout.place(entry.path) is not None or _ANY_KEYS.place(entry.path) is not None:
+                if layout.place(entry.path) is not None or ANY_KEYS.place(entry.path) is not None:
                     raise self._elsewhere(entry.path)
 
     def _elsewhere(self, path: str) -> InvalidOptionError:
