@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
+from contract.clock import Clock
 from contract.stores import contents, data_files
 from lode.runtime import Runtime
 from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedCrash
@@ -17,19 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 HOUR = timedelta(hours=1)
-
-
-class Clock:
-    """A clock that moves only when told to, for the store's dates and the sweep's sense of now."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-    def pass_by(self, time: timedelta) -> None:
-        self.now += int(time.total_seconds() * 1e9)
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from contract.clock import Clock
 from contract.stores import contents
 from lode.format.manifest import encode_manifest
 from lode.runtime import Runtime
@@ -19,19 +20,6 @@ if TYPE_CHECKING:
 
 HOUR = timedelta(hours=1)
 LENGTH = 100
-
-
-class Clock:
-    """A clock that moves only when told to."""
-
-    def __init__(self) -> None:
-        self.now = 1_700_000_000_000_000_000
-
-    def __call__(self) -> int:
-        return self.now
-
-    def pass_by(self, time: timedelta) -> None:
-        self.now += int(time.total_seconds() * 1e9)
 
 
 @pytest.fixture

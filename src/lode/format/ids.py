@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 MAX_ID_BYTES: Final = 255
 # Folders at the top of a lake, where a flat layout has its datasets.
 LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state"})
+# Below these names are all datasets and all volumes.
+RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
 _RESERVED: Final = {
-    "dataset": frozenset({"datasets", "volumes"}),
-    "volume": frozenset({"datasets", "volumes"}),
+    "dataset": RESERVED_IDS,
+    "volume": RESERVED_IDS,
     # What a history has beside its snapshots: a flat layout has both in one folder.
     "snapshot": frozenset(
         {

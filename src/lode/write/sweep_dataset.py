@@ -20,7 +20,7 @@ from lode.errors import (
     NotFoundError,
     PathExistsError,
 )
-from lode.format.ids import is_id
+from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, expected_pointer
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_manifests, read_pointer
@@ -43,12 +43,15 @@ TOMBSTONE: Final = b'{"swept": true}'
 # Segments decoded at once; each holds up to 4,096 manifests.
 _SEGMENT_BATCH: Final = 4
 _PROGRESS_STEP: Final = 1_000
-# Below these names are all datasets and all volumes.
-_RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
 # In a flat layout these are other folders of a lake; in a store opened at a dataset's root, parts of that.
-_RESERVED_FLAT_IDS: Final = frozenset(
-    {"catalog", "definition", "history", "ingest-state", "keys", "partitions", "segments", "snapshots"}
-)
+_RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
+    "definition",
+    "history",
+    "keys",
+    "partitions",
+    "segments",
+    "snapshots",
+}
 
 # What is at an intent's path: nothing, a manifest, or bytes that are none, such as a tombstone.
 _Intent: TypeAlias = Pending[Manifest] | bytes | None
@@ -57,7 +60,7 @@ _Intent: TypeAlias = Pending[Manifest] | bytes | None
 def is_reserved(dataset_id: str, layout: Layout | None) -> bool:
     """Whether objects of others are below this id's root. File systems may not tell upper from lower case."""
     name = dataset_id.casefold()
-    return name in _RESERVED_IDS or (isinstance(layout, FlatLayout) and name in _RESERVED_FLAT_IDS)
+    return name in RESERVED_IDS or (isinstance(layout, FlatLayout) and name in _RESERVED_FLAT_IDS)
 
 
 @dataclass(slots=True)
