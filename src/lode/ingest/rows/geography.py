@@ -23,10 +23,14 @@ if TYPE_CHECKING:
 
 # GEOS reads collections in collections by recursion, which a long text could drive beyond the stack.
 MAX_DEPTH: Final = 32
-# Pairs of edges, and of rings, that are looked at for crossings in one request: some hundred milliseconds.
-MAX_PAIRS: Final = 20_000_000
-# And for each vertex beyond those.
-MAX_PAIRS_PER_VERTEX: Final = 200
+# Pairs of edges that GEOS may compare for one request, at about 40 ns each: two seconds in the largest one.
+MAX_PAIRS: Final = 50_000_000
+# Small requests are decoded on the event loop: they have these, and some more for each vertex that they send.
+FREE_PAIRS: Final = 5_000_000
+PAIRS_PER_VERTEX: Final = 200
+# What a hole in a shell costs for each of its vertices, and two rings whose boxes overlap, in pairs of edges.
+_HOLE_COST: Final = 0.1
+_RINGS_COST: Final = 4
 _SAMPLES: Final = 64
 _MAX_REASON: Final = 100
 _REMEDY: Final = "write WKT such as POINT(1 2), or a GeoJSON geometry"
@@ -187,12 +191,12 @@ class _Geographies:
         np, shapely = self._np, self._shapely
         count = np.bincount(self._rows, minlength=len(self._shapes)).astype(float)
         count[shapely.get_dimensions(self._shapes) != 2] = 0
-        left = max(MAX_PAIRS, MAX_PAIRS_PER_VERTEX * count.sum())
+        left = min(MAX_PAIRS, FREE_PAIRS + PAIRS_PER_VERTEX * count.sum())
         if (count**2).sum() / 2 <= left:
             return []
         found = []
         for row in np.flatnonzero(count):
-            pairs = min(count[row] ** 2 / 2, self._pairs(int(row))) if count[row] > _SAMPLES else 0
+            pairs = self._pairs(int(row)) if count[row] > _SAMPLES else 0
             if pairs > left:
                 found.append(int(row))
             else:
@@ -200,18 +204,19 @@ class _Geographies:
         return found
 
     def _pairs(self, row: int) -> float:
-        """About how many pairs of edges and of rings of a shape have boxes that overlap."""
+        """About how many pairs of edges are compared to check a shape, or what takes as long."""
         np, shapely = self._np, self._shapely
         start, stop = np.searchsorted(self._rows, (row, row + 1))
         points = self._points[start:stop]
         edges = np.minimum(points[:-1], points[1:]), np.maximum(points[:-1], points[1:])
         polygons = shapely.get_parts(shapely.get_parts(self._shapes[row]))
         boxes = shapely.bounds(shapely.get_rings(polygons))
-        # A hole is also looked for in the whole of its shell, edge by edge, which is quick.
-        holes = len(boxes) * len(points) / 10
-        return self._overlaps(*edges) + self._overlaps(boxes[:, :2], boxes[:, 2:]) + holes
+        rings = self._overlaps(boxes[:, :2], boxes[:, 2:])
+        holes = shapely.get_num_interior_rings(polygons) * shapely.get_num_coordinates(polygons)
+        return self._overlaps(*edges) + _RINGS_COST * rings + _HOLE_COST * float(holes.sum())
 
     def _overlaps(self, low: Any, high: Any) -> float:
+        """About how many pairs of boxes overlap."""
         np = self._np
         count = len(low)
         # At random, so that nobody can arrange which are looked at.
