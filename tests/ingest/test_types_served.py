@@ -155,6 +155,27 @@ def test_defaults_follow_the_same_rule(server: LodeServer, client: bigquery.Clie
     assert table.rows() == [first, {**first, "id": 2, "big": None}]
 
 
+def test_77_digits_inside_lists_and_records_come_back(server: LodeServer, client: bigquery.Client) -> None:
+    inner = [
+        {"name": "one", "type": "BIGNUMERIC", "mode": "REQUIRED"},
+        {"name": "many", "type": "BIGNUMERIC", "mode": "REPEATED"},
+    ]
+    record: dict[str, Any] = {"name": "record", "type": "RECORD", "fields": inner}
+    table = Table(server, [FIELDS[0], inner[1], record, {**record, "name": "records", "mode": "REPEATED"}])
+    sent = {"one": str(LEAST), "many": [str(MOST), "1"]}
+    rows = [{"id": 1, "many": [str(MOST)], "record": sent, "records": [sent, sent]}, {"id": 2}]
+    assert client.insert_rows_json(table.id, rows) == []
+    stored = {"one": LEAST, "many": [MOST, Decimal(1)]}
+    wanted = [
+        {"id": 1, "many": [MOST], "record": stored, "records": [stored, stored]},
+        {"id": 2, "many": [], "record": None, "records": []},
+    ]
+    assert table.rows() == wanted
+    assert [dict(row) for row in client.list_rows(table.id)] == wanted
+    read = client.list_rows(table.id).to_arrow(bqstorage_client=server.read_client())
+    assert read.to_pylist() == wanted
+
+
 def test_out_of_range_is_the_same_row_error_everywhere(server: LodeServer, client: bigquery.Client) -> None:
     table = Table(server, [FIELDS[0], FIELDS[3]])
     wanted = "Column 'big': '5.79e38' is out of the range of BIGNUMERIC."

@@ -49,7 +49,7 @@ def need_shapely(path: str) -> ModuleType:
         import shapely
     except ImportError:
         raise Refused(
-            Code.FAILED_PRECONDITION,
+            Code.UNIMPLEMENTED,
             f"Column {path!r} is a GEOGRAPHY, which this server cannot check without shapely: "
             "install it with pip install 'lode[geo]'.",
         ) from None
