@@ -197,6 +197,8 @@ HOSTILE = {
     "long garbage": "x" * 10_000_000,
     "long number": "POINT(" + "1" * 5_000_000 + " 2)",
     "edges close together": zigzag(100_000),
+    "too many points": "MULTIPOINT(" + "0 0," * 2_000_000 + "0 0)",
+    "too many points of GeoJSON": '{"type":"MultiPoint","coordinates":[' + "[0,0]," * 1_000_000 + "[0,0]]}",
 }
 
 
@@ -217,6 +219,14 @@ def test_large_shapes_that_are_what_they_should_be_are_stored() -> None:
     sent = [f"MULTIPOINT({points})", f"POLYGON(({ring}))", f"MULTIPOLYGON({islands})"]
     stored = by_json(GEOGRAPHY, sent)
     assert [text.count(",") for text in stored] == [199_999, 50_000, 4 * 170 * 80 - 1]
+
+
+def test_many_rows_are_read_some_at_a_time_and_bad_ones_keep_their_numbers() -> None:
+    line = "LINESTRING(" + "0 0, 1 1, " * 20_000 + "0 0)"
+    texts = [line if row % 2 else "POINT(1 2)" for row in range(60)]
+    assert by_arrow(GEOGRAPHY, texts) == texts
+    texts[5] = texts[57] = "garbage"
+    assert list(problems(lambda: by_arrow(GEOGRAPHY, texts))) == [5, 57]
 
 
 def _circle(corners: int) -> list[tuple[float, float]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 # GEOS reads collections in collections by recursion, which a long text could drive beyond the stack.
 MAX_DEPTH: Final = 32
+# Of one value, and of the rows that are read at a time: GEOS takes up to 300 bytes for a point.
+MAX_POINTS: Final = 500_000
 # Pairs of edges that GEOS may compare for one request, at about 40 ns each: two seconds in the largest one.
 MAX_PAIRS: Final = 50_000_000
 # Small requests are decoded on the event loop: they have these, and some more for each vertex that they send.
@@ -63,18 +66,48 @@ def geographies_of_text(array: Any, place: Place) -> Any:
     shapely = need_shapely(place.path)
     import numpy as np
 
-    # Numbers that are too large are found by their ranges.
-    with np.errstate(all="ignore"):
-        found = _Geographies(array, shapely)
-        written = found.written()
-    place.report(sorted(found.bad), lambda index: f"{shown(array, index)} {found.bad[index]}.")
-    return written
+    points = _points(array)
+    parts = np.cumsum(np.minimum(points, MAX_POINTS + 1)) // MAX_POINTS
+    starts = [0, *(np.flatnonzero(np.diff(parts)) + 1).tolist(), len(array)]
+    left: float = min(MAX_PAIRS, FREE_PAIRS + PAIRS_PER_VERTEX * int(points.sum()))
+    bad: dict[int, str] = {}
+    written = []
+    for start, stop in pairwise(starts):
+        # Numbers that are too large are found by their ranges.
+        with np.errstate(all="ignore"):
+            found = _Geographies(array.slice(start, stop - start), points[start:stop], shapely, left)
+            written.append(found.written())
+        bad |= {start + index: says for index, says in found.bad.items()}
+        left = found.left
+    place.report(sorted(bad), lambda index: f"{shown(array, index)} {bad[index]}.")
+    return pa.concat_arrays(written)
+
+
+def _points(array: Any) -> Any:
+    """About how many points each text has, at least; 0 for null."""
+    import pyarrow.compute as pc
+
+    counts: Any = pc.if_else(_is_json(array), pc.count_substring(array, "["), pc.count_substring(array, ","))
+    return pc.add(pc.fill_null(counts, 0), 1).to_numpy(zero_copy_only=False)
+
+
+def _is_json(array: Any) -> Any:
+    import pyarrow.compute as pc
+
+    return pc.starts_with(pc.utf8_ltrim_whitespace(array), "{")
 
 
 class _Geographies:
-    """The geographies of one array; each step leaves out those that were found bad before it."""
+    """The geographies of some rows; each step leaves out those that were found bad before it.
 
-    def __init__(self, array: Any, shapely: Any) -> None:
+    Args:
+        array: Their texts.
+        points: How many points they have, about.
+        shapely: The module.
+        left: How many pairs of edges may be compared; what is left afterwards is for the next rows.
+    """
+
+    def __init__(self, array: Any, points: Any, shapely: Any, left: float) -> None:
         import numpy as np
 
         self._np = np
@@ -82,6 +115,8 @@ class _Geographies:
         self._texts = array.to_numpy(zero_copy_only=False)
         # What is wrong, as the end of a sentence.
         self.bad: dict[int, str] = {}
+        self.left = left
+        self._refuse(np.flatnonzero(points > MAX_POINTS), f"has more than {MAX_POINTS} points: split it")
         self._check_texts(array)
         self._shapes = self._read(array)
         self._check_types()
@@ -123,7 +158,7 @@ class _Geographies:
     def _read(self, array: Any) -> Any:
         import pyarrow.compute as pc
 
-        is_json = pc.starts_with(pc.utf8_ltrim_whitespace(array), "{")
+        is_json = _is_json(array)
         for row in _where(is_json):
             if self._texts[row] is not None and (wrong := _not_geojson(self._texts[row])):
                 self._refuse_one(row, wrong)
@@ -191,16 +226,16 @@ class _Geographies:
         np, shapely = self._np, self._shapely
         count = np.bincount(self._rows, minlength=len(self._shapes)).astype(float)
         count[shapely.get_dimensions(self._shapes) != 2] = 0
-        left = min(MAX_PAIRS, FREE_PAIRS + PAIRS_PER_VERTEX * count.sum())
-        if (count**2).sum() / 2 <= left:
+        if (most := (count**2).sum() / 2) <= self.left:
+            self.left -= most
             return []
         found = []
         for row in np.flatnonzero(count):
             pairs = self._pairs(int(row)) if count[row] > _SAMPLES else 0
-            if pairs > left:
+            if pairs > self.left:
                 found.append(int(row))
             else:
-                left -= pairs
+                self.left -= pairs
         return found
 
     def _pairs(self, row: int) -> float:
