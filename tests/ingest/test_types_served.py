@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import warnings
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -155,6 +156,23 @@ def test_defaults_follow_the_same_rule(server: LodeServer, client: bigquery.Clie
     assert table.rows() == [first, {**first, "id": 2, "big": None}]
 
 
+def test_numbers_of_the_whole_range_come_back_by_every_api(
+    server: LodeServer, client: bigquery.Client
+) -> None:
+    chance = random.Random(7)
+    sizes = [chance.randrange(256) for _ in range(300)]
+    numbers = [Decimal(f"{chance.choice('+-')}{chance.randrange(2**size)}e-38") for size in sizes]
+    table = Table(server, [FIELDS[0], FIELDS[3]])
+    sent = [{"id": index, "big": f"{number:f}"} for index, number in enumerate(numbers)]
+    assert client.insert_rows_json(table.id, sent[:150]) == []
+    batch = pa.RecordBatch.from_pylist(sent[150:], pa.schema([("id", pa.int64()), ("big", pa.string())]))
+    table.append(table.default, batch)
+    wanted = dict(enumerate(numbers))
+    assert {row["id"]: row["big"] for row in client.list_rows(table.id)} == wanted
+    read = client.list_rows(table.id).to_arrow(bqstorage_client=server.read_client())
+    assert {row["id"]: row["big"] for row in read.to_pylist()} == wanted
+
+
 def test_77_digits_inside_lists_and_records_come_back(server: LodeServer, client: bigquery.Client) -> None:
     inner = [
         {"name": "one", "type": "BIGNUMERIC", "mode": "REQUIRED"},
@@ -163,7 +181,10 @@ def test_77_digits_inside_lists_and_records_come_back(server: LodeServer, client
     record: dict[str, Any] = {"name": "record", "type": "RECORD", "fields": inner}
     table = Table(server, [FIELDS[0], inner[1], record, {**record, "name": "records", "mode": "REPEATED"}])
     sent = {"one": str(LEAST), "many": [str(MOST), "1"]}
-    rows = [{"id": 1, "many": [str(MOST)], "record": sent, "records": [sent, sent]}, {"id": 2}]
+    rows: list[dict[str, Any]] = [
+        {"id": 1, "many": [str(MOST)], "record": sent, "records": [sent, sent]},
+        {"id": 2},
+    ]
     assert client.insert_rows_json(table.id, rows) == []
     stored = {"one": LEAST, "many": [MOST, Decimal(1)]}
     wanted = [
@@ -190,7 +211,7 @@ def test_out_of_range_is_the_same_row_error_everywhere(server: LodeServer, clien
     (error, stopped) = sorted(
         client.insert_rows_json(table.id, batch.to_pylist()), key=lambda one: -one["index"]
     )
-    assert error["errors"][0]["message"] == wanted
+    assert (error["index"], error["errors"][0]["reason"]) == (1, "invalid")
     assert stopped["errors"][0]["reason"] == "stopped"
 
 
