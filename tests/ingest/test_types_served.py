@@ -165,7 +165,7 @@ def test_numbers_of_the_whole_range_come_back_by_every_api(
     table = Table(server, [FIELDS[0], FIELDS[3]])
     sent = [{"id": index, "big": f"{number:f}"} for index, number in enumerate(numbers)]
     assert client.insert_rows_json(table.id, sent[:150]) == []
-    batch = pa.RecordBatch.from_pylist(sent[150:], pa.schema([("id", pa.int64()), ("big", pa.string())]))
+    batch = pa.RecordBatch.from_pylist(sent[150:], pa.schema([TEXTS.field("id"), TEXTS.field("big")]))
     table.append(table.default, batch)
     wanted = dict(enumerate(numbers))
     assert {row["id"]: row["big"] for row in client.list_rows(table.id)} == wanted
