@@ -240,7 +240,9 @@ WITHOUT_SHAPELY = """
 import sys
 sys.modules["shapely"] = None
 
+import pyarrow as pa
 from ingest.entry_points import by_arrow, by_json
+from lode.ingest.rows.json_cells import cells
 from lode.ingest.schema.check import check_schema
 from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
@@ -256,6 +258,9 @@ for act in (
     except Refused as refused:
         print(refused.message)
 assert by_json(column, [None]) == [None]
+schema = TableSchema((column,))
+stored = pa.RecordBatch.from_pylist([{"place": "garbage"}], schema.arrow)
+assert cells(stored, schema) == [{"f": [{"v": "garbage"}]}]
 assert "shapely" not in [name for name, module in sys.modules.items() if module]
 """
 

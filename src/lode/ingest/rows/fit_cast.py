@@ -5,14 +5,15 @@ Nothing is lost but the digits of a number beyond its column's scale; see ``deci
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lode.ingest.rows.decimals import decimals_for
-from lode.ingest.rows.geography import geographies_of_text
+from lode.ingest.rows.geography import geographies_of_text, need_shapely
 from lode.ingest.rows.intervals import intervals_of_arrow, intervals_of_text
 from lode.ingest.rows.problems import failing, shown
 from lode.ingest.schema.columns import arrow_type
-from lode.ingest.status import invalid
+from lode.ingest.status import Refused, invalid
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ def cast_for(column: Column, kind: pa.DataType) -> Cast | None:
         case "INTERVAL":
             return intervals_of_arrow if pt.is_interval(kind) else _read(kind, intervals_of_text)
         case "GEOGRAPHY":
+            # Loaded now, on the thread that makes decoders, and not with the first rows, on the event loop.
+            with suppress(Refused):
+                need_shapely(column.name)
             return _read(kind, geographies_of_text)
     return None if kind == arrow_type(column) else _plain_cast(column, kind)
 
