@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MAX_CHARACTERS: Final = 1000
 _NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\s*", re.ASCII)
-# Enough for every number that is not out of range at a glance.
+# Enough digits for every number that the checks before rounding let pass.
 _EXACT: Final = Context(prec=160)
 
 
@@ -81,9 +81,9 @@ class Digits:
         return ValueError(f"is out of the range of {self.name}")
 
     def parse(self, text: str) -> int:
-        """The units of a number in text: digits, with a point and an exponent if need be."""
+        """The units of a number in text: digits, and optionally a point and an exponent."""
         if len(text) > MAX_CHARACTERS or not _NUMBER.fullmatch(text):
-            raise ValueError(f"is not a {self.name}: write digits, with a point or an exponent if need be")
+            raise ValueError(f"is not a {self.name}: write digits, optionally with a point and an exponent")
         return self.units(Decimal(text.strip()))
 
     def array(self, units: list[int | None]) -> Any:
@@ -121,7 +121,7 @@ def decimals_for(column: Column, kind: pa.DataType) -> Callable[[Any, Place], An
 
 
 def decimals_of_bytes(array: Any, column: Column, place: Place) -> Any:
-    """Decimals from their units in bytes: little-endian, in two's complement, without idle bytes.
+    """Decimals from their units in bytes: little-endian, in two's complement, without needless bytes.
 
     They are of the stored type; the fit of every writer rounds them and checks their range.
     """

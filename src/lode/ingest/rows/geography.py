@@ -187,7 +187,7 @@ class _Geographies:
         np, shapely = self._np, self._shapely
         more = shapely.has_z(self._shapes) | shapely.has_m(self._shapes)
         self._refuse(
-            np.flatnonzero(more), "has Z or M coordinates: a longitude and a latitude are all there is"
+            np.flatnonzero(more), "has Z or M coordinates: a GEOGRAPHY has longitudes and latitudes only"
         )
         there = ~shapely.is_missing(self._shapes)
         known = np.isin(shapely.get_type_id(self._shapes), _TYPES)
@@ -254,7 +254,7 @@ class _Geographies:
         """About how many pairs of boxes overlap."""
         np = self._np
         count = len(low)
-        # At random, so that nobody can arrange which are looked at.
+        # At random: a fixed choice could be evaded.
         chosen = np.random.default_rng().integers(0, count, min(count, _SAMPLES))
         seen = sum(
             int(np.count_nonzero(((low <= high[one]) & (high >= low[one])).all(axis=1))) for one in chosen

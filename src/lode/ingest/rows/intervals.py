@@ -1,8 +1,8 @@
 """INTERVAL: every form in which clients send one, as the text that BigQuery prints.
 
 An INTERVAL is a number of months, of days and of microseconds, each with a sign of its own. It is stored as
-``years-months days hours:minutes:seconds.fraction``. Read are that form, the parts of it that BigQuery reads
-without being told which they are, and ISO 8601 durations.
+``years-months days hours:minutes:seconds.fraction``. This module reads that form, the partial forms that
+BigQuery accepts, and ISO 8601 durations.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _TIME_PARTS: Final = re.compile(r"(-?)([0-9]{1,18})(?:[.,]([0-9]{1,18}))?([HMS])
 _PART_US: Final = {"H": _HOUR_US, "M": _MINUTE_US, "S": _SECOND_US}
 
 _NOT_ZEROS: Final = r"([1-9][0-9]{2}|0[1-9][0-9]|00[1-9])"
-# Text that needs no change: in range, without idle zeros and signs. Far ends are left to the parser.
+# Text that needs no change. Values near the limits are left to the parser.
 _CANONICAL: Final = (
     r"^(0-0|-?(0-([1-9]|1[01])|[1-9][0-9]{0,3}-([0-9]|1[01]))) (0|-?[1-9][0-9]{0,5}) "
     r"-?(0|[1-9][0-9]{0,6}):([0-9]|[1-5][0-9]):([0-9]|[1-5][0-9])"
