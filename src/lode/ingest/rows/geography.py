@@ -35,7 +35,9 @@ PAIRS_PER_VERTEX: Final = 200
 _HOLE_COST: Final = 0.1
 _RINGS_COST: Final = 4
 _SAMPLES: Final = 64
-_MAX_REASON: Final = 100
+# Characters of a reason that GEOS gives, and how many of them a request gets.
+_MAX_REASON_CHARACTERS: Final = 100
+_MAX_REASONS: Final = 100
 _REMEDY: Final = "write WKT such as POINT(1 2), or a GeoJSON geometry"
 EMPTY: Final = "GEOMETRYCOLLECTION EMPTY"
 # shapely's numbers of the types that a GEOGRAPHY has; 2 is a ring outside of a polygon.
@@ -172,8 +174,9 @@ class _Geographies:
             for unread in self._np.flatnonzero(rows & self._shapely.is_missing(shapes)):
                 text = self._texts[unread]
                 if text is not None:
-                    why = self._read_one(read, text)[1]
-                    self._refuse_one(int(unread), f"is not a GEOGRAPHY ({why}): {_REMEDY}")
+                    # Reading it again for the reason takes longer than everything else about it.
+                    why = f" ({self._read_one(read, text)[1]})" if len(self.bad) < _MAX_REASONS else ""
+                    self._refuse_one(int(unread), f"is not a GEOGRAPHY{why}: {_REMEDY}")
         return shapes
 
     def _read_one(self, read: Any, text: str | None) -> tuple[Any, str]:
@@ -344,7 +347,7 @@ def _where(mask: Any) -> list[int]:
 
 def _brief(why: str) -> str:
     line = why.split("\n", 1)[0]
-    return line if len(line) <= _MAX_REASON else line[:_MAX_REASON] + "…"
+    return line if len(line) <= _MAX_REASON_CHARACTERS else line[:_MAX_REASON_CHARACTERS] + "…"
 
 
 def _flat_points(text: str) -> str:
