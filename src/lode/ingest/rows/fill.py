@@ -52,6 +52,7 @@ class Filler:
         rows: int,
         defaults: Collection[str] = (),
         problems: Found | None = None,
+        unsent: Mapping[str, pa.Array[Any]] | None = None,
     ) -> pa.RecordBatch:
         """The rows as a batch in the table's schema, or a refusal that names every bad one.
 
@@ -60,6 +61,7 @@ class Filler:
             rows: How many rows there are; there may be no columns.
             defaults: The columns whose missing values become their default, where they have one.
             problems: What is known to be wrong with the rows already.
+            unsent: Where the values of columns are missing, for writers that tell missing from null.
         """
         check_affordable(rows * self._left_out, "columns")
         problems = Problems() if problems is None else problems
@@ -72,7 +74,8 @@ class Filler:
             sent = None if source is None else columns[source]
             array = missing(column, rows) if sent is None or fit is None else fit(sent, place)
             if wanted and column.name.lower() in wanted:
-                array = self._with_default(column, array, sent, now_ns)
+                where = None if unsent is None else unsent[column.name]
+                array = self._with_default(column, array, sent, now_ns, where)
             if array.null_count and column.mode == "REQUIRED":
                 place.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
             arrays.append(array)
@@ -81,7 +84,12 @@ class Filler:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
 
     def _with_default(
-        self, column: Column, array: pa.Array[Any], sent: pa.Array[Any] | None, now_ns: int
+        self,
+        column: Column,
+        array: pa.Array[Any],
+        sent: pa.Array[Any] | None,
+        now_ns: int,
+        where: pa.Array[Any] | None,
     ) -> pa.Array[Any]:
         """The column with its default for each value that was not sent."""
         import pyarrow.compute as pc
@@ -92,7 +100,8 @@ class Filler:
         if sent is None:
             return values
         # Where it was null as sent: a REPEATED column has become empty lists since.
-        filled: pa.Array[Any] = pc.call_function("if_else", [sent.is_null(), values, array])
+        missing_at = sent.is_null() if where is None else where
+        filled: pa.Array[Any] = pc.call_function("if_else", [missing_at, values, array])
         return filled
 
 

@@ -1,7 +1,8 @@
 """One JSON value of each of BigQuery's types, as what Arrow makes an array of.
 
 A reader takes a value that is not null, and raises ``BadValue`` for one that its column cannot hold. Times
-are read to the microseconds, days and Decimals that Arrow stores.
+are read to the microseconds and days that Arrow stores; NUMERIC, INTERVAL and GEOGRAPHY stay text, which is
+read as that of every other writer.
 """
 
 from __future__ import annotations
@@ -29,8 +30,6 @@ _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 _INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
 _LONGEST_NUMBER: Final = 400
 _EXACT: Final = Context(prec=200)
-# Digits in all, and behind the point.
-_DECIMALS: Final = {"NUMERIC": (38, 9), "BIGNUMERIC": (76, 38)}
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -55,7 +54,7 @@ def _reader(column: Column, *, ignore_unknown: bool) -> Reader:
         case "RANGE":
             return _range(column)
         case "NUMERIC" | "BIGNUMERIC":
-            return partial(_decimal, column.type)
+            return partial(_number_text, column.type)
     return _READERS[column.type]
 
 
@@ -171,20 +170,13 @@ def _bool(value: Any) -> bool:
     raise BadValue(f"{_shown(value)} is no BOOL: write true or false.")
 
 
-def _decimal(kind: str, value: Any) -> Decimal:
-    digits, scale = _DECIMALS[kind]
-    number = _number(value, kind)
-    if isinstance(number, float):
+def _number_text(kind: str, value: Any) -> str:
+    """The number as it was written; a float as Python writes it."""
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
         raise BadValue(f"{_shown(value)} is no {kind}.")
-    if number.adjusted() >= digits - scale and number:
-        raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
-    # A number in JSON is a binary fraction at heart, so its tail is noise; text means every digit it has.
-    rounded = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP, context=_EXACT)
-    if isinstance(value, str) and rounded != number:
-        raise BadValue(f"{_shown(value)} has more than {scale} digits behind the point.")
-    if rounded.copy_abs() >= Decimal(10) ** (digits - scale):
-        raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
-    return rounded
+    return str(value)
 
 
 def _timestamp(value: Any) -> int:

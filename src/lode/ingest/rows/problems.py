@@ -102,3 +102,18 @@ def shown(array: pa.Array[Any], index: int) -> str:
     except Exception:
         text = "the value"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def each(array: pa.Array[Any], place: Place, convert: Callable[[Any], Any]) -> list[Any]:
+    """Convert each value; a ``ValueError`` finishes the sentence about a bad one, which becomes None."""
+    converted: list[Any] = []
+    bad: dict[int, str] = {}
+    for index, value in enumerate(array.to_pylist()):
+        try:
+            converted.append(None if value is None else convert(value))
+        except ValueError as why:
+            bad[index] = str(why)
+            converted.append(None)
+    if bad:
+        place.report(bad, lambda index: f"{shown(array, index)} {bad[index]}.")
+    return converted

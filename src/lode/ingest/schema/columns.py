@@ -46,6 +46,7 @@ ALIASES: Final = {
     "DECIMAL": "NUMERIC",
     "BIGDECIMAL": "BIGNUMERIC",
 }
+ROUNDING_MODES: Final = ("ROUND_HALF_AWAY_FROM_ZERO", "ROUND_HALF_EVEN")
 RANGE_ELEMENTS: Final = ("DATE", "DATETIME", "TIMESTAMP")
 # Types that Arrow knows only as text or bytes carry their name in the field's metadata, as the Storage
 # Read API writes it.
@@ -68,6 +69,8 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     precision: int = 0
     scale: int = 0
     range_element: str = ""
+    # How numbers are rounded to the scale, one of ROUNDING_MODES; empty for the first.
+    rounding: str = ""
 
     @property
     def children(self) -> tuple[Column, ...]:

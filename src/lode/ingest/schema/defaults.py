@@ -6,17 +6,17 @@ understood, and anything else is refused when the table is created, not when the
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from lode.ingest.rows.decimals import decimals_of_literals
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
 from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
 from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
-from lode.lazy import pa
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -92,12 +92,17 @@ def _default(column: Column) -> Default:
         values = [_value(column, literal) for literal in parsed]
         if None in values:
             raise NotALiteralError("an element of a REPEATED column cannot be NULL")
+        if pt.is_decimal(kind.value_type):
+            numbers = decimals_of_literals(values, column)
+            return Constant(pa.ListArray.from_arrays([0, len(values)], numbers, type=kind)[0])
         return Constant(pa.scalar(values, kind))
     if isinstance(parsed, list):
         raise NotALiteralError("only a REPEATED column takes an array")
     value = _value(column, parsed)
     if value is None and column.mode == "REQUIRED":
         raise NotALiteralError("a REQUIRED column cannot be NULL")
+    if pt.is_decimal(kind) and value is not None:
+        return Constant(decimals_of_literals([value], column)[0])
     return Constant(pa.scalar(value, kind))
 
 
@@ -110,19 +115,7 @@ def _value(column: Column, literal: Literal) -> Any:
     value = _READS[column.type](literal.value)
     if column.max_length and len(value) > column.max_length:
         raise NotALiteralError(f"it is longer than {column.max_length}")
-    if column.precision:
-        _check_digits(column, value)
     return value
-
-
-def _check_digits(column: Column, value: Decimal) -> None:
-    kind = (pa.decimal128 if column.type == "NUMERIC" else pa.decimal256)(column.precision, column.scale)
-    try:
-        pa.scalar(value, kind)
-    except pa.ArrowException:
-        raise NotALiteralError(
-            f"it has more digits than {column.type}({column.precision}, {column.scale})"
-        ) from None
 
 
 # The kinds of literals each type takes; text stands for times as it does in SQL.
@@ -146,14 +139,9 @@ def _integer(text: str) -> int:
     return int(text, 16 if "0x" in text.lower() else 10)
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise NotALiteralError(f"{text!r} is not a number") from None
-    if not value.is_finite():
-        raise NotALiteralError(f"{text!r} is not a number")
-    return value
+def _number(text: str) -> str:
+    """The text of a number, which ``decimals.py`` reads; SQL has whole numbers in hexadecimal, too."""
+    return str(_integer(text)) if "0x" in text.lower() else text
 
 
 def _moment(kind: str) -> Callable[[str], int]:
@@ -178,8 +166,8 @@ _READS: Final[dict[str, Any]] = {
     "BOOL": bool,
     "INT64": _integer,
     "FLOAT64": float,
-    "NUMERIC": _decimal,
-    "BIGNUMERIC": _decimal,
+    "NUMERIC": _number,
+    "BIGNUMERIC": _number,
     **{kind: _moment(kind) for kind in PARSERS},
     "JSON": _json,
 }
