@@ -10,7 +10,6 @@ import os
 import shutil
 import threading
 import time
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -27,7 +26,7 @@ from lode.ingest.metrics import Metrics
 from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
 from lode.ingest.state import hold
-from lode.ingest.status import Code, Refused, StorageCode
+from lode.ingest.status import Code, Refused, StorageCode, not_found
 from lode.ingest.strategies import select_strategy
 from lode.ingest.streams import Stream
 from lode.ingest.table import TableWriter
@@ -86,7 +85,7 @@ class Engine:
         self._check_room()
         if select_strategy(kind).stages:
             writer.make_ready()
-        name = StreamName(table, f"s-{uuid.uuid4().hex}")
+        name = table.new_stream()
         created = datetime.now(UTC)
         facts = {
             "name": str(name),
@@ -111,13 +110,7 @@ class Engine:
         found = self._streams.get(name.stream)
         self.damaged.check(name)
         if found is None or found.name != name or not self._is_current(found):
-            raise Refused(
-                Code.NOT_FOUND,
-                f"Requested entity was not found: there is no write stream {name}.",
-                storage=StorageCode.STREAM_NOT_FOUND,
-                entity=str(name),
-                ends_call=True,
-            )
+            raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
         return found
 
     def append(self, table: TableName, batch: pa.RecordBatch) -> Future[int | None]:

@@ -92,11 +92,22 @@ def invalid(message: str, *, ends_call: bool = False) -> Refused:
     return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
 
 
+def not_found(entity: str, storage: StorageCode) -> Refused:
+    """A stream or table that does not exist, in the words of the Storage Write API."""
+    return Refused(
+        Code.NOT_FOUND,
+        f"Requested entity was not found. Entity: {entity}",
+        storage=storage,
+        entity=entity,
+        ends_call=True,
+    )
+
+
 def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...]) -> Refused:
     """A request with bad rows: refused whole, its call goes on."""
     return Refused(
         Code.INVALID_ARGUMENT,
-        f"Errors found while processing rows: {len(problems)} of them bad, none appended. "
-        "Please refer to the row_errors field for details.",
+        "Errors found while processing rows. Please refer to the row_errors field for details: "
+        f"{len(problems)} of them bad, none appended.",
         rows=tuple(problems),
     )
