@@ -50,9 +50,9 @@ _STOPPING: Final = Refused(Code.UNAVAILABLE, "The server is stopping: connect ag
 
 _Response: Any = types.AppendRowsResponse.pb()
 _WriteStream: Any = types.WriteStream.pb()
-_VIEWS: Final = frozenset(int(view) for view in types.WriteStreamView)
+_VIEWS: Final = types.GetWriteStreamRequest.pb().DESCRIPTOR.fields_by_name["view"].enum_type.values_by_number
 _FULL: Final = int(types.WriteStreamView.FULL)
-_WRITE_MODES: Final = frozenset(int(mode) for mode in types.WriteStream.WriteMode)
+_WRITE_MODES: Final = _WriteStream.DESCRIPTOR.fields_by_name["write_mode"].enum_type.values_by_number
 _FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
 
 
