@@ -14,6 +14,7 @@ from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import types
 
 from ingest.appending import Field, row_descriptor
+from ingest.gates import GateStore
 from ingest.tables import Table
 from ingest.wire import (
     Request,
@@ -26,9 +27,12 @@ from ingest.wire import (
     storage_error_of,
     trailing_status,
 )
+from lode.store.memory import MemoryStore
+from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
-    from lode.testing.plugin import LodeServer
+    from collections.abc import Iterator
+    from pathlib import Path
 
 Code = grpc.StatusCode
 # The codes after which the Go client sends an append again.
@@ -80,6 +84,21 @@ def refused(code: grpc.StatusCode, act: Any) -> Any:
 
 
 COMMITTED, PENDING, BUFFERED = 1, 2, 3
+
+
+@pytest.fixture
+def gate() -> GateStore:
+    return GateStore(MemoryStore())
+
+
+@pytest.fixture
+def gated(gate: GateStore, tmp_path: Path) -> Iterator[Table]:
+    """A table on a store whose writes a test can hold back and let fail."""
+    root: Any = gate
+    server = LodeServer(root, state=tmp_path / "state")
+    yield Table(server)
+    gate.let_go()
+    server.stop()
 
 
 # -- Java: one connection for many default streams -------------------------------------------------
@@ -213,6 +232,46 @@ def test_nothing_sent_behind_a_refused_append_is_stored_before_java_sends_it_aga
         wire.send(*(rows_request([offset], offset=offset) for offset in (1, 2, 3)))
         assert [offset_of(answer) for answer in wire.receive(3)] == [1, 2, 3]
     assert table.ids() == [0, 1, 2, 3]
+
+
+def test_all_that_was_sent_behind_an_append_that_failed_fails_with_codes_that_java_tries_again(
+    gated: Table, gate: GateStore
+) -> None:
+    stream = create(gated, COMMITTED)
+    requests = [
+        rows_request([0], stream=stream, schema=True, offset=0),
+        rows_request([1], offset=1),
+        rows_request([2], offset=2),
+    ]
+    with Wire(gated.server, stream) as wire:
+        gate.shut()
+        wire.send(*requests)
+        assert gate.arrived.wait(timeout=30)
+        gate.let_fail()
+        first, *behind = wire.receive(3)
+        retriable = {code.value[0] for code in JAVA_RECONNECTS}
+        assert first.error.code in retriable
+        # What arrived after the failure was known is beyond the end; Java ignores both and sends them again.
+        assert {answer.error.code for answer in behind} <= retriable | {Code.OUT_OF_RANGE.value[0]}
+        wire.send(*requests)
+        assert [offset_of(answer) for answer in wire.receive(3)] == [0, 1, 2]
+    assert gated.ids() == [0, 1, 2]
+
+
+def test_a_schema_change_is_not_lost_with_the_append_that_would_have_brought_it(
+    gated: Table, gate: GateStore
+) -> None:
+    with Wire(gated.server, gated.default) as wire:
+        wire.ask(rows_request([1], stream=gated.default, schema=True))
+        add_column(gated)
+        gate.shut()
+        wire.send(rows_request([2]))
+        assert gate.arrived.wait(timeout=30)
+        gate.let_fail()
+        [failed] = wire.receive()
+        assert failed.HasField("error")
+        assert [field.name for field in failed.updated_schema.fields] == ["id", "name", "more"]
+        assert not wire.ask(rows_request([3])).HasField("updated_schema")
 
 
 def test_java_finds_out_that_a_stream_is_finalized_and_does_not_try_again(table: Table) -> None:
