@@ -374,6 +374,28 @@ def test_gos_default_interpretation_of_the_first_request_holds_for_the_connectio
     assert [row["name"] for row in table.rows()] == ["anon", "anon", None, "anon"]
 
 
+def test_gos_columns_outside_of_the_descriptor_always_get_their_default(server: LodeServer) -> None:
+    fields = [
+        {"name": "id", "type": "INT64"},
+        {"name": "name", "type": "STRING", "defaultValueExpression": "'anon'"},
+        {"name": "other", "type": "STRING", "defaultValueExpression": "'else'"},
+    ]
+    table = Table(server, fields)
+    request = rows_request([], stream=table.default, schema=True)
+    request.proto_rows.rows.serialized_rows.append(b"\x08\x01")
+    with Wire(server, table.default) as wire:
+        wire.ask(request)
+        request.default_missing_value_interpretation = 2
+        wire.ask(request)
+        request.missing_value_interpretations["name"] = 1
+        wire.ask(request)
+    assert [(row["name"], row["other"]) for row in table.rows()] == [
+        (None, "else"),
+        ("anon", "else"),
+        (None, "else"),
+    ]
+
+
 def test_none_of_the_errors_that_end_an_append_for_good_is_one_that_go_tries_again(table: Table) -> None:
     stream = create(table, COMMITTED)
     bad = rows_request([], offset=1)

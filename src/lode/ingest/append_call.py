@@ -164,7 +164,7 @@ class AppendCall:
             rows = list(request.proto_rows.rows.serialized_rows)
         if not rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        defaults = self._defaults(request, definition)
+        defaults = self._defaults(request, definition, decoder.defaulted)
         batch: pa.RecordBatch
         if size <= _DECODED_HERE:
             batch = decoder.decode(rows, defaults)
@@ -172,14 +172,24 @@ class AppendCall:
             batch = await asyncio.to_thread(decoder.decode, rows, defaults)
         return batch
 
-    def _defaults(self, request: Any, definition: TableDefinition) -> frozenset[str]:
-        """The columns whose missing values become their defaults."""
+    def _defaults(
+        self, request: Any, definition: TableDefinition, defaulted: frozenset[str]
+    ) -> frozenset[str]:
+        """The columns whose missing values become their defaults.
+
+        Those that the writer's schema lacks do, as in the live service; interpretations are about columns of
+        the writer's schema that a row leaves out.
+        """
         named = request.missing_value_interpretations
         everywhere = self._default_interpretation == _DEFAULT_VALUE
         if not named and not everywhere:
-            return frozenset()
+            return defaulted
         columns = {column.name.lower(): column for column in definition.schema.columns}
-        chosen = {name for name, column in columns.items() if everywhere and column.default}
+        chosen = {
+            name
+            for name, column in columns.items()
+            if column.default and (everywhere or column.name in defaulted)
+        }
         for name, interpretation in named.items():
             column = columns.get(name.lower())
             if column is None:

@@ -45,6 +45,10 @@ class Filler:
             for column, source in zip(schema.columns, sources, strict=True)
         ]
         self._left_out = sum(source is None for source in sources)
+        # Columns with a default that the writer's schema lacks.
+        self.defaulted = frozenset(
+            column.name for column, source, _ in self._plan if source is None and column.default
+        )
 
     def batch(
         self,
