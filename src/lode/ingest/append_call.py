@@ -106,8 +106,10 @@ class AppendCall:
         answer = await _settled(lambda: stream.append(batch, offset))
         taken = Taken(stream, name, batch.num_rows, len(data), answer)
         # A table has a new version for a new label too; the client asks for its columns only.
-        if remembered.seen_schema != definition.schema:
-            taken.schema = remembered.seen_schema = definition.schema
+        if remembered.seen_schema is not definition.schema:
+            if remembered.seen_schema != definition.schema:
+                taken.schema = definition.schema
+            remembered.seen_schema = definition.schema
         return taken
 
     def _parse(self, data: bytes) -> Any:

@@ -107,7 +107,7 @@ def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...]) -> Refused:
     """A request with bad rows: refused whole, its call goes on."""
     return Refused(
         Code.INVALID_ARGUMENT,
-        "Errors found while processing rows. Please refer to the row_errors field for details: "
+        "Errors found while processing rows. Please refer to the row_errors field for details. "
         f"{len(problems)} of them bad, none appended.",
         rows=tuple(problems),
     )
