@@ -207,13 +207,6 @@ class AppendCall:
         return frozenset(columns[name].name for name in chosen)
 
 
-def _interpretation(number: int) -> int:
-    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
-    if number not in (_NULL_VALUE, _DEFAULT_VALUE):
-        raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
-    return number
-
-
 async def _settled(act: Callable[[], T]) -> T:
     """Act when it is known what is there: a client that lost its connection tries again at once."""
     while True:
@@ -223,3 +216,10 @@ async def _settled(act: Callable[[], T]) -> T:
             until = underway.until
         with suppress(Refused):  # told to whoever sent it
             await asyncio.wrap_future(until)
+
+
+def _interpretation(number: int) -> int:
+    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
+    if number not in (_NULL_VALUE, _DEFAULT_VALUE):
+        raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
+    return number

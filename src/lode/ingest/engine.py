@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -85,7 +86,7 @@ class Engine:
         self._check_room()
         if select_strategy(kind).stages:
             writer.make_ready()
-        name = table.new_stream()
+        name = StreamName(table, f"s-{uuid.uuid4().hex}")
         created = datetime.now(UTC)
         facts = {
             "name": str(name),

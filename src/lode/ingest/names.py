@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import uuid
 from typing import Final, NamedTuple
 
 from lode.ingest.status import invalid
@@ -14,7 +13,7 @@ _PROJECT = r"[^/\s]{1,255}"
 _DATASET = r"[A-Za-z0-9_]{1,1024}"
 _TABLE = r"[^/.\\\x00-\x1f\x7f]{1,1024}"
 _TABLE_NAME = re.compile(rf"projects/({_PROJECT})/datasets/({_DATASET})/tables/({_TABLE})")
-# The ids that ``new_stream`` makes: any other id is malformed, and not merely unknown.
+# The ids that the engine makes: any other id is malformed, and not merely unknown.
 _STREAM_ID = r"s-[0-9a-f]{32}"
 # Java clients leave out ``streams/`` for the default stream.
 _STREAM_NAME = re.compile(
@@ -40,10 +39,6 @@ class TableName(NamedTuple):
     @property
     def default_stream(self) -> StreamName:
         return StreamName(self, DEFAULT_STREAM)
-
-    def new_stream(self) -> StreamName:
-        """A name that no other stream has."""
-        return StreamName(self, f"s-{uuid.uuid4().hex}")
 
 
 class StreamName(NamedTuple):

@@ -87,11 +87,6 @@ class Refused(Exception):  # noqa: N818, an answer rather than a failure of ours
         self.stream = ""
 
 
-def invalid(message: str, *, ends_call: bool = False) -> Refused:
-    """A request that cannot be understood."""
-    return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
-
-
 def not_found(entity: str, storage: StorageCode) -> Refused:
     """A stream or table that does not exist, in the words of the Storage Write API."""
     return Refused(
@@ -103,11 +98,16 @@ def not_found(entity: str, storage: StorageCode) -> Refused:
     )
 
 
+def invalid(message: str, *, ends_call: bool = False) -> Refused:
+    """A request that cannot be understood."""
+    return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
+
+
 def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...]) -> Refused:
     """A request with bad rows: refused whole, its call goes on."""
     return Refused(
         Code.INVALID_ARGUMENT,
-        "Errors found while processing rows. Please refer to the row_errors field for details. "
-        f"{len(problems)} of them bad, none appended.",
+        f"Errors found while processing rows: {len(problems)} of them bad, none appended. "
+        "Please refer to the row_errors field for details.",
         rows=tuple(problems),
     )

@@ -45,10 +45,6 @@ class Filler:
             for column, source in zip(schema.columns, sources, strict=True)
         ]
         self._left_out = sum(source is None for source in sources)
-        # Columns with a default that the writer's schema lacks.
-        self.defaulted = frozenset(
-            column.name for column, source, _ in self._plan if source is None and column.default
-        )
 
     def batch(
         self,
@@ -98,6 +94,14 @@ class Filler:
         # Where it was null as sent: a REPEATED column has become empty lists since.
         filled: pa.Array[Any] = pc.call_function("if_else", [sent.is_null(), values, array])
         return filled
+
+    @staticmethod
+    def defaulted(schema: TableSchema, names: Collection[str]) -> frozenset[str]:
+        """The columns with a default that a writer of columns of these names leaves out."""
+        sent = {name.lower() for name in names}
+        return frozenset(
+            column.name for column in schema if column.default and column.name.lower() not in sent
+        )
 
 
 def fill(
