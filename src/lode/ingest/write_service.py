@@ -18,7 +18,6 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from lode.ingest.append_call import AppendCall, Taken
 from lode.ingest.budget import Window
-from lode.ingest.catalog.paths import dataset_of
 from lode.ingest.decoders import Decoders
 from lode.ingest.details import end_call, internal, status_of, storage_error
 from lode.ingest.names import parse_stream, parse_table
@@ -240,7 +239,7 @@ class WriteService:
         stream = self._engine.stream(parse_stream(name))
         described = _described(stream, name)
         # Writers that share a connection choose it by this location, which the service has in lower case.
-        described.location = self._engine.catalog.dataset(dataset_of(stream.name.table)).location.lower()
+        described.location = self._engine.catalog.location_of(stream.name.table).lower()
         if full:
             described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described

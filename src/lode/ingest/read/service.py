@@ -21,7 +21,6 @@ import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.errors import ComponentMismatchError, DataError, MissingError, NoSnapshotsError, StoreError
-from lode.ingest.catalog.paths import dataset_of
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read.message import message_of
@@ -165,7 +164,7 @@ class ReadService:
             options.row_restriction,
             compression_of(options.arrow_serialization_options),
         )
-        location = self._catalog.dataset(dataset_of(table.name)).location.lower()
+        location = self._catalog.location_of(table.name).lower()
         # Any text may be a dataset's location, but not a part of a name.
         name = SessionName(project, quote(location, safe="")[:64], token_of(session, self._store))
         made = _ReadSession(
