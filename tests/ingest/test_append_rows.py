@@ -420,7 +420,7 @@ def test_a_relaxed_column_is_a_schema_change(server: LodeServer, call: Call) -> 
     assert [field.mode for field in updated.fields] == [types.TableFieldSchema.Mode.NULLABLE] * 2
 
 
-def test_a_schema_change_is_told_once_to_each_stream_of_each_call_that_was_open(
+def test_a_schema_change_is_sent_once_to_each_stream_of_each_open_call(
     server: LodeServer, call: Call
 ) -> None:
     stream = new_stream(server, "committed")

@@ -38,7 +38,7 @@ def test_avro_is_not_implemented_and_no_format_is_an_error(lake: Lake, served: S
     "options",
     [{"response_compression_codec": 17}, {"arrow_serialization_options": {"buffer_compression": 17}}],
 )
-def test_a_compression_nobody_knows_is_an_invalid_argument(
+def test_an_unknown_compression_is_an_invalid_argument(
     lake: Lake, served: Served, options: dict[str, Any]
 ) -> None:
     with pytest.raises(exceptions.InvalidArgument, match="compression"):

@@ -177,10 +177,11 @@ def test_the_default_stream_is_found_under_both_of_its_names(table: Table) -> No
         assert stream.location == "us"
 
 
-def test_the_default_stream_was_never_created_and_has_no_times(table: Table) -> None:
-    found = raw(table.get(table.default))
-    assert not found.HasField("create_time")
-    assert not found.HasField("commit_time")
+def test_the_default_stream_is_as_old_as_its_table(server: LodeServer, table: Table) -> None:
+    found = table.get(table.default)
+    created: Any = found.create_time  # a datetime, whatever its types say
+    assert created == server.bigquery_client("p").get_table(table.id).created
+    assert found.commit_time == created
 
 
 def test_a_committed_stream_was_committed_when_it_was_created(table: Table) -> None:

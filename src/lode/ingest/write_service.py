@@ -295,11 +295,10 @@ def _unary(
 
 
 def _described(stream: Stream, name: str) -> Any:
-    """What every view says of a stream. The default stream has no times: it was never created."""
-    if stream.type is StreamType.DEFAULT:
-        return _WriteStream(name=name, type_=StreamType.COMMITTED.value)
-    described = _WriteStream(name=name, type_=stream.type.value, create_time=_timestamp(stream.created))
-    committed = stream.created if stream.type is StreamType.COMMITTED else stream.committed_at
+    """What every view has of a stream."""
+    kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
+    described = _WriteStream(name=name, type_=kind.value, create_time=_timestamp(stream.created))
+    committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
     if committed is not None:
         described.commit_time.CopyFrom(_timestamp(committed))
     return described
