@@ -23,13 +23,14 @@ if TYPE_CHECKING:
     from lode.ingest.engine import Engine
     from lode.ingest.rows.arrow import ArrowRows
     from lode.ingest.rows.proto import ProtoRows
+    from lode.ingest.schema.columns import TableSchema
     from lode.ingest.streams import Stream
 
 T = TypeVar("T")
 Request: Any = types.AppendRowsRequest.pb()
-_DEFAULT_VALUE: Final = (
-    Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name["DEFAULT_VALUE"].number
-)
+_INTERPRETATIONS: Final = Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name
+_NULL_VALUE: Final = _INTERPRETATIONS["NULL_VALUE"].number
+_DEFAULT_VALUE: Final = _INTERPRETATIONS["DEFAULT_VALUE"].number
 
 # Below this a batch is decoded sooner than a thread could be handed it.
 _DECODED_HERE: Final = 256 << 10
@@ -38,12 +39,12 @@ _DECODED_HERE: Final = 256 << 10
 class Remembered:
     """What a call knows of one of its streams: the writer's schema, and which schema the client has seen."""
 
-    __slots__ = ("arrow_schema", "proto_schema", "seen_version")
+    __slots__ = ("arrow_schema", "proto_schema", "seen_schema")
 
     def __init__(self) -> None:
         self.arrow_schema: bytes | None = None
         self.proto_schema: bytes | None = None
-        self.seen_version: int | None = None
+        self.seen_schema: TableSchema | None = None
 
 
 class Taken:
@@ -88,13 +89,15 @@ class AppendCall:
         self.name = name
         remembered = self._streams.setdefault(name, Remembered())
         if request.default_missing_value_interpretation:
-            self._default_interpretation = request.default_missing_value_interpretation
+            self._default_interpretation = _interpretation(request.default_missing_value_interpretation)
         offset = request.offset.value if request.HasField("offset") else None
         kind = request.WhichOneof("rows")
         if kind is None:
             raise invalid("The request has no rows: set arrow_rows or proto_rows.")
         self._remember(request, kind, remembered)
         definition, _ = stream.writer.open()
+        if remembered.seen_schema is None:
+            remembered.seen_schema = definition.schema
         decoder = await self._decoder(kind, remembered, definition, stream)
         await _settled(lambda: stream.check(offset))
         batch = await self._decode(request, kind, decoder, definition, len(data))
@@ -102,11 +105,11 @@ class AppendCall:
             raise invalid("The request has no rows: an append needs at least one.")
         answer = await _settled(lambda: stream.append(batch, offset))
         taken = Taken(stream, name, batch.num_rows, len(data), answer)
-        if remembered.seen_version is None:
-            remembered.seen_version = definition.version
-        elif remembered.seen_version != definition.version:
-            remembered.seen_version = definition.version
-            taken.schema = definition.schema
+        # A table has a new version for a new label too; the client asks for its columns only.
+        if remembered.seen_schema is not definition.schema:
+            if remembered.seen_schema != definition.schema:
+                taken.schema = definition.schema
+            remembered.seen_schema = definition.schema
         return taken
 
     def _parse(self, data: bytes) -> Any:
@@ -163,7 +166,7 @@ class AppendCall:
             rows = list(request.proto_rows.rows.serialized_rows)
         if not rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        defaults = self._defaults(request, definition)
+        defaults = self._defaults(request, definition, decoder.defaulted)
         batch: pa.RecordBatch
         if size <= _DECODED_HERE:
             batch = decoder.decode(rows, defaults)
@@ -171,14 +174,24 @@ class AppendCall:
             batch = await asyncio.to_thread(decoder.decode, rows, defaults)
         return batch
 
-    def _defaults(self, request: Any, definition: TableDefinition) -> frozenset[str]:
-        """The columns whose missing values become their defaults."""
+    def _defaults(
+        self, request: Any, definition: TableDefinition, defaulted: frozenset[str]
+    ) -> frozenset[str]:
+        """The columns whose missing values become their defaults.
+
+        Those that the writer's schema lacks do, as in the live service; interpretations are about columns of
+        the writer's schema that a row leaves out.
+        """
         named = request.missing_value_interpretations
         everywhere = self._default_interpretation == _DEFAULT_VALUE
         if not named and not everywhere:
-            return frozenset()
+            return defaulted
         columns = {column.name.lower(): column for column in definition.schema.columns}
-        chosen = {name for name, column in columns.items() if everywhere and column.default}
+        chosen = {
+            name
+            for name, column in columns.items()
+            if column.default and (everywhere or column.name in defaulted)
+        }
         for name, interpretation in named.items():
             column = columns.get(name.lower())
             if column is None:
@@ -187,7 +200,7 @@ class AppendCall:
                     f"missing_value_interpretations names {name!r}, "
                     f"which table {definition.name} does not have.",
                 )
-            if interpretation == _DEFAULT_VALUE and column.default:
+            if _interpretation(interpretation) == _DEFAULT_VALUE and column.default:
                 chosen.add(name.lower())
             else:
                 chosen.discard(name.lower())
@@ -203,3 +216,10 @@ async def _settled(act: Callable[[], T]) -> T:
             until = underway.until
         with suppress(Refused):  # told to whoever sent it
             await asyncio.wrap_future(until)
+
+
+def _interpretation(number: int) -> int:
+    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
+    if number not in (_NULL_VALUE, _DEFAULT_VALUE):
+        raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
+    return number

@@ -27,7 +27,7 @@ from lode.ingest.metrics import Metrics
 from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
 from lode.ingest.state import hold
-from lode.ingest.status import Code, Refused, StorageCode
+from lode.ingest.status import Code, Refused, StorageCode, not_found
 from lode.ingest.strategies import select_strategy
 from lode.ingest.streams import Stream
 from lode.ingest.table import TableWriter
@@ -111,13 +111,7 @@ class Engine:
         found = self._streams.get(name.stream)
         self.damaged.check(name)
         if found is None or found.name != name or not self._is_current(found):
-            raise Refused(
-                Code.NOT_FOUND,
-                f"Requested entity was not found: there is no write stream {name}.",
-                storage=StorageCode.STREAM_NOT_FOUND,
-                entity=str(name),
-                ends_call=True,
-            )
+            raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
         return found
 
     def append(self, table: TableName, batch: pa.RecordBatch) -> Future[int | None]:

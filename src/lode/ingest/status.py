@@ -87,6 +87,17 @@ class Refused(Exception):  # noqa: N818, an answer rather than a failure of ours
         self.stream = ""
 
 
+def not_found(entity: str, storage: StorageCode) -> Refused:
+    """A stream or table that does not exist, in the words of the Storage Write API."""
+    return Refused(
+        Code.NOT_FOUND,
+        f"Requested entity was not found. Entity: {entity}",
+        storage=storage,
+        entity=entity,
+        ends_call=True,
+    )
+
+
 def invalid(message: str, *, ends_call: bool = False) -> Refused:
     """A request that cannot be understood."""
     return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)

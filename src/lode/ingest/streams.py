@@ -93,12 +93,10 @@ class Stream:
         """Whether nothing more can become of it."""
         at = self.position
         match self.type:
-            case StreamType.COMMITTED:
+            case StreamType.COMMITTED | StreamType.BUFFERED:
                 return at.state is State.FINALIZED
             case StreamType.PENDING:
                 return at.state is State.COMMITTED
-            case StreamType.BUFFERED:
-                return at.state is State.FINALIZED and at.visible == at.durable
         return False
 
     def check(self, offset: int | None) -> None:
@@ -194,8 +192,13 @@ class Stream:
 
     def compact(self) -> None:
         """Give back the room of rows nobody needs any more; not worth its syncs while somebody waits."""
-        if self.log is not None and self.strategy.stages and self.is_done:
-            self.log.trim(self.log.end, to_nothing=True)
+        if self.log is None or not self.strategy.stages or not self.is_done:
+            return
+        # A flush that began before the stream was finalized still reads its rows, and a finalize that fails
+        # opens the stream again.
+        with self.writer.staged_lock, self._finalizing:
+            if self.is_done:
+                self.log.trim(self.log.end, to_nothing=True)
 
     def remove(self) -> None:
         """Delete its log, and all it staged."""

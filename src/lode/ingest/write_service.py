@@ -23,7 +23,7 @@ from lode.ingest.details import end_call, internal, status_of, storage_error
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.position import StreamType
 from lode.ingest.schema.wire import to_wire
-from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
 from lode.store.open import is_nearby
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.engine import Engine
     from lode.ingest.metrics import Metrics
+    from lode.ingest.names import TableName
     from lode.ingest.streams import Stream
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
@@ -48,8 +49,9 @@ _STOPPING: Final = Refused(Code.UNAVAILABLE, "The server is stopping: connect ag
 
 _Response: Any = types.AppendRowsResponse.pb()
 _WriteStream: Any = types.WriteStream.pb()
+_VIEWS: Final = types.GetWriteStreamRequest.pb().DESCRIPTOR.fields_by_name["view"].enum_type.values_by_number
 _FULL: Final = int(types.WriteStreamView.FULL)
-_INSERT: Final = int(types.WriteStream.WriteMode.INSERT)
+_WRITE_MODES: Final = _WriteStream.DESCRIPTOR.fields_by_name["write_mode"].enum_type.values_by_number
 _FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
 
 
@@ -97,7 +99,7 @@ class WriteService:
             self._metrics.calls.dec()
         if last is not None:
             self._metrics.refused("AppendRows", last.code)
-            await end_call(context, last)
+            await end_call(context, _in_words_of_the_api(last))
 
     async def _read(self, context: Any, answers: _Answers) -> None:
         """Take requests until the client is done, one of them ends the call, or the server stops."""
@@ -161,6 +163,8 @@ class WriteService:
                     if refusal.ends_call:
                         return refusal
                     response = self._refusal(refusal, item.name)
+                if item.schema is not None:
+                    response.updated_schema.CopyFrom(to_wire(item.schema))
             await context.write(response.SerializeToString())
 
     def _stored(self, taken: Taken, offset: int | None) -> Any:
@@ -168,8 +172,6 @@ class WriteService:
         response.append_result.SetInParent()
         if offset is not None:
             response.append_result.offset.value = offset
-        if taken.schema is not None:
-            response.updated_schema.CopyFrom(to_wire(taken.schema))
         self._metrics.appended(taken.stream, taken.rows, taken.size)
         return response
 
@@ -190,13 +192,15 @@ class WriteService:
         table = parse_table(request.parent)
         if request.write_stream.type_ not in (1, 2, 3):
             raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
+        if request.write_stream.write_mode not in _WRITE_MODES:
+            raise invalid(f"The write_mode {request.write_stream.write_mode} is not known: use INSERT.")
         kind = StreamType(request.write_stream.type_)
-        stream = await asyncio.to_thread(self._engine.create_stream, table, kind)
-        return self._describe(stream, str(stream.name), full=True)
+        return await asyncio.to_thread(self._created, table, kind)
 
     async def _get(self, request: Any, context: Any) -> Any:
-        stream = await asyncio.to_thread(self._engine.stream, parse_stream(request.name))
-        return self._describe(stream, request.name, full=request.view == _FULL)
+        if request.view not in _VIEWS:
+            raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
+        return await asyncio.to_thread(self._found, request.name, full=request.view == _FULL)
 
     async def _finalize(self, request: Any, context: Any) -> Any:
         rows = await asyncio.to_thread(self._engine.finalize, parse_stream(request.name))
@@ -225,21 +229,19 @@ class WriteService:
                 response.stream_errors.append(detail)
         return response
 
-    def _describe(self, stream: Stream, name: str, *, full: bool) -> Any:
-        definition, _ = stream.writer.open()
-        kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
-        described = _WriteStream(
-            name=name,
-            type_=kind.value,
-            create_time=_timestamp(stream.created),
-            write_mode=_INSERT,
-            location=self._engine.catalog.location,
-        )
-        committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
-        if committed is not None:
-            described.commit_time.CopyFrom(_timestamp(committed))
+    def _created(self, table: TableName, kind: StreamType) -> Any:
+        stream = self._engine.create_stream(table, kind)
+        described = _described(stream, str(stream.name))
+        described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
+        return described
+
+    def _found(self, name: str, *, full: bool) -> Any:
+        stream = self._engine.stream(parse_stream(name))
+        described = _described(stream, name)
+        # Writers that share a connection choose it by this location, which the service has in lower case.
+        described.location = self._engine.catalog.location_of(stream.name.table).lower()
         if full:
-            described.table_schema.CopyFrom(to_wire(definition.schema))
+            described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described
 
 
@@ -286,10 +288,27 @@ def _unary(
             logger.exception("%s failed", name)
             refused = internal(error)
         metrics.refused(name, refused.code)
-        await end_call(context, refused)
+        await end_call(context, _in_words_of_the_api(refused))
         raise AssertionError("a call that was ended goes on")
 
     return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _described(stream: Stream, name: str) -> Any:
+    """What every view has of a stream."""
+    kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
+    described = _WriteStream(name=name, type_=kind.value, create_time=_timestamp(stream.created))
+    committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
+    if committed is not None:
+        described.commit_time.CopyFrom(_timestamp(committed))
+    return described
+
+
+def _in_words_of_the_api(refusal: Refused) -> Refused:
+    """The refusal as the Storage Write API words it: REST has another sentence for a missing table."""
+    if refusal.storage is StorageCode.TABLE_NOT_FOUND:
+        return not_found(refusal.entity, StorageCode.TABLE_NOT_FOUND)
+    return refusal
 
 
 def _timestamp(moment: datetime) -> Timestamp:

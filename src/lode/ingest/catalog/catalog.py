@@ -83,7 +83,12 @@ class Catalog:
 
     @property
     def location(self) -> str:
+        """Where datasets are that name no location."""
         return self._location
+
+    def location_of(self, name: TableName | DatasetName) -> str:
+        """Where a table or a dataset is: its dataset's location."""
+        return self.dataset(DatasetName(name.project, name.dataset)).location
 
     # -- tables --------------------------------------------------------------------------------
 

@@ -36,6 +36,7 @@ class ArrowRows:
     def __init__(self, schema: TableSchema, serialized_schema: bytes) -> None:
         self._arrow = _read_schema(serialized_schema)
         self._names = self._arrow.names
+        self.defaulted = Filler.defaulted(schema, self._names)
         self._filler = Filler(schema, self._names, self._arrow.types)
 
     def decode(self, serialized_batch: bytes, defaults: Collection[str] = ()) -> pa.RecordBatch:

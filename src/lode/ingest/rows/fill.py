@@ -104,6 +104,14 @@ class Filler:
         filled: pa.Array[Any] = pc.call_function("if_else", [missing_at, values, array])
         return filled
 
+    @staticmethod
+    def defaulted(schema: TableSchema, names: Collection[str]) -> frozenset[str]:
+        """The columns with a default that a writer of columns of these names leaves out."""
+        sent = {name.lower() for name in names}
+        return frozenset(
+            column.name for column in schema if column.default and column.name.lower() not in sent
+        )
+
 
 def fill(
     schema: TableSchema,

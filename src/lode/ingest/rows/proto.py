@@ -46,6 +46,7 @@ class ProtoRows:
         nothing, _ = self._parser.parse([])
         types = [column.type for column in self._columns(nothing, Problems())]
         self._filler = Filler(schema, names, types)
+        self.defaulted = Filler.defaulted(schema, names)
 
     def decode(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> pa.RecordBatch:
         """Decode the rows into a batch exactly in ``schema.arrow``.
