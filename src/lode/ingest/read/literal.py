@@ -7,9 +7,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
+from lode.filter.datetimes import PARSERS
 from lode.ingest.read.selection import shown
 from lode.ingest.schema.columns import ALIASES, Column, arrow_type
-from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
 from lode.lazy import pa
 

@@ -10,11 +10,11 @@ from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from lode.filter.datetimes import PARSERS
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
 from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
-from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
 from lode.lazy import pa
 
