@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ingest.reading import Lake, Served, read, session
-from lode.ingest.read.restriction import DEEPEST, MOST_CONDITIONS, parse_restriction
+from lode.filter.syntax import MAX_BRACKETS, MAX_CONDITIONS
+from lode.ingest.read.restriction import parse_restriction
 from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 
@@ -146,15 +147,23 @@ def test_a_row_for_which_it_is_false_or_unknown_does_not(text: str, row: dict[st
         "s = 5",
         "s = b'x'",
         "b = 1",
-        "i = NULL",
         "i IN ()",
         "i IN (1",
-        "i IN (NULL)",
         "i IN (SELECT 1)",
-        "i = n",
-        "i + 1 = 2",
-        "s LIKE 'a%'",
-        "ABS(i) = 1",
+        "i = s",
+        "s + 1 = 2",
+        "i LIKE 'a%'",
+        "s LIKE 'a\\\\'",
+        "SUM(i) = 1",
+        "i = (SELECT 1)",
+        "CASE WHEN b THEN TRUE END",
+        "i = 1 -- nothing more",
+        "i = /* one */ 1",
+        "SUM(i) OVER () = 1",
+        "i = ?",
+        "i = CAST('x' AS INT64)",
+        "_PARTITIONTIME > '2024-01-01'",
+        "_PARTITIONDATE IS NULL",
         "i = 1 i = 2",
         "i = 1 AND",
         "i NOT = 1",
@@ -165,10 +174,9 @@ def test_a_row_for_which_it_is_false_or_unknown_does_not(text: str, row: dict[st
         "st.x.y = 1",
         "st.nope = 1",
         "many = 1",
-        "many IS NULL",
+        "many[0] = 1",
         "j = '{}'",
         "d = '2024-02-30'",
-        "d = DATETIME '2024-01-01'",
         "ts = DATE '2024-01-01'",
         "ts = '2024-01-01 25:00:00'",
         "ts = '2024-01-01 10:00:00 Nowhere/Land'",
@@ -190,10 +198,8 @@ def test_a_row_for_which_it_is_false_or_unknown_does_not(text: str, row: dict[st
         "CAST(i AS DATE) = '2024-01-01'",
         "d = CAST('2024-01-01' AS GEOGRAPHY)",
         "CAST(",
-        "TRUE",
-        "1 = 1",
-        "(" * (DEEPEST + 1) + "b" + ")" * (DEEPEST + 1),
-        " AND ".join(["b"] * (MOST_CONDITIONS + 1)),
+        "(" * (MAX_BRACKETS + 1) + "b" + ")" * (MAX_BRACKETS + 1),
+        " AND ".join(["b"] * (MAX_CONDITIONS + 1)),
         "\ud800",
     ],
 )
@@ -206,8 +212,8 @@ def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
 
 
 def test_a_refusal_says_where_and_what_is_supported() -> None:
-    with pytest.raises(Refused, match=r"at 12: .*not 'LIKE'; supported are =, !=") as refused:
-        parse_restriction("i = 1 AND s LIKE 'a%'", SCHEMA)
+    with pytest.raises(Refused, match=r"at 12: .~ .* is not understood; supported are =, !=") as refused:
+        parse_restriction("i = 1 AND s ~ 'a%'", SCHEMA)
     assert "IN (…)" in refused.value.message
 
 
@@ -217,9 +223,9 @@ def test_an_empty_one_lets_everything_through(text: str) -> None:
 
 
 def test_as_many_conditions_as_are_allowed_are_evaluated() -> None:
-    text = " OR ".join(f"i = {number}" for number in range(MOST_CONDITIONS))
-    assert passed(text, [{"i": MOST_CONDITIONS - 1}, {"i": MOST_CONDITIONS}]) == [0]
-    assert passed("(" * DEEPEST + "b" + ")" * DEEPEST, [{"b": True}]) == [0]
+    text = " OR ".join(f"i = {number}" for number in range(MAX_CONDITIONS))
+    assert passed(text, [{"i": MAX_CONDITIONS - 1}, {"i": MAX_CONDITIONS}]) == [0]
+    assert passed("(" * MAX_BRACKETS + "b" + ")" * MAX_BRACKETS, [{"b": True}]) == [0]
 
 
 # -- against an oracle in plain Python ---------------------------------------------------------------

@@ -1,1 +1,11 @@
-"""Conditions as SQL text: parsed by ``parse_filter`` into an Arrow expression."""
+"""Conditions as SQL text, understood by the library, the command line and the server alike.
+
+``syntax.py`` parses the text into a tree, ``conditions.py`` compiles the tree into an Arrow expression, with
+``functions.py`` and ``values.py``. ``literals.py`` reads the defaults of columns, which are no conditions.
+"""
+
+from __future__ import annotations
+
+from lode.filter.conditions import Filter, parse_filter
+
+__all__ = ["Filter", "parse_filter"]

@@ -156,7 +156,7 @@ class ReadService:
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
         columns = select(table.schema, options.selected_fields)
-        parse_restriction(options.row_restriction, table.schema)
+        restriction = parse_restriction(options.row_restriction, table.schema)
         session = Session(
             table.name,
             table.generation,
@@ -164,6 +164,7 @@ class ReadService:
             outline(columns),
             options.row_restriction,
             compression_of(options.arrow_serialization_options),
+            restriction.now_micros if restriction else None,
         )
         name = SessionName(project, self._location, token_of(session, self._store))
         made = _ReadSession(
@@ -276,7 +277,7 @@ class ReadService:
             table,
             self._plans.plan(table, session.snapshot),
             follow(table.schema, session.columns),
-            parse_restriction(session.restriction, table.schema),
+            parse_restriction(session.restriction, table.schema, session.now_micros),
             self._fetchers,
         )
 

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lode.filter import Filter
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.read.plan import Piece, Plan
-    from lode.ingest.read.restriction import Restriction
     from lode.ingest.read.session import Span
     from lode.ingest.schema.columns import TableSchema
 
@@ -65,7 +65,7 @@ class Reader:
     table: TableDefinition
     plan: Plan
     columns: TableSchema
-    restriction: Restriction | None
+    restriction: Filter | None
     threads: Executor
 
     def kept(self, span: Span) -> Iterator[Piece]:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from lode.filter.datetimes import PARSERS
+from lode.filter.literals import NotALiteralError, parse_literals
+from lode.filter.syntax import Call, Literal
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
-from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
 from lode.ingest.status import invalid
 from lode.lazy import pa
 
@@ -80,7 +81,7 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
 
 
 def _default(column: Column) -> Default:
-    parsed = read_literals(column.default)
+    parsed = parse_literals(column.default)
     if isinstance(parsed, Call):
         if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
             raise NotALiteralError(f"{parsed.name}() is not a {column.mode} {column.type}")

@@ -1,0 +1,596 @@
+"""Conditions as expressions of pyarrow: true, false and unknown as SQL has them.
+
+A negation is pushed down to the conditions: each negates itself, so that files can be pruned by it, and null
+and NaN are right. Unknown must differ from false only where the truth of a condition is used as a value, as
+in ``(a > 1) IS NULL``; such an expression is *exact*. Exact expressions hide their columns from pyarrow's
+pruning, which takes unknown for false.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.filter.functions import FUNCTIONS, like
+from lode.filter.syntax import Call, Items, Literal, Name, Node, Operation, Text, parse
+from lode.filter.values import (
+    NUMBERS,
+    Between,
+    digits_of,
+    kind_of,
+    kind_of_type,
+    micros,
+    number,
+    value_in,
+)
+from lode.format.ids import shortened
+from lode.lazy import pa, pc, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.compute
+
+    from lode.errors import InvalidOptionError
+
+MAX_SIZE: Final = 50_000
+
+_COMPARE: Final[dict[str, Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FLIPPED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_ARITHMETIC: Final = ("+", "-", "*", "/", "NEG")
+_TIMES: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
+_PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME", "_CHANGE_TYPE")
+
+
+class Filter(NamedTuple):
+    """What must be true of a row, and the columns, by path, that it is about.
+
+    ``fits_row_groups`` says whether row groups can be pruned by their statistics: these leave out NaN and say
+    nothing about the results of functions, and an older file may lack a field of a struct.
+    """
+
+    where: pyarrow.compute.Expression
+    columns: tuple[str, ...] = ()
+    fits_row_groups: bool = True
+    # What CURRENT_TIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
+    now_micros: int | None = None
+
+
+class Value(NamedTuple):
+    """An expression, what SQL calls its type, its Arrow type, and of how many parts it is made."""
+
+    expression: Any
+    kind: str
+    type: Any
+    size: int = 1
+    is_column: bool = False
+
+
+def parse_filter(
+    text: str,
+    schema: pa.Schema,
+    *,
+    name: str = "where",
+    double_quotes: bool = True,
+    now_micros: int | None = None,
+) -> Filter:
+    """Parse a condition on the columns of ``schema``, or raise ``InvalidOptionError``.
+
+    Args:
+        text: The condition.
+        schema: The columns.
+        name: What errors call the text.
+        double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
+        now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
+    """
+    source = Text(text, name, double_quotes)
+    compiler = Compiler(source, schema, now_micros)
+    try:
+        where = compiler.truth(parse(source)).expression
+    except RecursionError:
+        raise source.wrong(0, "there are too many operators inside each other") from None
+    try:
+        used = dict.fromkeys(path[0] for path in compiler.columns) or schema.names[:1]
+        pa.table({name: pa.nulls(1, schema.field(name).type) for name in used}).filter(where)
+    except (pa.ArrowException, NotImplementedError) as error:
+        first = str(error).partition("\n")[0]
+        raise source.wrong(0, f"it cannot be computed ({shortened(first, 120)})") from None
+    paths = tuple(".".join(path) for path in compiler.columns)
+    return Filter(where, paths, compiler.fits_row_groups, compiler.asked_now)
+
+
+class Compiler:
+    """Makes expressions of a tree."""
+
+    def __init__(self, text: Text, schema: pa.Schema, now_micros: int | None = None) -> None:
+        self._text = text
+        self._schema = schema
+        self._now = now_micros
+        self.asked_now: int | None = None
+        # By the id of a node, which the tree keeps: a node that is used twice is compiled once.
+        self._values: dict[int, Value | Literal] = {}
+        # In the order in which they are named.
+        self.columns: dict[tuple[str, ...], None] = {}
+        self.fits_row_groups = True
+
+    def wrong(self, node: Node, complaint: str) -> InvalidOptionError:
+        return self._text.wrong(node.at, complaint)
+
+    def made(self, expression: Any, kind: str, arrow: Any, *parts: Value, at: Node) -> Value:
+        """A value made of others; refused if it takes too many of them."""
+        size = 1 + sum(part.size for part in parts)
+        if size > MAX_SIZE:
+            raise self.wrong(at, "it is too large")
+        return Value(expression, kind, arrow, size)
+
+    # -- conditions ----------------------------------------------------------------------------
+
+    def truth(self, node: Node, *, negated: bool = False, exact: bool = False) -> Value:
+        """Whether a condition is true, or if ``negated`` whether it is false."""
+        if isinstance(node, Operation):
+            first = node.operands[0]
+            match node.sign:
+                case "AND" | "OR":
+                    parts = [self.truth(part, negated=negated, exact=exact) for part in node.operands]
+                    return self._joined(parts, node, all_of=(node.sign == "AND") != negated)
+                case "NOT":
+                    return self.truth(first, negated=not negated, exact=exact)
+                case "IN":
+                    return self._in(node, negated=negated, exact=exact)
+                case "IS":
+                    return self._is(node, negated=negated, exact=exact)
+                case "IS DISTINCT FROM" | "IS NOT DISTINCT FROM":
+                    wanted = (node.sign == "IS NOT DISTINCT FROM") != negated
+                    return self._same(node, wanted=wanted, exact=exact)
+                case "BETWEEN":
+                    ends = zip((">=", "<="), node.operands[1:], strict=True)
+                    parts = [
+                        self._compared(sign, first, end, node, negated=negated, exact=exact)
+                        for sign, end in ends
+                    ]
+                    return self._joined(parts, node, all_of=not negated)
+                case "LIKE":
+                    return self._turned(
+                        like(self, node, prunes=not negated and not exact), node, negated=negated
+                    )
+                case sign if sign in _COMPARE:
+                    return self._compared(sign, first, node.operands[1], node, negated=negated, exact=exact)
+        found = self.value(node)
+        if isinstance(found, Literal):
+            if found.kind == "NULL":
+                return self._unknown(exact=exact)
+            if found.kind == "BOOL":
+                return Value(pc.scalar(found.value != negated), "BOOL", pa.bool_())
+        if found.kind != "BOOL":
+            raise self.wrong(node, f"{self.shown(node)} is {_a(found.kind)}, where a condition must be")
+        assert isinstance(found, Value)
+        return self._turned(found, node, negated=negated)
+
+    def _turned(self, value: Value, node: Node, *, negated: bool) -> Value:
+        return self.made(~value.expression, "BOOL", pa.bool_(), value, at=node) if negated else value
+
+    def _joined(self, parts: Sequence[Value], node: Node, *, all_of: bool) -> Value:
+        """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
+        expressions = [part.expression for part in parts]
+        join = operator.and_ if all_of else operator.or_
+        while len(expressions) > 1:
+            pairs = [expressions[index : index + 2] for index in range(0, len(expressions), 2)]
+            expressions = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
+        return self.made(expressions[0], "BOOL", pa.bool_(), *parts, at=node)
+
+    def _unknown(self, *, exact: bool) -> Value:
+        unknown = pc.scalar(pa.scalar(None, pa.bool_())) if exact else pc.scalar(False)
+        return Value(unknown, "BOOL", pa.bool_())
+
+    def _constant(self, value: Value, node: Node, *, holds: bool, exact: bool) -> Value:
+        """True or false of every value; of null neither is."""
+        if exact:
+            holding = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
+        else:
+            holding = value.expression.is_valid() if holds else pc.scalar(False)
+        return self.made(holding, "BOOL", pa.bool_(), value, at=node)
+
+    def _compared(
+        self, sign: str, left: Node, right: Node, node: Node, *, negated: bool, exact: bool
+    ) -> Value:
+        one, two = self.value(left), self.value(right)
+        if isinstance(one, Literal) and isinstance(two, Value):
+            one, two, left, right, sign = two, one, right, left, _FLIPPED[sign]
+        if "NULL" in (one.kind, two.kind):
+            return self._unknown(exact=exact)
+        if isinstance(one, Literal):
+            one = self.typed(one, two.kind if two.kind in _TIMES else None)
+        if isinstance(two, Literal):
+            return self._compared_with(sign, one, two, node, negated=negated, exact=exact)
+        if not _comparable(one.kind, two.kind):
+            shown = f"{self.shown(left)}, {_a(one.kind)}, cannot be compared with {self.shown(right)}"
+            raise self.wrong(node, f"{shown}, {_a(two.kind)}")
+        self.fits_row_groups = False
+        return self._comparison(sign, one, two.expression, node, negated=negated, exact=exact, parts=(two,))
+
+    def _compared_with(
+        self, sign: str, value: Value, literal: Literal, node: Node, *, negated: bool, exact: bool
+    ) -> Value:
+        """A value compared with a literal, exactly, whether or not its type has the literal."""
+        found = self.fitted(literal, value, node)
+        if found is None:  # NaN
+            return self._constant(value, node, holds=(sign == "!=") != negated, exact=exact)
+        if not isinstance(found, Between):
+            return self._comparison(sign, value, found, node, negated=negated, exact=exact)
+        below, above = sign in ("<", "<="), sign in (">", ">=")
+        if found.below is None or not (below or above):
+            outside = found.below is None and (below or above) and below == found.above_all
+            return self._constant(value, node, holds=(sign == "!=" or outside) != negated, exact=exact)
+        return self._comparison(
+            "<=" if below else ">", value, found.below, node, negated=negated, exact=exact
+        )
+
+    def _comparison(
+        self,
+        sign: str,
+        value: Value,
+        other: Any,
+        node: Node,
+        *,
+        negated: bool,
+        exact: bool,
+        parts: tuple[Value, ...] = (),
+    ) -> Value:
+        is_float = "FLOAT64" in (value.kind, *(part.kind for part in parts))
+        if negated and not is_float:
+            sign, negated = _OPPOSITE[sign], False
+        if exact or not value.is_column or (is_float and (negated or sign == "!=")):
+            self.fits_row_groups = False
+        field = pc.coalesce(value.expression) if exact else value.expression
+        found = self.made(_COMPARE[sign](field, other), "BOOL", pa.bool_(), value, *parts, at=node)
+        return self._turned(found, node, negated=negated)
+
+    def _in(self, node: Operation, *, negated: bool, exact: bool) -> Value:
+        operand, items = node.operands
+        if not isinstance(items, Items) or not items.values:
+            raise self.wrong(node, "IN must be followed by values in parentheses, or by UNNEST of an array")
+        value = self.value(operand)
+        plain: list[Any] = []
+        parts: list[Value] = []
+        for item in items.values:
+            literal = self.value(item)
+            if isinstance(value, Value) and isinstance(literal, Literal) and literal.kind != "NULL":
+                fitted = self.fitted(literal, value, node)
+                # What the type does not have and NaN are equal to nothing.
+                if fitted is not None and not isinstance(fitted, Between):
+                    plain.append(fitted)
+            else:
+                parts.append(self._compared("=", operand, item, node, negated=negated, exact=exact))
+        if isinstance(value, Value) and len(parts) < len(items.values):
+            parts.append(self._among(value, plain, node, negated=negated, exact=exact))
+        return self._joined(parts, node, all_of=negated)
+
+    def _among(self, value: Value, plain: list[Any], node: Node, *, negated: bool, exact: bool) -> Value:
+        if not plain:
+            return self._constant(value, node, holds=negated, exact=exact)
+        if value.kind == "FLOAT64" and any(one.as_py() == 0 for one in plain):
+            plain += [
+                pa.scalar(zero, value.type) for zero in (0.0, -0.0)
+            ]  # equal, but not to a table of values
+        if exact or not value.is_column or (value.kind == "FLOAT64" and negated):
+            self.fits_row_groups = False
+        column = pc.coalesce(value.expression) if exact else value.expression
+        among = column.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
+        among = ~among if negated else among
+        valid = value.expression.is_valid()
+        if exact:
+            among = pc.if_else(valid, among, pa.scalar(None, pa.bool_()))
+        elif negated:
+            among = among & valid
+        return self.made(among, "BOOL", pa.bool_(), value, value, at=node)
+
+    def _is(self, node: Operation, *, negated: bool, exact: bool) -> Value:
+        operand, what = node.operands
+        if not isinstance(what, Literal) or what.kind not in ("NULL", "BOOL"):
+            raise self.wrong(node, "IS must be followed by NULL, TRUE, FALSE or DISTINCT FROM")
+        if what.kind == "NULL":
+            value = self.value(operand)
+            if isinstance(value, Literal):
+                return Value(pc.scalar((value.kind == "NULL") != negated), "BOOL", pa.bool_())
+            self.fits_row_groups &= value.is_column
+            test = value.expression.is_valid() if negated else value.expression.is_null()
+            return self.made(test, "BOOL", pa.bool_(), value, at=node)
+        if not negated and not exact:
+            return self.truth(operand, negated=not what.value)
+        found = self.truth(operand, negated=not what.value, exact=True)
+        surely = self.made(pc.coalesce(found.expression, False), "BOOL", pa.bool_(), found, at=node)
+        return self._turned(surely, node, negated=negated)
+
+    def _same(self, node: Operation, *, wanted: bool, exact: bool) -> Value:
+        """Equality that takes null for a value, and NaN as equal to itself."""
+        left, right = node.operands
+        one, two = self.value(left), self.value(right)
+        if isinstance(one, Literal):
+            one, two, left, right = two, one, right, left
+        if isinstance(two, Literal) and two.kind == "NULL":
+            return self._is(
+                Operation("IS", (left, Literal("NULL", None)), node.at), negated=not wanted, exact=exact
+            )
+        if wanted and not exact and isinstance(two, Literal) and one.kind != "FLOAT64":
+            return self._compared("=", left, right, node, negated=False, exact=False)
+        self.fits_row_groups = False
+        equal = self._compared("=", left, right, node, negated=False, exact=True)
+        one, two = (self.typed(each) if isinstance(each, Literal) else each for each in (one, two))
+        missing = one.expression.is_null() & two.expression.is_null()
+        if one.kind == two.kind == "FLOAT64":
+            nan = pc.is_nan(one.expression) & pc.is_nan(two.expression)
+            equal = equal._replace(expression=equal.expression | nan)
+        same = pc.coalesce(equal.expression, missing, False)
+        found = self.made(same, "BOOL", pa.bool_(), equal, one, two, one, two, at=node)
+        return self._turned(found, node, negated=not wanted)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Value | Literal:
+        """What a node comes to; a literal stays one until it is known what it meets."""
+        if isinstance(node, Literal):
+            return node
+        found = self._values.get(id(node))
+        if found is None:
+            found = self._values[id(node)] = self._value(node)
+        return found
+
+    def _value(self, node: Node) -> Value | Literal:
+        match node:
+            case Name():
+                return self._column(node)
+            case Call():
+                function = FUNCTIONS.get(node.name)
+                if function is None:
+                    known = ", ".join(FUNCTIONS)
+                    raise self.wrong(
+                        node, f"there is no function {shortened(node.name, 40)} here, but {known}"
+                    )
+                found: Value | Literal = function(self, node)
+                self.fits_row_groups &= isinstance(found, Literal)
+                return found
+            case Operation() if node.sign in _ARITHMETIC:
+                self.fits_row_groups = False
+                return self._arithmetic(node)
+            case Operation():
+                self.fits_row_groups = False
+                return self.truth(node, exact=True)
+            case _:
+                raise self.wrong(node, "an array or a type is not expected here")
+
+    def _column(self, node: Name) -> Value:
+        fields: Any = self._schema
+        path: list[str] = []
+        for part in node.path:
+            names = [field.name for field in fields]
+            same = [name for name in names if name == part] or [
+                name for name in names if name.lower() == part.lower()
+            ]
+            if len(same) != 1:
+                raise self._no_column(node, part, names, same)
+            path.append(same[0])
+            field = fields.field(same[0])
+            fields = field.type if kind_of(field) == "STRUCT" else ()
+        self.columns[tuple(path)] = None
+        self.fits_row_groups &= len(path) == 1
+        kind, arrow, column = kind_of(field), field.type, pc.field(*path)
+        if pt.is_dictionary(arrow):
+            return Value(column.cast(arrow.value_type), kind, arrow.value_type, 2)
+        if kind == "FLOAT64" and arrow != pa.float64():
+            return Value(column.cast(pa.float64()), kind, pa.float64(), 2)
+        return Value(column, kind, arrow, is_column=True)
+
+    def _no_column(self, node: Name, part: str, names: list[str], same: list[str]) -> InvalidOptionError:
+        shown = shortened(".".join(node.path))
+        if part.upper() in _PSEUDO_COLUMNS:
+            return self.wrong(node, f"the pseudo-column {shown} is not supported: name a column of the table")
+        if same:
+            return self.wrong(
+                node, f"{shown} could be {' or '.join(same)}: write it as the column is written"
+            )
+        known = f"there are {shortened_list(names)}" if names else "there is nothing inside of it"
+        return self.wrong(node, f"there is no column {shown}: {known}")
+
+    def fitted(self, literal: Literal, value: Value, node: Node) -> Any:
+        """A literal as a scalar of a value's type, a ``Between``, or None if it is NaN."""
+        kind = value.kind
+        fits = literal.kind == kind or (kind in NUMBERS and literal.kind in NUMBERS)
+        fits |= kind in _TIMES and (literal.kind == "STRING" or {kind, literal.kind} == {"DATE", "DATETIME"})
+        if not fits or kind not in (*NUMBERS, *_TIMES, "STRING", "BYTES", "BOOL"):
+            raise self.wrong(
+                node,
+                f"{_a(kind)} cannot be compared with {shortened(literal.value, 40)}, {_a(literal.kind)}",
+            )
+        if kind in NUMBERS:
+            found = self.number(literal)
+            return None if found != found else self._in_type(found, value.type, literal)
+        if kind in _TIMES:
+            return self._in_type(self.micros(literal, kind), value.type, literal)
+        return pa.scalar(literal.value, value.type)
+
+    def _in_type(self, value: Any, arrow: Any, literal: Literal) -> Any:
+        try:
+            return value_in(value, arrow)
+        except ValueError as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def number(self, literal: Literal) -> Any:
+        try:
+            return number(literal.value) if isinstance(literal.value, str) else literal.value
+        except ValueError as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def micros(self, literal: Literal, kind: str) -> int:
+        own = kind if literal.kind == "STRING" else literal.kind
+        try:
+            return micros(own, literal.value)
+        except (ValueError, OverflowError) as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def typed(self, node: Value | Literal, kind: str | None = None) -> Value:
+        """A literal as a value, of the type that SQL gives it or of ``kind``."""
+        if isinstance(node, Value):
+            return node
+        literal = node
+        own = kind if literal.kind == "STRING" and kind else literal.kind
+        arrow: Any = {
+            "INT64": pa.int64,
+            "FLOAT64": pa.float64,
+            "STRING": pa.string,
+            "BYTES": pa.binary,
+            "BOOL": pa.bool_,
+            "DATE": pa.date32,
+            "TIME": lambda: pa.time64("us"),
+            "DATETIME": lambda: pa.timestamp("us"),
+            "TIMESTAMP": lambda: pa.timestamp("us", "UTC"),
+            "NUMERIC": lambda: pa.decimal128(38, 9),
+            "BIGNUMERIC": lambda: pa.decimal256(76, 38),
+            "NULL": pa.null,
+        }.get(own)
+        if arrow is None:
+            raise self.wrong(literal, f"{_a(own)} is not supported here")
+        of = Value(None, "NUMERIC" if own == "BIGNUMERIC" else own, arrow())
+        if own == "NULL":
+            return of._replace(expression=pc.scalar(None))
+        found = self.fitted(literal, of, literal)
+        if isinstance(found, Between):
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} is not {_a(own)}")
+        return of._replace(expression=pc.scalar(pa.scalar(float("nan")) if found is None else found))
+
+    def shown(self, node: Node) -> str:
+        return shortened(".".join(node.path) if isinstance(node, Name) else self._text.text[node.at :], 40)
+
+    def now_micros(self) -> int:
+        """The current time, the same wherever the filter asks for it."""
+        if self.asked_now is None:
+            self.asked_now = time.time_ns() // 1000 if self._now is None else self._now
+        return self.asked_now
+
+    # -- arithmetic ----------------------------------------------------------------------------
+
+    def _arithmetic(self, node: Operation) -> Value | Literal:
+        """Exact for whole and decimal numbers, which become decimals wide enough for every result."""
+        operands = [self.value(part) for part in node.operands]
+        if node.sign == "NEG" and isinstance(operands[0], Literal) and operands[0].kind in NUMBERS:
+            return operands[0]._replace(value=-self.number(operands[0]))
+        kinds = {operand.kind for operand in operands}
+        if not kinds <= {*NUMBERS, "NULL"}:
+            kind = next(iter(kinds - {*NUMBERS, "NULL"}))
+            raise self.wrong(node, f"{node.sign.replace('NEG', '-')} takes numbers, and {_a(kind)} is none")
+        if "NULL" in kinds:
+            return Literal("NULL", None, node.at)
+        if node.sign == "/" and kinds & {"NUMERIC", "BIGNUMERIC"}:
+            raise self.wrong(node, "/ of a NUMERIC is not supported: CAST it to FLOAT64")
+        if node.sign == "/" or "FLOAT64" in self._kinds(operands):
+            return self._of_floats(node, [self.as_float(operand, node) for operand in operands])
+        return self._of_decimals(node, [self.as_decimal(operand, node) for operand in operands])
+
+    def _kinds(self, operands: Sequence[Value | Literal]) -> set[str]:
+        """Their kinds; a number with a point is a NUMERIC beside one, as SQL has it."""
+        kinds = {operand.kind for operand in operands}
+        floats = {operand.kind for operand in operands if isinstance(operand, Value)}
+        return kinds - {"FLOAT64"} if "NUMERIC" in kinds and "FLOAT64" not in floats else kinds
+
+    def _of_floats(self, node: Operation, values: list[Value]) -> Value:
+        parts = [value.expression for value in values]
+        match node.sign:
+            case "NEG":
+                found = pc.negate(parts[0])
+            case "/":
+                # Nothing comes of a division by zero, where BigQuery would end the query.
+                zero = parts[1] == pa.scalar(0.0)
+                found = pc.divide(pc.if_else(zero, pa.scalar(None, pa.float64()), parts[0]), parts[1])
+                values = [*values, values[1]]
+            case sign:
+                found = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}[sign](*parts)
+        return self.made(found, "FLOAT64", pa.float64(), *values, at=node)
+
+    def _of_decimals(self, node: Operation, values: list[Value]) -> Value:
+        sizes = [digits_of(value.type) for value in values]
+        match node.sign:
+            case "NEG":
+                precision, scale = sizes[0]
+            case "*":
+                precision, scale = sum(size[0] for size in sizes) + 1, sum(size[1] for size in sizes)
+            case _:
+                scale = max(size[1] for size in sizes)
+                precision = max(size[0] - size[1] for size in sizes) + scale + 1
+        if precision > 76:
+            raise self.wrong(node, "it needs more than 76 digits to be exact: CAST to FLOAT64")
+        compute = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "NEG": pc.negate}[node.sign]
+        found = compute(*(value.expression for value in values))
+        return self.made(found, "NUMERIC", pa.decimal256(precision, scale), *values, at=node)
+
+    def as_float(self, operand: Value | Literal, node: Node) -> Value:
+        if isinstance(operand, Literal):
+            operand = operand._replace(kind="FLOAT64")
+        value = self.typed(operand)
+        if value.type == pa.float64():
+            return value
+        return self.made(value.expression.cast(pa.float64()), "FLOAT64", pa.float64(), value, at=node)
+
+    def as_decimal(self, operand: Value | Literal, node: Node) -> Value:
+        """A whole or decimal number as a decimal with room for all its digits."""
+        if isinstance(operand, Literal):
+            exact = self.number(operand)
+            digits = exact.as_tuple()
+            scale = max(-digits.exponent, 0)
+            precision = max(len(digits.digits) + max(digits.exponent, 0), scale, 1)
+            if precision > 76:
+                raise self.wrong(node, f"{shortened(operand.value, 40)} has more than 76 digits")
+            arrow = pa.decimal256(precision, scale)
+            return Value(pc.scalar(value_in(exact, arrow)), "NUMERIC", arrow)
+        if pt.is_decimal256(operand.type):
+            return operand
+        arrow = pa.decimal256(*digits_of(operand.type))
+        return self.made(operand.expression.cast(arrow), "NUMERIC", arrow, operand, at=node)
+
+    def alike(self, nodes: Sequence[Value | Literal], node: Node) -> list[Value]:
+        """Values of one type, such as the arguments of COALESCE, each as SQL would convert it."""
+        kinds = self._kinds(nodes) - {"NULL"}
+        times = sorted(kinds & {*_TIMES})
+        if times and kinds <= {times[0], "STRING"}:
+            values = [self.typed(each, times[0]) for each in nodes]
+        elif kinds <= {*NUMBERS} and len(kinds) > 1:
+            convert = self.as_float if "FLOAT64" in kinds else self.as_decimal
+            values = [self.typed(each) if each.kind == "NULL" else convert(each, node) for each in nodes]
+        elif len(kinds) <= 1:
+            values = [self.typed(each) for each in nodes]
+        else:
+            raise self.wrong(node, f"{' and '.join(sorted(kinds))} are not of one type")
+        types = [value.type for value in values if value.kind != "NULL"]
+        arrow = types[0] if types else pa.null()
+        if pt.is_decimal(arrow):
+            sizes = [digits_of(each) for each in types]
+            scale = max(size[1] for size in sizes)
+            arrow = pa.decimal256(min(max(size[0] - size[1] for size in sizes) + scale, 76), scale)
+        return [
+            value
+            if value.type == arrow
+            else self.made(value.expression.cast(arrow), kind_of_type(arrow), arrow, value, at=node)
+            for value in values
+        ]
+
+
+def shortened_list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:20])
+    return f"{shown[:200]}…" if len(names) > 20 or len(shown) > 200 else shown
+
+
+def _comparable(one: str, two: str) -> bool:
+    if {one, two} <= {*NUMBERS} or {one, two} == {"DATE", "DATETIME"}:
+        return True
+    return one == two and one in (*_TIMES, "STRING", "BYTES", "BOOL")
+
+
+def _a(kind: str) -> str:
+    return f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
