@@ -2,8 +2,7 @@
 
 A negation is pushed down to the conditions: each negates itself, so that files can be pruned by it, and null
 and NaN are right. Unknown must differ from false only where the truth of a condition is used as a value, as
-in ``(a > 1) IS NULL``; such an expression is *exact*. Exact expressions hide their columns from pyarrow's
-pruning, which takes unknown for false.
+in ``(a > 1) IS NULL``; such an expression is *exact*.
 """
 
 from __future__ import annotations
@@ -132,6 +131,9 @@ class Compiler:
             raise self.wrong(at, "it is too large")
         return Value(expression, kind, arrow, size)
 
+    def truth_of(self, expression: Any, *parts: Value, at: Node) -> Value:
+        return self.made(expression, "BOOL", pa.bool_(), *parts, at=at)
+
     # -- conditions ----------------------------------------------------------------------------
 
     def truth(self, node: Node, *, negated: bool = False, exact: bool = False) -> Value:
@@ -176,7 +178,7 @@ class Compiler:
         return self._turned(found, node, negated=negated)
 
     def _turned(self, value: Value, node: Node, *, negated: bool) -> Value:
-        return self.made(~value.expression, "BOOL", pa.bool_(), value, at=node) if negated else value
+        return self.truth_of(~value.expression, value, at=node) if negated else value
 
     def _joined(self, parts: Sequence[Value], node: Node, *, all_of: bool) -> Value:
         """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
@@ -185,7 +187,7 @@ class Compiler:
         while len(expressions) > 1:
             pairs = [expressions[index : index + 2] for index in range(0, len(expressions), 2)]
             expressions = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
-        return self.made(expressions[0], "BOOL", pa.bool_(), *parts, at=node)
+        return self.truth_of(expressions[0], *parts, at=node)
 
     def _unknown(self, *, exact: bool) -> Value:
         unknown = pc.scalar(pa.scalar(None, pa.bool_())) if exact else pc.scalar(False)
@@ -197,7 +199,7 @@ class Compiler:
             holding = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
         else:
             holding = value.expression.is_valid() if holds else pc.scalar(False)
-        return self.made(holding, "BOOL", pa.bool_(), value, at=node)
+        return self.truth_of(holding, value, at=node)
 
     def _compared(
         self, sign: str, left: Node, right: Node, node: Node, *, negated: bool, exact: bool
@@ -250,8 +252,7 @@ class Compiler:
             sign, negated = _OPPOSITE[sign], False
         if exact or not value.is_column or (is_float and (negated or sign == "!=")):
             self.fits_row_groups = False
-        field = pc.coalesce(value.expression) if exact else value.expression
-        found = self.made(_COMPARE[sign](field, other), "BOOL", pa.bool_(), value, *parts, at=node)
+        found = self.truth_of(_COMPARE[sign](value.expression, other), value, *parts, at=node)
         return self._turned(found, node, negated=negated)
 
     def _in(self, node: Operation, *, negated: bool, exact: bool) -> Value:
@@ -283,15 +284,14 @@ class Compiler:
             ]  # equal, but not to a table of values
         if exact or not value.is_column or (value.kind == "FLOAT64" and negated):
             self.fits_row_groups = False
-        column = pc.coalesce(value.expression) if exact else value.expression
-        among = column.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
+        among = value.expression.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
         among = ~among if negated else among
         valid = value.expression.is_valid()
         if exact:
             among = pc.if_else(valid, among, pa.scalar(None, pa.bool_()))
         elif negated:
             among = among & valid
-        return self.made(among, "BOOL", pa.bool_(), value, value, at=node)
+        return self.truth_of(among, value, value, at=node)
 
     def _is(self, node: Operation, *, negated: bool, exact: bool) -> Value:
         operand, what = node.operands
@@ -303,11 +303,11 @@ class Compiler:
                 return Value(pc.scalar((value.kind == "NULL") != negated), "BOOL", pa.bool_())
             self.fits_row_groups &= value.is_column
             test = value.expression.is_valid() if negated else value.expression.is_null()
-            return self.made(test, "BOOL", pa.bool_(), value, at=node)
+            return self.truth_of(test, value, at=node)
         if not negated and not exact:
             return self.truth(operand, negated=not what.value)
         found = self.truth(operand, negated=not what.value, exact=True)
-        surely = self.made(pc.coalesce(found.expression, False), "BOOL", pa.bool_(), found, at=node)
+        surely = self.truth_of(pc.coalesce(found.expression, False), found, at=node)
         return self._turned(surely, node, negated=negated)
 
     def _same(self, node: Operation, *, wanted: bool, exact: bool) -> Value:
@@ -330,7 +330,7 @@ class Compiler:
             nan = pc.is_nan(one.expression) & pc.is_nan(two.expression)
             equal = equal._replace(expression=equal.expression | nan)
         same = pc.coalesce(equal.expression, missing, False)
-        found = self.made(same, "BOOL", pa.bool_(), equal, one, two, one, two, at=node)
+        found = self.truth_of(same, equal, one, two, one, two, at=node)
         return self._turned(found, node, negated=not wanted)
 
     # -- values --------------------------------------------------------------------------------
@@ -352,9 +352,8 @@ class Compiler:
                 function = FUNCTIONS.get(node.name)
                 if function is None:
                     known = ", ".join(FUNCTIONS)
-                    raise self.wrong(
-                        node, f"there is no function {shortened(node.name, 40)} here, but {known}"
-                    )
+                    shown = shortened(node.name, 40)
+                    raise self.wrong(node, f"{shown} is not one of the functions {known}")
                 found: Value | Literal = function(self, node)
                 self.fits_row_groups &= isinstance(found, Literal)
                 return found
@@ -394,9 +393,7 @@ class Compiler:
         if part.upper() in _PSEUDO_COLUMNS:
             return self.wrong(node, f"the pseudo-column {shown} is not supported: name a column of the table")
         if same:
-            return self.wrong(
-                node, f"{shown} could be {' or '.join(same)}: write it as the column is written"
-            )
+            return self.wrong(node, f"{shown} could be {' or '.join(same)}: use the column's own case")
         known = f"there are {shortened_list(names)}" if names else "there is nothing inside of it"
         return self.wrong(node, f"there is no column {shown}: {known}")
 
@@ -441,7 +438,7 @@ class Compiler:
         if isinstance(node, Value):
             return node
         literal = node
-        own = kind if literal.kind == "STRING" and kind else literal.kind
+        own = kind if literal.kind in ("STRING", "NULL") and kind else literal.kind
         arrow: Any = {
             "INT64": pa.int64,
             "FLOAT64": pa.float64,
@@ -459,8 +456,8 @@ class Compiler:
         if arrow is None:
             raise self.wrong(literal, f"{_a(own)} is not supported here")
         of = Value(None, "NUMERIC" if own == "BIGNUMERIC" else own, arrow())
-        if own == "NULL":
-            return of._replace(expression=pc.scalar(None))
+        if literal.kind == "NULL":
+            return of._replace(expression=pc.scalar(pa.scalar(None, of.type)))
         found = self.fitted(literal, of, literal)
         if isinstance(found, Between):
             raise self.wrong(literal, f"{shortened(literal.value, 40)} is not {_a(own)}")

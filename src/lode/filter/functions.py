@@ -85,7 +85,7 @@ def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
         if ord(first[-1]) < 0xD7FF:
             # The first text that is greater than all that begin so.
             found = found & (column < pa.scalar(first[:-1] + chr(ord(first[-1]) + 1), value.type))
-    return compiler.made(found, "BOOL", pa.bool_(), value, value, value, at=node)
+    return compiler.truth_of(found, value, value, value, at=node)
 
 
 def _pattern(compiler: Compiler, pattern: Literal) -> list[Any]:
@@ -114,7 +114,7 @@ def _arguments(compiler: Compiler, call: Call, low: int, high: int | None = None
 
 
 def _text(compiler: Compiler, argument: Value | Literal, node: Node, name: str, *also: str) -> Value:
-    value = compiler.typed(argument)
+    value = compiler.typed(argument, "STRING")
     if value.kind not in ("STRING", *also):
         raise _mistyped(compiler, node, name, " or ".join(("a STRING", *also)), value.kind)
     return value
@@ -172,9 +172,7 @@ def _test(function: str) -> Callable[[Compiler, Call], Value]:
         pattern = _literal(compiler, second, call, "STRING")
         if len(pattern) > MAX_PATTERN_CHARACTERS:
             raise compiler.wrong(call, f"a pattern has more than {MAX_PATTERN_CHARACTERS:,} characters")
-        return compiler.made(
-            getattr(pc, function)(value.expression, pattern), "BOOL", pa.bool_(), value, at=call
-        )
+        return compiler.truth_of(getattr(pc, function)(value.expression, pattern), value, at=call)
 
     return compute
 
@@ -193,13 +191,14 @@ def _substr(compiler: Compiler, call: Call) -> Value:
 
 
 def _concat(compiler: Compiler, call: Call) -> Value:
-    values = compiler.alike(_arguments(compiler, call, 1, 1000), call)
-    for value in values:
-        if value.kind not in ("STRING", "BYTES"):
-            raise _mistyped(compiler, call, "CONCAT", "STRING or BYTES", value.kind)
-    kind, arrow = values[0].kind, pa.large_string() if values[0].kind == "STRING" else pa.large_binary()
+    arguments = _arguments(compiler, call, 1, 1000)
+    values = [_text(compiler, argument, call, "CONCAT", "BYTES") for argument in arguments]
+    kind = values[0].kind
+    if any(value.kind != kind for value in values):
+        raise compiler.wrong(call, "CONCAT takes STRING or BYTES, not both")
+    arrow, empty = (pa.large_string(), "") if kind == "STRING" else (pa.large_binary(), b"")
     parts = [value.expression.cast(arrow) for value in values]
-    found = pc.binary_join_element_wise(*parts, pa.scalar("" if kind == "STRING" else b"", arrow))
+    found = pc.binary_join_element_wise(*parts, pa.scalar(empty, arrow))
     return compiler.made(found, kind, arrow, *values, at=call)
 
 
@@ -212,7 +211,7 @@ def _coalesce(compiler: Compiler, call: Call) -> Value:
 
 def _nullif(compiler: Compiler, call: Call) -> Value:
     first, second = compiler.alike(_arguments(compiler, call, 2), call)
-    same = pc.coalesce(pc.coalesce(first.expression) == second.expression, False)
+    same = pc.coalesce(first.expression == second.expression, False)
     found = pc.if_else(same, pa.scalar(None, first.type), first.expression)
     return compiler.made(found, first.kind, first.type, first, first, second, at=call)
 

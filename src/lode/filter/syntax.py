@@ -46,31 +46,14 @@ _TOKEN: Final = re.compile(
     |(?P<sign><=|>=|<>|!=|-(?!-)|/(?!\*)|[=<>(),.+*\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
-_TYPES: Final = {
-    "BOOL": "BOOL",
+_TYPED: Final = ("NUMERIC", "BIGNUMERIC", "DATE", "TIME", "DATETIME", "TIMESTAMP", "JSON")
+_TYPES: Final = {name: name for name in ("BOOL", "INT64", "FLOAT64", "STRING", "BYTES", *_TYPED)} | {
     "BOOLEAN": "BOOL",
-    "INT64": "INT64",
     "INTEGER": "INT64",
     "INT": "INT64",
     "BIGINT": "INT64",
-    "FLOAT64": "FLOAT64",
-    "NUMERIC": "NUMERIC",
     "DECIMAL": "NUMERIC",
-    "BIGNUMERIC": "BIGNUMERIC",
     "BIGDECIMAL": "BIGNUMERIC",
-    "STRING": "STRING",
-    "BYTES": "BYTES",
-    "DATE": "DATE",
-    "TIME": "TIME",
-    "DATETIME": "DATETIME",
-    "TIMESTAMP": "TIMESTAMP",
-    "JSON": "JSON",
-}
-# The types of which ``TYPE 'text'`` is a literal.
-_TYPED: Final = {
-    word: kind
-    for word, kind in _TYPES.items()
-    if kind in ("NUMERIC", "BIGNUMERIC", "DATE", "TIME", "DATETIME", "TIMESTAMP", "JSON")
 }
 _CONSTANTS: Final = {"TRUE": ("BOOL", True), "FALSE": ("BOOL", False), "NULL": ("NULL", None)}
 _OPERATORS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "DISTINCT", "FROM")
@@ -233,9 +216,9 @@ class _Pieces:
             self._add("", Literal(*_CONSTANTS[word], at))
         elif word in _RESERVED:
             self._add(word)
-        elif word in _TYPED and after is not None and after["text"] and "b" not in after["prefix"].lower():
+        elif self._is_typed(word, after):
             self._at += 1
-            self._add("", Literal(_TYPED[word], self._quoted().value, at))
+            self._add("", Literal(_TYPES[word], self._quoted().value, at))
         elif word in _TYPES and self._found and self._found[-1].sign == "AS":
             self._at += 1
             self._add("", TypeName(_TYPES[word], at))
@@ -246,6 +229,11 @@ class _Pieces:
             self._add("", Call(word, (), at))
         else:
             self._name()
+
+    def _is_typed(self, word: str, after: re.Match[str] | None) -> bool:
+        """Whether it is the type of the literal after it, as in ``DATE '2024-01-31'``."""
+        is_text = after is not None and after["text"] is not None and "b" not in after["prefix"].lower()
+        return is_text and _TYPES.get(word) in _TYPED
 
     def _is_quoted_name(self, match: re.Match[str]) -> bool:
         return self._text.double_quotes and match["d1"] is not None and not match["prefix"]
