@@ -17,23 +17,22 @@ import lode
 from lode.filter import parse_filter
 from lode.store import MemoryStore
 
-SCHEMA = pa.schema(
-    {
-        "id": pa.int64(),
-        "a": pa.int64(),
-        "b": pa.int32(),
-        "f": pa.float64(),
-        "g": pa.float64(),
-        "s": pa.string(),
-        "t": pa.string(),
-        "p": pa.bool_(),
-        "q": pa.bool_(),
-        "d": pa.date32(),
-        "e": pa.date32(),
-        "n": pa.decimal128(12, 3),
-        "ts": pa.timestamp("us", "UTC"),
-    }
-)
+COLUMNS: dict[str, Any] = {
+    "id": pa.int64(),
+    "a": pa.int64(),
+    "b": pa.int32(),
+    "f": pa.float64(),
+    "g": pa.float64(),
+    "s": pa.string(),
+    "t": pa.string(),
+    "p": pa.bool_(),
+    "q": pa.bool_(),
+    "d": pa.date32(),
+    "e": pa.date32(),
+    "n": pa.decimal128(12, 3),
+    "ts": pa.timestamp("us", "UTC"),
+}
+SCHEMA = pa.schema(COLUMNS)
 VALUES: dict[str, list[Any]] = {
     "a": [-7, -1, 0, 1, 2, 3, 2**40],
     "b": [-7, 0, 1, 2, 5],
@@ -223,9 +222,9 @@ def test_leaving_out_files_never_changes_what_passes(
 ) -> None:
     make: Any = {"parquet": lode.Parquet, "jsonl": lode.JSONL}[codec]
     dataset = lode.Dataset(f"d{next(NUMBER)}", MemoryStore(), codec=make(SCHEMA))
-    tables = []
+    tables: list[pa.Table] = []
     for rows in writes:
-        first = sum(map(len, tables))
+        first = sum(table.num_rows for table in tables)
         tables.append(
             pa.Table.from_pylist([{"id": first + at} | row for at, row in enumerate(rows)], schema=SCHEMA)
         )

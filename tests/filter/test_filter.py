@@ -124,6 +124,7 @@ def test_times_of_every_unit_compare_with_text(unit: Any, zone: str | None) -> N
 
 def test_dates_and_times_of_day_compare_with_text() -> None:
     days = [date(1969, 12, 31), date(2024, 2, 29)]
+    kind: Any
     for kind in (pa.date32(), pa.date64()):
         assert passed("c >= '2024-2-29'", kind, days) == days[1:]
         assert passed("c < DATETIME '2024-02-29 12:00:00'", kind, days) == days
@@ -229,6 +230,32 @@ def test_what_depends_on_null_is_unknown(text: str) -> None:
     assert holds(text) is None
 
 
+def test_columns_of_one_kind_meet_without_loss() -> None:
+    table = pa.table(
+        {
+            "i": pa.array([None, 1], pa.int32()),
+            "j": pa.array([2**40, 2], pa.int64()),
+            "u": pa.array([2**64 - 1, 2], pa.uint64()),
+            "n": pa.array([Decimal("0.5"), None], pa.decimal128(5, 2)),
+            "s": pa.array(["a", None], pa.string()),
+            "l": pa.array(["b", "c"], pa.large_string()),
+            "f": pa.array([None, 0.5], pa.float32()),
+        }
+    )
+    for text in (
+        "COALESCE(i, j) > 1000",
+        "COALESCE(i, u) = 18446744073709551615",
+        "IFNULL(i, 1099511627776) = 1099511627776",
+        "IF(i IS NULL, n, u) = 0.5",
+        "COALESCE(n, j) = 0.5",
+        "COALESCE(s, l) = 'a'",
+        "COALESCE(f, n) = 0.5 AND i IS NULL",
+        "COALESCE(NULL, f, i, n) = 0.5 AND s = 'a'",
+        "n + CAST('0.25' AS FLOAT64) = 0.75",
+    ):
+        assert table.filter(parse_filter(text, table.schema).where)["l"].to_pylist() == ["b"], text
+
+
 def test_a_name_is_the_column_of_its_case_or_the_only_one_of_another() -> None:
     schema = pa.schema([("Day", pa.int64()), ("n", pa.int64()), ("N", pa.int64())])
     assert parse_filter('day = 1 AND n = 2 AND "N" = 3', schema).columns == ("Day", "n", "N")
@@ -257,9 +284,9 @@ def test_double_quotes_are_names_unless_googlesql_is_asked_for() -> None:
 
 
 def test_a_filter_tells_its_columns_and_whether_row_groups_can_be_pruned_by_it() -> None:
-    schema = pa.schema(
-        [("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("st", pa.struct([("x", pa.int64())]))]
-    )
+    struct: Any = pa.struct([("x", pa.int64())])
+    columns: list[Any] = [("i", pa.int64()), ("f", pa.float64()), ("s", pa.string()), ("st", struct)]
+    schema = pa.schema(columns)
     for text in (
         "i = 1 AND f > 2",
         "i NOT IN (1) OR i IS NULL",

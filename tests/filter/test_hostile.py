@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,16 +12,15 @@ from lode.errors import InvalidOptionError
 from lode.filter import parse_filter
 from lode.filter.syntax import MAX_BRACKETS, MAX_CHARACTERS, MAX_CONDITIONS, MAX_VALUES
 
-SCHEMA = pa.schema(
-    {
-        "i": pa.int64(),
-        "s": pa.string(),
-        "y": pa.binary(),
-        "b": pa.bool_(),
-        "f": pa.float64(),
-        "d": pa.date32(),
-    }
-)
+COLUMNS: dict[str, Any] = {
+    "i": pa.int64(),
+    "s": pa.string(),
+    "y": pa.binary(),
+    "b": pa.bool_(),
+    "f": pa.float64(),
+    "d": pa.date32(),
+}
+SCHEMA = pa.schema(COLUMNS)
 
 HOSTILE = {
     "escapes without an end": "s = '" + "\\x" * 26,

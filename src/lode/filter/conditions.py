@@ -11,14 +11,16 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lode.filter.arithmetic import arithmetic
 from lode.filter.functions import FUNCTIONS, like
 from lode.filter.syntax import Call, Items, Literal, Name, Node, Operation, Text, parse
 from lode.filter.values import (
     NUMBERS,
+    TIMES,
     Between,
-    digits_of,
+    Value,
+    a,
     kind_of,
-    kind_of_type,
     micros,
     number,
     value_in,
@@ -46,8 +48,22 @@ _COMPARE: Final[dict[str, Any]] = {
 _FLIPPED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
 _ARITHMETIC: Final = ("+", "-", "*", "/", "NEG")
-_TIMES: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
 _PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME", "_CHANGE_TYPE")
+
+
+class Sense(NamedTuple):
+    """What is asked of a condition: whether it is true or false, and whether false differs from unknown."""
+
+    negated: bool = False
+    exact: bool = False
+
+    @property
+    def opposite(self) -> Sense:
+        return self._replace(negated=not self.negated)
+
+
+TRUE: Final = Sense()
+EXACT: Final = Sense(exact=True)
 
 
 class Filter(NamedTuple):
@@ -60,18 +76,8 @@ class Filter(NamedTuple):
     where: pyarrow.compute.Expression
     columns: tuple[str, ...] = ()
     fits_row_groups: bool = True
-    # What CURRENT_TIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
+    # What CURRENTTIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
     now_micros: int | None = None
-
-
-class Value(NamedTuple):
-    """An expression, what SQL calls its type, its Arrow type, and of how many parts it is made."""
-
-    expression: Any
-    kind: str
-    type: Any
-    size: int = 1
-    is_column: bool = False
 
 
 def parse_filter(
@@ -89,7 +95,7 @@ def parse_filter(
         schema: The columns.
         name: What errors call the text.
         double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
-        now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
+        now_micros: What ``CURRENTTIMESTAMP()`` is, in microseconds since 1970; now if not given.
     """
     source = Text(text, name, double_quotes)
     compiler = Compiler(source, schema, now_micros)
@@ -136,49 +142,41 @@ class Compiler:
 
     # -- conditions ----------------------------------------------------------------------------
 
-    def truth(self, node: Node, *, negated: bool = False, exact: bool = False) -> Value:
-        """Whether a condition is true, or if ``negated`` whether it is false."""
+    def truth(self, node: Node, sense: Sense = TRUE) -> Value:
+        """Whether a condition is true, or in the sense of its negation whether it is false."""
         if isinstance(node, Operation):
-            first = node.operands[0]
+            first, *rest = node.operands
             match node.sign:
                 case "AND" | "OR":
-                    parts = [self.truth(part, negated=negated, exact=exact) for part in node.operands]
-                    return self._joined(parts, node, all_of=(node.sign == "AND") != negated)
+                    parts = [self.truth(part, sense) for part in node.operands]
+                    return self._joined(parts, node, all_of=(node.sign == "AND") != sense.negated)
                 case "NOT":
-                    return self.truth(first, negated=not negated, exact=exact)
+                    return self.truth(first, sense.opposite)
                 case "IN":
-                    return self._in(node, negated=negated, exact=exact)
+                    return self._in(node, sense)
                 case "IS":
-                    return self._is(node, negated=negated, exact=exact)
-                case "IS DISTINCT FROM" | "IS NOT DISTINCT FROM":
-                    wanted = (node.sign == "IS NOT DISTINCT FROM") != negated
-                    return self._same(node, wanted=wanted, exact=exact)
+                    return self._is(node, sense)
+                case "IS NOT DISTINCT FROM":
+                    return self._same(node, sense)
+                case "IS DISTINCT FROM":
+                    return self._same(node, sense.opposite)
                 case "BETWEEN":
-                    ends = zip((">=", "<="), node.operands[1:], strict=True)
-                    parts = [
-                        self._compared(sign, first, end, node, negated=negated, exact=exact)
-                        for sign, end in ends
-                    ]
-                    return self._joined(parts, node, all_of=not negated)
+                    ends = zip((">=", "<="), rest, strict=True)
+                    parts = [self._compared(sign, first, end, node, sense) for sign, end in ends]
+                    return self._joined(parts, node, all_of=not sense.negated)
                 case "LIKE":
-                    return self._turned(
-                        like(self, node, prunes=not negated and not exact), node, negated=negated
-                    )
+                    return self._turned(like(self, node, prunes=sense == TRUE), node, sense)
                 case sign if sign in _COMPARE:
-                    return self._compared(sign, first, node.operands[1], node, negated=negated, exact=exact)
+                    return self._compared(sign, first, rest[0], node, sense)
         found = self.value(node)
-        if isinstance(found, Literal):
-            if found.kind == "NULL":
-                return self._unknown(exact=exact)
-            if found.kind == "BOOL":
-                return Value(pc.scalar(found.value != negated), "BOOL", pa.bool_())
+        if found.kind == "NULL":
+            return self._unknown(sense)
         if found.kind != "BOOL":
-            raise self.wrong(node, f"{self.shown(node)} is {_a(found.kind)}, where a condition must be")
-        assert isinstance(found, Value)
-        return self._turned(found, node, negated=negated)
+            raise self.wrong(node, f"{self.shown(node)} is {a(found.kind)}, where a condition must be")
+        return self._turned(self.typed(found), node, sense)
 
-    def _turned(self, value: Value, node: Node, *, negated: bool) -> Value:
-        return self.truth_of(~value.expression, value, at=node) if negated else value
+    def _turned(self, value: Value, node: Node, sense: Sense) -> Value:
+        return self.truth_of(~value.expression, value, at=node) if sense.negated else value
 
     def _joined(self, parts: Sequence[Value], node: Node, *, all_of: bool) -> Value:
         """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
@@ -189,73 +187,58 @@ class Compiler:
             expressions = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
         return self.truth_of(expressions[0], *parts, at=node)
 
-    def _unknown(self, *, exact: bool) -> Value:
-        unknown = pc.scalar(pa.scalar(None, pa.bool_())) if exact else pc.scalar(False)
-        return Value(unknown, "BOOL", pa.bool_())
+    def _unknown(self, sense: Sense) -> Value:
+        return Value(pc.scalar(pa.scalar(None if sense.exact else False, pa.bool_())), "BOOL", pa.bool_())
 
-    def _constant(self, value: Value, node: Node, *, holds: bool, exact: bool) -> Value:
+    def _constant(self, holds: bool, value: Value, node: Node, sense: Sense) -> Value:
         """True or false of every value; of null neither is."""
-        if exact:
-            holding = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
+        holds = holds != sense.negated
+        if sense.exact:
+            found = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
         else:
-            holding = value.expression.is_valid() if holds else pc.scalar(False)
-        return self.truth_of(holding, value, at=node)
+            found = value.expression.is_valid() if holds else pc.scalar(False)
+        return self.truth_of(found, value, at=node)
 
-    def _compared(
-        self, sign: str, left: Node, right: Node, node: Node, *, negated: bool, exact: bool
-    ) -> Value:
+    def _compared(self, sign: str, left: Node, right: Node, node: Node, sense: Sense) -> Value:
         one, two = self.value(left), self.value(right)
         if isinstance(one, Literal) and isinstance(two, Value):
             one, two, left, right, sign = two, one, right, left, _FLIPPED[sign]
         if "NULL" in (one.kind, two.kind):
-            return self._unknown(exact=exact)
-        if isinstance(one, Literal):
-            one = self.typed(one, two.kind if two.kind in _TIMES else None)
+            return self._unknown(sense)
+        one = self.typed(one, two.kind if two.kind in TIMES else None)
         if isinstance(two, Literal):
-            return self._compared_with(sign, one, two, node, negated=negated, exact=exact)
+            return self._compared_with(sign, one, two, node, sense)
         if not _comparable(one.kind, two.kind):
-            shown = f"{self.shown(left)}, {_a(one.kind)}, cannot be compared with {self.shown(right)}"
-            raise self.wrong(node, f"{shown}, {_a(two.kind)}")
+            shown = f"{self.shown(left)}, {a(one.kind)}, cannot be compared with {self.shown(right)}"
+            raise self.wrong(node, f"{shown}, {a(two.kind)}")
         self.fits_row_groups = False
-        return self._comparison(sign, one, two.expression, node, negated=negated, exact=exact, parts=(two,))
+        return self._comparison(sign, one, two.expression, node, sense, two)
 
-    def _compared_with(
-        self, sign: str, value: Value, literal: Literal, node: Node, *, negated: bool, exact: bool
-    ) -> Value:
+    def _compared_with(self, sign: str, value: Value, literal: Literal, node: Node, sense: Sense) -> Value:
         """A value compared with a literal, exactly, whether or not its type has the literal."""
         found = self.fitted(literal, value, node)
         if found is None:  # NaN
-            return self._constant(value, node, holds=(sign == "!=") != negated, exact=exact)
+            return self._constant(sign == "!=", value, node, sense)
         if not isinstance(found, Between):
-            return self._comparison(sign, value, found, node, negated=negated, exact=exact)
+            return self._comparison(sign, value, found, node, sense)
         below, above = sign in ("<", "<="), sign in (">", ">=")
         if found.below is None or not (below or above):
             outside = found.below is None and (below or above) and below == found.above_all
-            return self._constant(value, node, holds=(sign == "!=" or outside) != negated, exact=exact)
-        return self._comparison(
-            "<=" if below else ">", value, found.below, node, negated=negated, exact=exact
-        )
+            return self._constant(sign == "!=" or outside, value, node, sense)
+        return self._comparison("<=" if below else ">", value, found.below, node, sense)
 
     def _comparison(
-        self,
-        sign: str,
-        value: Value,
-        other: Any,
-        node: Node,
-        *,
-        negated: bool,
-        exact: bool,
-        parts: tuple[Value, ...] = (),
+        self, sign: str, value: Value, other: Any, node: Node, sense: Sense, *parts: Value
     ) -> Value:
         is_float = "FLOAT64" in (value.kind, *(part.kind for part in parts))
-        if negated and not is_float:
-            sign, negated = _OPPOSITE[sign], False
-        if exact or not value.is_column or (is_float and (negated or sign == "!=")):
+        if sense.negated and not is_float:
+            sign, sense = _OPPOSITE[sign], sense.opposite
+        if sense.exact or not value.is_column or (is_float and (sense.negated or sign == "!=")):
             self.fits_row_groups = False
         found = self.truth_of(_COMPARE[sign](value.expression, other), value, *parts, at=node)
-        return self._turned(found, node, negated=negated)
+        return self._turned(found, node, sense)
 
-    def _in(self, node: Operation, *, negated: bool, exact: bool) -> Value:
+    def _in(self, node: Operation, sense: Sense) -> Value:
         operand, items = node.operands
         if not isinstance(items, Items) or not items.values:
             raise self.wrong(node, "IN must be followed by values in parentheses, or by UNNEST of an array")
@@ -265,73 +248,69 @@ class Compiler:
         for item in items.values:
             literal = self.value(item)
             if isinstance(value, Value) and isinstance(literal, Literal) and literal.kind != "NULL":
-                fitted = self.fitted(literal, value, node)
-                # What the type does not have and NaN are equal to nothing.
-                if fitted is not None and not isinstance(fitted, Between):
-                    plain.append(fitted)
+                plain.append(self.fitted(literal, value, node))
             else:
-                parts.append(self._compared("=", operand, item, node, negated=negated, exact=exact))
-        if isinstance(value, Value) and len(parts) < len(items.values):
-            parts.append(self._among(value, plain, node, negated=negated, exact=exact))
-        return self._joined(parts, node, all_of=negated)
+                parts.append(self._compared("=", operand, item, node, sense))
+        if plain:
+            assert isinstance(value, Value)
+            parts.append(self._among(value, plain, node, sense))
+        return self._joined(parts, node, all_of=sense.negated)
 
-    def _among(self, value: Value, plain: list[Any], node: Node, *, negated: bool, exact: bool) -> Value:
+    def _among(self, value: Value, fitted: list[Any], node: Node, sense: Sense) -> Value:
+        # NaN and what the type does not have are equal to nothing.
+        plain = [one for one in fitted if one is not None and not isinstance(one, Between)]
         if not plain:
-            return self._constant(value, node, holds=negated, exact=exact)
+            return self._constant(False, value, node, sense)
         if value.kind == "FLOAT64" and any(one.as_py() == 0 for one in plain):
-            plain += [
-                pa.scalar(zero, value.type) for zero in (0.0, -0.0)
-            ]  # equal, but not to a table of values
-        if exact or not value.is_column or (value.kind == "FLOAT64" and negated):
+            # Equal in SQL, but not to a table of values.
+            plain += [pa.scalar(zero) for zero in (0.0, -0.0)]
+        if sense.exact or not value.is_column or (value.kind == "FLOAT64" and sense.negated):
             self.fits_row_groups = False
         among = value.expression.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
-        among = ~among if negated else among
-        valid = value.expression.is_valid()
-        if exact:
-            among = pc.if_else(valid, among, pa.scalar(None, pa.bool_()))
-        elif negated:
-            among = among & valid
+        among = ~among if sense.negated else among
+        # A table of values answers false for null, where SQL does not know.
+        if sense.exact:
+            among = pc.if_else(value.expression.is_valid(), among, pa.scalar(None, pa.bool_()))
+        elif sense.negated:
+            among = among & value.expression.is_valid()
         return self.truth_of(among, value, value, at=node)
 
-    def _is(self, node: Operation, *, negated: bool, exact: bool) -> Value:
+    def _is(self, node: Operation, sense: Sense) -> Value:
         operand, what = node.operands
         if not isinstance(what, Literal) or what.kind not in ("NULL", "BOOL"):
             raise self.wrong(node, "IS must be followed by NULL, TRUE, FALSE or DISTINCT FROM")
         if what.kind == "NULL":
             value = self.value(operand)
             if isinstance(value, Literal):
-                return Value(pc.scalar((value.kind == "NULL") != negated), "BOOL", pa.bool_())
+                return self._turned(self.typed(Literal("BOOL", value.kind == "NULL")), node, sense)
             self.fits_row_groups &= value.is_column
-            test = value.expression.is_valid() if negated else value.expression.is_null()
+            test = value.expression.is_valid() if sense.negated else value.expression.is_null()
             return self.truth_of(test, value, at=node)
-        if not negated and not exact:
-            return self.truth(operand, negated=not what.value)
-        found = self.truth(operand, negated=not what.value, exact=True)
+        if sense == TRUE:
+            return self.truth(operand, Sense(negated=not what.value))
+        found = self.truth(operand, Sense(negated=not what.value, exact=True))
         surely = self.truth_of(pc.coalesce(found.expression, False), found, at=node)
-        return self._turned(surely, node, negated=negated)
+        return self._turned(surely, node, sense)
 
-    def _same(self, node: Operation, *, wanted: bool, exact: bool) -> Value:
+    def _same(self, node: Operation, sense: Sense) -> Value:
         """Equality that takes null for a value, and NaN as equal to itself."""
         left, right = node.operands
         one, two = self.value(left), self.value(right)
         if isinstance(one, Literal):
             one, two, left, right = two, one, right, left
         if isinstance(two, Literal) and two.kind == "NULL":
-            return self._is(
-                Operation("IS", (left, Literal("NULL", None)), node.at), negated=not wanted, exact=exact
-            )
-        if wanted and not exact and isinstance(two, Literal) and one.kind != "FLOAT64":
-            return self._compared("=", left, right, node, negated=False, exact=False)
+            return self._is(Operation("IS", (left, two), node.at), sense)
+        if sense == TRUE and isinstance(two, Literal) and one.kind != "FLOAT64":
+            return self._compared("=", left, right, node, sense)
         self.fits_row_groups = False
-        equal = self._compared("=", left, right, node, negated=False, exact=True)
-        one, two = (self.typed(each) if isinstance(each, Literal) else each for each in (one, two))
-        missing = one.expression.is_null() & two.expression.is_null()
+        equal = self._compared("=", left, right, node, EXACT)
+        one, two = self.typed(one), self.typed(two)
         if one.kind == two.kind == "FLOAT64":
             nan = pc.is_nan(one.expression) & pc.is_nan(two.expression)
             equal = equal._replace(expression=equal.expression | nan)
+        missing = one.expression.is_null() & two.expression.is_null()
         same = pc.coalesce(equal.expression, missing, False)
-        found = self.truth_of(same, equal, one, two, one, two, at=node)
-        return self._turned(found, node, negated=not wanted)
+        return self._turned(self.truth_of(same, equal, one, two, one, two, at=node), node, sense)
 
     # -- values --------------------------------------------------------------------------------
 
@@ -359,10 +338,10 @@ class Compiler:
                 return found
             case Operation() if node.sign in _ARITHMETIC:
                 self.fits_row_groups = False
-                return self._arithmetic(node)
+                return arithmetic(self, node)
             case Operation():
                 self.fits_row_groups = False
-                return self.truth(node, exact=True)
+                return self.truth(node, EXACT)
             case _:
                 raise self.wrong(node, "an array or a type is not expected here")
 
@@ -401,16 +380,16 @@ class Compiler:
         """A literal as a scalar of a value's type, a ``Between``, or None if it is NaN."""
         kind = value.kind
         fits = literal.kind == kind or (kind in NUMBERS and literal.kind in NUMBERS)
-        fits |= kind in _TIMES and (literal.kind == "STRING" or {kind, literal.kind} == {"DATE", "DATETIME"})
-        if not fits or kind not in (*NUMBERS, *_TIMES, "STRING", "BYTES", "BOOL"):
+        fits |= kind in TIMES and (literal.kind == "STRING" or {kind, literal.kind} == {"DATE", "DATETIME"})
+        if not fits or kind not in (*NUMBERS, *TIMES, "STRING", "BYTES", "BOOL"):
             raise self.wrong(
                 node,
-                f"{_a(kind)} cannot be compared with {shortened(literal.value, 40)}, {_a(literal.kind)}",
+                f"{a(kind)} cannot be compared with {shortened(literal.value, 40)}, {a(literal.kind)}",
             )
         if kind in NUMBERS:
             found = self.number(literal)
             return None if found != found else self._in_type(found, value.type, literal)
-        if kind in _TIMES:
+        if kind in TIMES:
             return self._in_type(self.micros(literal, kind), value.type, literal)
         return pa.scalar(literal.value, value.type)
 
@@ -454,13 +433,13 @@ class Compiler:
             "NULL": pa.null,
         }.get(own)
         if arrow is None:
-            raise self.wrong(literal, f"{_a(own)} is not supported here")
+            raise self.wrong(literal, f"{a(own)} is not supported here")
         of = Value(None, "NUMERIC" if own == "BIGNUMERIC" else own, arrow())
         if literal.kind == "NULL":
             return of._replace(expression=pc.scalar(pa.scalar(None, of.type)))
         found = self.fitted(literal, of, literal)
         if isinstance(found, Between):
-            raise self.wrong(literal, f"{shortened(literal.value, 40)} is not {_a(own)}")
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} is not {a(own)}")
         return of._replace(expression=pc.scalar(pa.scalar(float("nan")) if found is None else found))
 
     def shown(self, node: Node) -> str:
@@ -472,111 +451,6 @@ class Compiler:
             self.asked_now = time.time_ns() // 1000 if self._now is None else self._now
         return self.asked_now
 
-    # -- arithmetic ----------------------------------------------------------------------------
-
-    def _arithmetic(self, node: Operation) -> Value | Literal:
-        """Exact for whole and decimal numbers, which become decimals wide enough for every result."""
-        operands = [self.value(part) for part in node.operands]
-        if node.sign == "NEG" and isinstance(operands[0], Literal) and operands[0].kind in NUMBERS:
-            return operands[0]._replace(value=-self.number(operands[0]))
-        kinds = {operand.kind for operand in operands}
-        if not kinds <= {*NUMBERS, "NULL"}:
-            kind = next(iter(kinds - {*NUMBERS, "NULL"}))
-            raise self.wrong(node, f"{node.sign.replace('NEG', '-')} takes numbers, and {_a(kind)} is none")
-        if "NULL" in kinds:
-            return Literal("NULL", None, node.at)
-        if node.sign == "/" and kinds & {"NUMERIC", "BIGNUMERIC"}:
-            raise self.wrong(node, "/ of a NUMERIC is not supported: CAST it to FLOAT64")
-        if node.sign == "/" or "FLOAT64" in self._kinds(operands):
-            return self._of_floats(node, [self.as_float(operand, node) for operand in operands])
-        return self._of_decimals(node, [self.as_decimal(operand, node) for operand in operands])
-
-    def _kinds(self, operands: Sequence[Value | Literal]) -> set[str]:
-        """Their kinds; a number with a point is a NUMERIC beside one, as SQL has it."""
-        kinds = {operand.kind for operand in operands}
-        floats = {operand.kind for operand in operands if isinstance(operand, Value)}
-        return kinds - {"FLOAT64"} if "NUMERIC" in kinds and "FLOAT64" not in floats else kinds
-
-    def _of_floats(self, node: Operation, values: list[Value]) -> Value:
-        parts = [value.expression for value in values]
-        match node.sign:
-            case "NEG":
-                found = pc.negate(parts[0])
-            case "/":
-                # Nothing comes of a division by zero, where BigQuery would end the query.
-                zero = parts[1] == pa.scalar(0.0)
-                found = pc.divide(pc.if_else(zero, pa.scalar(None, pa.float64()), parts[0]), parts[1])
-                values = [*values, values[1]]
-            case sign:
-                found = {"+": pc.add, "-": pc.subtract, "*": pc.multiply}[sign](*parts)
-        return self.made(found, "FLOAT64", pa.float64(), *values, at=node)
-
-    def _of_decimals(self, node: Operation, values: list[Value]) -> Value:
-        sizes = [digits_of(value.type) for value in values]
-        match node.sign:
-            case "NEG":
-                precision, scale = sizes[0]
-            case "*":
-                precision, scale = sum(size[0] for size in sizes) + 1, sum(size[1] for size in sizes)
-            case _:
-                scale = max(size[1] for size in sizes)
-                precision = max(size[0] - size[1] for size in sizes) + scale + 1
-        if precision > 76:
-            raise self.wrong(node, "it needs more than 76 digits to be exact: CAST to FLOAT64")
-        compute = {"+": pc.add, "-": pc.subtract, "*": pc.multiply, "NEG": pc.negate}[node.sign]
-        found = compute(*(value.expression for value in values))
-        return self.made(found, "NUMERIC", pa.decimal256(precision, scale), *values, at=node)
-
-    def as_float(self, operand: Value | Literal, node: Node) -> Value:
-        if isinstance(operand, Literal):
-            operand = operand._replace(kind="FLOAT64")
-        value = self.typed(operand)
-        if value.type == pa.float64():
-            return value
-        return self.made(value.expression.cast(pa.float64()), "FLOAT64", pa.float64(), value, at=node)
-
-    def as_decimal(self, operand: Value | Literal, node: Node) -> Value:
-        """A whole or decimal number as a decimal with room for all its digits."""
-        if isinstance(operand, Literal):
-            exact = self.number(operand)
-            digits = exact.as_tuple()
-            scale = max(-digits.exponent, 0)
-            precision = max(len(digits.digits) + max(digits.exponent, 0), scale, 1)
-            if precision > 76:
-                raise self.wrong(node, f"{shortened(operand.value, 40)} has more than 76 digits")
-            arrow = pa.decimal256(precision, scale)
-            return Value(pc.scalar(value_in(exact, arrow)), "NUMERIC", arrow)
-        if pt.is_decimal256(operand.type):
-            return operand
-        arrow = pa.decimal256(*digits_of(operand.type))
-        return self.made(operand.expression.cast(arrow), "NUMERIC", arrow, operand, at=node)
-
-    def alike(self, nodes: Sequence[Value | Literal], node: Node) -> list[Value]:
-        """Values of one type, such as the arguments of COALESCE, each as SQL would convert it."""
-        kinds = self._kinds(nodes) - {"NULL"}
-        times = sorted(kinds & {*_TIMES})
-        if times and kinds <= {times[0], "STRING"}:
-            values = [self.typed(each, times[0]) for each in nodes]
-        elif kinds <= {*NUMBERS} and len(kinds) > 1:
-            convert = self.as_float if "FLOAT64" in kinds else self.as_decimal
-            values = [self.typed(each) if each.kind == "NULL" else convert(each, node) for each in nodes]
-        elif len(kinds) <= 1:
-            values = [self.typed(each) for each in nodes]
-        else:
-            raise self.wrong(node, f"{' and '.join(sorted(kinds))} are not of one type")
-        types = [value.type for value in values if value.kind != "NULL"]
-        arrow = types[0] if types else pa.null()
-        if pt.is_decimal(arrow):
-            sizes = [digits_of(each) for each in types]
-            scale = max(size[1] for size in sizes)
-            arrow = pa.decimal256(min(max(size[0] - size[1] for size in sizes) + scale, 76), scale)
-        return [
-            value
-            if value.type == arrow
-            else self.made(value.expression.cast(arrow), kind_of_type(arrow), arrow, value, at=node)
-            for value in values
-        ]
-
 
 def shortened_list(names: Sequence[str]) -> str:
     shown = ", ".join(names[:20])
@@ -586,8 +460,4 @@ def shortened_list(names: Sequence[str]) -> str:
 def _comparable(one: str, two: str) -> bool:
     if {one, two} <= {*NUMBERS} or {one, two} == {"DATE", "DATETIME"}:
         return True
-    return one == two and one in (*_TIMES, "STRING", "BYTES", "BOOL")
-
-
-def _a(kind: str) -> str:
-    return f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"
+    return one == two and one in (*TIMES, "STRING", "BYTES", "BOOL")

@@ -10,6 +10,7 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
+from lode.filter.arithmetic import alike, as_decimal, as_float
 from lode.filter.syntax import Literal, Name, Operation, TypeName
 from lode.filter.values import DAY_MICROS
 from lode.format.ids import shortened
@@ -18,8 +19,9 @@ from lode.lazy import pa, pc, pt
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lode.filter.conditions import Compiler, Value
+    from lode.filter.conditions import Compiler
     from lode.filter.syntax import Call, Node
+    from lode.filter.values import Value
 
 MAX_PATTERN_CHARACTERS: Final = 10_000
 
@@ -204,30 +206,32 @@ def _concat(compiler: Compiler, call: Call) -> Value:
 
 def _coalesce(compiler: Compiler, call: Call) -> Value:
     most = 2 if call.name == "IFNULL" else 1000
-    values = compiler.alike(_arguments(compiler, call, 2 if call.name == "IFNULL" else 1, most), call)
+    values = alike(compiler, _arguments(compiler, call, 2 if call.name == "IFNULL" else 1, most), call)
     found = pc.coalesce(*(value.expression for value in values))
     return compiler.made(found, values[0].kind, values[0].type, *values, at=call)
 
 
 def _nullif(compiler: Compiler, call: Call) -> Value:
-    first, second = compiler.alike(_arguments(compiler, call, 2), call)
+    first, second = alike(compiler, _arguments(compiler, call, 2), call)
     same = pc.coalesce(first.expression == second.expression, False)
     found = pc.if_else(same, pa.scalar(None, first.type), first.expression)
     return compiler.made(found, first.kind, first.type, first, first, second, at=call)
 
 
 def _if(compiler: Compiler, call: Call) -> Value:
-    _, *both = _arguments(compiler, call, 3)
-    condition = compiler.truth(call.arguments[0], exact=True)
-    one, two = compiler.alike(both, call)
+    first, *both = _arguments(compiler, call, 3)
+    condition = compiler.typed(first, "BOOL")
+    if condition.kind != "BOOL":
+        raise _mistyped(compiler, call, "IF", "a condition", condition.kind)
+    one, two = alike(compiler, both, call)
     found = pc.if_else(pc.coalesce(condition.expression, False), one.expression, two.expression)
     return compiler.made(found, one.kind, one.type, condition, one, two, at=call)
 
 
 def _abs(compiler: Compiler, call: Call) -> Value:
     (argument,) = _arguments(compiler, call, 1)
-    convert = compiler.as_float if argument.kind == "FLOAT64" else compiler.as_decimal
-    value = convert(_numeric(compiler, argument, call), call)
+    convert = as_float if argument.kind == "FLOAT64" else as_decimal
+    value = convert(compiler, _numeric(compiler, argument, call), call)
     return compiler.made(pc.abs(value.expression), value.kind, value.type, value, at=call)
 
 
@@ -254,7 +258,7 @@ def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]
         (argument,) = _arguments(compiler, call, 1)
         if argument.kind not in ("INT64", "FLOAT64"):
             raise _mistyped(compiler, call, call.name, "an INT64 or FLOAT64", argument.kind)
-        value = compiler.as_float(argument, call)
+        value = as_float(compiler, argument, call)
         found = getattr(pc, function)(value.expression, **options)
         return compiler.made(found, "FLOAT64", pa.float64(), value, at=call)
 
@@ -375,7 +379,7 @@ def _cast_to(compiler: Compiler, value: Value | Literal, kind: str, call: Call) 
 
 def _converted(compiler: Compiler, value: Value, kind: str, call: Call) -> Value:
     if kind in ("NUMERIC", "BIGNUMERIC") and value.kind == "INT64":
-        return compiler.as_decimal(value, call)
+        return as_decimal(compiler, value, call)
     if kind == value.kind:
         return value
     found = value.expression

@@ -12,6 +12,7 @@ from lode.filter.datetimes import PARSERS
 from lode.lazy import pa, pt
 
 NUMBERS: Final = ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC")
+TIMES: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
 DAY_MICROS: Final = 86_400_000_000
 MAX_EXPONENT: Final = 400
 # BIGNUMERIC is a whole number of 256 bits over 10 ** 38, and so can have 77 digits.
@@ -23,6 +24,16 @@ _MICROS: Final = {"s": Fraction(1, 10**6), "ms": Fraction(1, 1000), "us": Fracti
 # Types that Arrow holds as text carry their name in the field's metadata, as the Storage Read API writes it.
 _MARK: Final = b"google:sqlType:"
 _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
+
+
+class Value(NamedTuple):
+    """An expression, what SQL calls its type, its Arrow type, and of how many parts it is made."""
+
+    expression: Any
+    kind: str
+    type: Any
+    size: int = 1
+    is_column: bool = False
 
 
 class Between(NamedTuple):
@@ -142,3 +153,8 @@ def digits_of(kind: pa.DataType) -> tuple[int, int]:
     if pt.is_decimal(kind):
         return kind.precision, kind.scale
     return _DIGITS[kind.bit_width] + (pt.is_uint64(kind)), 0
+
+
+def a(kind: str) -> str:
+    """The name of a type with its article."""
+    return f"{'an' if kind[:1] in 'AEIOU' else 'a'} {kind}"

@@ -331,7 +331,9 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """The same for a filter that row groups must not be pruned by: it is applied to what was read."""
         kept = matching(files, self._partition, schema, where.where)
-        used = [path.partition(".")[0] for path in where.columns]
+        used = [
+            name for name in schema.names if any(f"{path}.".startswith(f"{name}.") for path in where.columns)
+        ]
         wanted = list(dict.fromkeys([*columns, *used])) if columns is not None else None
         for batch in self._native(kept, schema, wanted, None):
             found = batch.filter(where.where)
