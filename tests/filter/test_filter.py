@@ -252,6 +252,7 @@ def test_columns_of_one_kind_meet_without_loss() -> None:
         "COALESCE(f, n) = 0.5 AND i IS NULL",
         "COALESCE(NULL, f, i, n) = 0.5 AND s = 'a'",
         "n + CAST('0.25' AS FLOAT64) = 0.75",
+        "u > j AND (u != i) IS NULL",
     ):
         assert table.filter(parse_filter(text, table.schema).where)["l"].to_pylist() == ["b"], text
 

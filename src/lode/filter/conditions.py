@@ -11,7 +11,8 @@ import operator
 import time
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.filter.arithmetic import arithmetic
+from lode.errors import InvalidOptionError
+from lode.filter.arithmetic import alike, arithmetic
 from lode.filter.functions import FUNCTIONS, like
 from lode.filter.syntax import Call, Items, Literal, Name, Node, Operation, Text, parse
 from lode.filter.values import (
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     import pyarrow.compute
 
-    from lode.errors import InvalidOptionError
 
 MAX_SIZE: Final = 50_000
 
@@ -78,6 +78,14 @@ class Filter(NamedTuple):
     fits_row_groups: bool = True
     # What CURRENTTIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
     now_micros: int | None = None
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that pass."""
+        try:
+            return batch.filter(self.where)
+        except pa.ArrowException as error:
+            first = str(error).partition("\n")[0]
+            raise InvalidOptionError(f"the filter cannot be computed: {shortened(first, 120)}") from None
 
 
 def parse_filter(
@@ -212,6 +220,9 @@ class Compiler:
             shown = f"{self.shown(left)}, {a(one.kind)}, cannot be compared with {self.shown(right)}"
             raise self.wrong(node, f"{shown}, {a(two.kind)}")
         self.fits_row_groups = False
+        if "uint64" in (str(one.type), str(two.type)):
+            # pyarrow would compare with a signed number as one.
+            one, two = alike(self, [one, two], node)
         return self._comparison(sign, one, two.expression, node, sense, two)
 
     def _compared_with(self, sign: str, value: Value, literal: Literal, node: Node, sense: Sense) -> Value:

@@ -244,9 +244,9 @@ def _numeric(compiler: Compiler, argument: Value | Literal, call: Call) -> Value
 def _mod(compiler: Compiler, call: Call) -> Value:
     first, second = _arguments(compiler, call, 2)
     by = abs(_integer(compiler, second, call))
-    if first.kind != "INT64" or not 0 < by < 2**63:
-        raise compiler.wrong(call, "MOD takes an INT64, and a divisor that is a literal INT64 and not zero")
     value = compiler.typed(first)
+    if value.kind != "INT64" or pt.is_uint64(value.type) or not 0 < by < 2**63:
+        raise compiler.wrong(call, "MOD takes an INT64, and a divisor that is a literal INT64 and not zero")
     whole = value.expression.cast(pa.int64())
     # Towards zero, as the division of whole numbers here: the result has the sign of the first argument.
     found = pc.subtract(whole, pc.multiply(pc.divide(whole, pa.scalar(by)), pa.scalar(by)))

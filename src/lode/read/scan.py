@@ -296,7 +296,7 @@ class Scan:
             # Without columns only a batch that has some rows already keeps their number.
             found = pa.RecordBatch.from_arrays(arrays, schema=found_schema) if arrays else batch.select([])
             if where is not None:
-                found = found.filter(where.where)
+                found = where.apply(found)
             yield found if columns is None else found.select(list(columns))
 
     def _matching(self, span: _Span, schema: pa.Schema, where: Filter) -> list[FileRef]:
@@ -336,7 +336,7 @@ class Scan:
         ]
         wanted = list(dict.fromkeys([*columns, *used])) if columns is not None else None
         for batch in self._native(kept, schema, wanted, None):
-            found = batch.filter(where.where)
+            found = where.apply(batch)
             yield found if columns is None else found.select(list(columns))
 
     def arrow_dataset(
@@ -392,7 +392,7 @@ class Scan:
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
-                    batch = batch.filter(where.where)
+                    batch = where.apply(batch)
                 yield batch if columns is None else batch.select(list(columns))
 
     @property

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from lode.errors import InvalidOptionError
-from lode.filter import parse_filter
+from lode.filter import Filter, parse_filter
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from lode.filter import Filter
     from lode.ingest.schema.columns import TableSchema
 
 
-def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Filter | None:
+# What must be true of a row, with the columns, by path, that it is about.
+Restriction: TypeAlias = Filter
+
+
+def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Restriction | None:
     """Read a restriction on a table's columns, or refuse it; None if it is empty.
 
     Args:

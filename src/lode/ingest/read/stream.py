@@ -6,12 +6,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lode.errors import InvalidOptionError
 from lode.ingest.catalog.table import complete
 from lode.ingest.joined import one_batch
 from lode.ingest.read.ahead import fetch_ahead
 from lode.ingest.read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read.selection import paths, select
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -121,7 +122,10 @@ class Reader:
     def _matching(self, group: _Group, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
         for batch in group.read(columns):
-            yield complete(batch, columns).filter(self.restriction.where)
+            try:
+                yield self.restriction.apply(complete(batch, columns))
+            except InvalidOptionError as error:
+                raise invalid(f"row_restriction: {error}.") from None
 
     def _groups(self, span: Span) -> Iterator[_Group]:
         store = self.plan.scan.store

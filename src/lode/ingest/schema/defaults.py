@@ -13,6 +13,7 @@ from uuid import uuid4
 from lode.filter.datetimes import PARSERS
 from lode.filter.literals import NotALiteralError, parse_literals
 from lode.filter.syntax import Call, Literal
+from lode.format.ids import shortened
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
@@ -54,7 +55,7 @@ def parse_default(column: Column) -> Default:
         return _default(column)
     except (ValueError, ArithmeticError, pa.ArrowException) as why:
         raise invalid(
-            f"The default {column.default!r} of column {column.name!r} is refused: {why}. "
+            f"The default {shortened(column.default, 120)} of column {column.name!r} is refused: {why}. "
             "Use a literal of its type, an array of literals, CURRENT_TIMESTAMP(), CURRENT_DATE(), "
             "CURRENT_TIME(), CURRENT_DATETIME() or GENERATE_UUID()."
         ) from None
@@ -151,9 +152,9 @@ def _decimal(text: str) -> Decimal:
     try:
         value = Decimal(text)
     except InvalidOperation:
-        raise NotALiteralError(f"{text!r} is not a number") from None
+        raise NotALiteralError(f"{shortened(text)} is not a number") from None
     if not value.is_finite():
-        raise NotALiteralError(f"{text!r} is not a number")
+        raise NotALiteralError(f"{shortened(text)} is not a number")
     return value
 
 
@@ -162,14 +163,14 @@ def _moment(kind: str) -> Callable[[str], int]:
         try:
             return PARSERS[kind](text)
         except ValueError as why:
-            raise NotALiteralError(f"{text!r} {why}") from None
+            raise NotALiteralError(f"{shortened(text)} {why}") from None
 
     return read
 
 
 def _json(text: str) -> str:
     if not is_json(text.encode()):
-        raise NotALiteralError(f"{text!r} is not valid JSON")
+        raise NotALiteralError(f"{shortened(text)} is not valid JSON")
     return text
 
 
