@@ -14,7 +14,7 @@ import pytest
 import lode
 import lode.spark
 from lode import errors
-from lode.filter import syntax
+from lode.filter import syntax, tokens
 from lode.filter.functions import FUNCTIONS, MAX_PATTERN_CHARACTERS
 from lode.ingest.metrics import Metrics
 from lode.spark import jobs
@@ -74,7 +74,7 @@ def test_the_page_on_filters_has_every_function_and_limit() -> None:
         assert re.search(rf"`{name}\b", FILTERS), name
     limits = (
         syntax.MAX_CHARACTERS,
-        syntax.MAX_TOKENS,
+        tokens.MAX_TOKENS,
         syntax.MAX_CONDITIONS,
         syntax.MAX_VALUES,
         syntax.MAX_BRACKETS,

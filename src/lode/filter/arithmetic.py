@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.filter.syntax import Literal, Operation
+from lode.filter.tree import Literal, Operation
 from lode.filter.values import NUMBERS, TIMES, Value, a, digits_of, kind_of_type, value_in
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lode.filter.conditions import Compiler
-    from lode.filter.syntax import Node
+    from lode.filter.tree import Node
 
 
 def arithmetic(compiler: Compiler, node: Operation) -> Value | Literal:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lode.errors import InvalidOptionError
 from lode.filter.arithmetic import alike, arithmetic
 from lode.filter.functions import FUNCTIONS, like
-from lode.filter.syntax import Call, Items, Literal, Name, Node, Operation, Text, parse
+from lode.filter.syntax import parse
+from lode.filter.tree import Call, Items, Literal, Name, Node, Operation, Text
 from lode.filter.values import (
     NUMBERS,
     TIMES,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.filter.arithmetic import alike, as_decimal, as_float
-from lode.filter.syntax import Literal, Name, Operation, TypeName
+from lode.filter.tree import Literal, Name, Operation, TypeName
 from lode.filter.values import DAY_MICROS
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.filter.conditions import Compiler
-    from lode.filter.syntax import Call, Node
+    from lode.filter.tree import Call, Node
     from lode.filter.values import Value
 
 MAX_PATTERN_CHARACTERS: Final = 10_000

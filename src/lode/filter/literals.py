@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from lode.filter.syntax import Call, Items, Literal, Text, parse
+from lode.filter.syntax import parse
+from lode.filter.tree import Call, Items, Literal, Text
 
 
 class NotALiteralError(ValueError):

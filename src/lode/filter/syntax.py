@@ -10,143 +10,31 @@ from __future__ import annotations
 import re
 from functools import cache
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lode.errors import InvalidOptionError
-from lode.filter.quoted import decode_bytes, decode_text
-from lode.format.ids import shortened
+from lode.filter.tokens import OPERATORS, Piece, read_pieces
+from lode.filter.tree import Call, Items, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lode.filter.tree import Node, Text
+
 MAX_CHARACTERS: Final = 1 << 20
-MAX_TOKENS: Final = 25_000
 MAX_CONDITIONS: Final = 1_000
 MAX_VALUES: Final = 10_000
 MAX_DEPTH: Final = 100
 MAX_BRACKETS: Final = 50
 MAX_PREFIXES: Final = 20
-MAX_NUMBER_CHARACTERS: Final = 200
-
-SUPPORTED: Final = (
-    "supported are =, !=, <>, <, <=, >, >=, [NOT] IN (…), [NOT] BETWEEN … AND …, [NOT] LIKE, IS [NOT] NULL, "
-    "IS [NOT] TRUE, IS [NOT] FALSE, IS [NOT] DISTINCT FROM, + - * /, CAST, EXTRACT and some functions, "
-    "joined by AND, OR, NOT and parentheses"
-)
-
-# Possessive: a piece that does not match is never tried again with another length.
-_TOKEN: Final = re.compile(
-    r"""(?P<space>\s++)
-    |(?P<number>(?:0[xX][0-9a-fA-F]++|(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)(?![\w.]))
-    |(?P<text>(?P<prefix>[rRbB]{0,2})(?:'''(?P<q3>(?:[^\\]|\\.)*?)'''|\"\"\"(?P<d3>(?:[^\\]|\\.)*?)\"\"\"
-        |'(?P<q1>(?:[^\\']|\\.)*+)'|"(?P<d1>(?:[^\\"]|\\.)*+)"))
-    |(?P<array>[aA][rR][rR][aA][yY]\s*+(?:<\s*+[A-Za-z0-9]++\s*+>\s*+)?+(?=\[))
-    |(?P<word>[^\W\d]\w*+)
-    |`(?P<quoted>(?:[^`\\]|\\.)++)`
-    |(?P<sign><=|>=|<>|!=|-(?!-)|/(?!\*)|[=<>(),.+*\[\]])""",
-    re.VERBOSE | re.DOTALL,
-)
-_TYPED: Final = ("NUMERIC", "BIGNUMERIC", "DATE", "TIME", "DATETIME", "TIMESTAMP", "JSON")
-_TYPES: Final = {name: name for name in ("BOOL", "INT64", "FLOAT64", "STRING", "BYTES", *_TYPED)} | {
-    "BOOLEAN": "BOOL",
-    "INTEGER": "INT64",
-    "INT": "INT64",
-    "BIGINT": "INT64",
-    "DECIMAL": "NUMERIC",
-    "BIGDECIMAL": "BIGNUMERIC",
-}
-_CONSTANTS: Final = {"TRUE": ("BOOL", True), "FALSE": ("BOOL", False), "NULL": ("NULL", None)}
-_OPERATORS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "DISTINCT", "FROM")
-_RESERVED: Final = (*_OPERATORS, *_CONSTANTS, "AS", "UNNEST")
-# What a sign after it stands between operands.
-_OPERAND_ENDS: Final = ("", ")", "]")
-_CURRENT: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_DATETIME", "CURRENT_TIMESTAMP")
-
-
-class Literal(NamedTuple):
-    """A value as it was written: ``kind`` is the type SQL gives it, ``value`` its text if it has one."""
-
-    kind: str
-    value: Any
-    at: int = 0
-
-
-class Name(NamedTuple):
-    """A column, or a field inside of one."""
-
-    path: tuple[str, ...]
-    at: int
-
-
-class TypeName(NamedTuple):
-    """The type of a CAST."""
-
-    kind: str
-    at: int
-
-
-class Call(NamedTuple):
-    """A call of a function."""
-
-    name: str
-    arguments: tuple[Node, ...]
-    at: int
-
-
-class Items(NamedTuple):
-    """An array, or the values of IN."""
-
-    values: tuple[Node, ...]
-    at: int
-
-
-class Operation(NamedTuple):
-    """An operator and its operands. AND and OR have two or more."""
-
-    sign: str
-    operands: tuple[Node, ...]
-    at: int
-
-
-Node: TypeAlias = "Literal | Name | TypeName | Call | Items | Operation"
-
-
-class Text(NamedTuple):
-    """A filter as it was written, and what its errors call it.
-
-    ``double_quotes`` says whether text between double quotes is a name, as in standard SQL, or a text, as in
-    GoogleSQL.
-    """
-
-    text: str
-    name: str = "where"
-    double_quotes: bool = True
-
-    def wrong(self, at: int, complaint: str) -> InvalidOptionError:
-        """Say what is wrong, and where if the text has a name."""
-        place = f"{self.name} {shortened(self.text, 117)} at {at}: " if self.name else ""
-        return InvalidOptionError(f"{place}{complaint}")
-
-    def unsupported(self, at: int, complaint: str) -> InvalidOptionError:
-        """Say what is wrong, where, and what would be right."""
-        return self.wrong(at, f"{complaint}; {SUPPORTED}" if self.name else complaint)
-
-
-class _Piece(NamedTuple):
-    """A sign or keyword in upper case, or with an empty sign an operand and how deep its tree is."""
-
-    sign: str
-    at: int
-    node: Any = None
-    depth: int = 0
 
 
 class _Group(NamedTuple):
     """What an open bracket holds so far, and the function, IN or UNNEST before it."""
 
-    opened: _Piece
-    head: _Piece
-    pieces: list[_Piece]
+    opened: Piece
+    head: Piece
+    pieces: list[Piece]
 
 
 def parse(text: Text) -> Node:
@@ -155,151 +43,7 @@ def parse(text: Text) -> Node:
         raise InvalidOptionError(
             f"{text.name} has {len(text.text):,} characters, the most is {MAX_CHARACTERS:,}"
         )
-    return _Brackets(text).parse(_Pieces(text).read())
-
-
-class _Pieces:
-    """Reads literals and names as operands, keywords and signs as they are."""
-
-    def __init__(self, text: Text) -> None:
-        self._text = text
-        self._tokens = self._matches()
-        self._at = 0
-        self._found: list[_Piece] = []
-
-    def _matches(self) -> list[re.Match[str]]:
-        text = self._text.text
-        found: list[re.Match[str]] = []
-        at = 0
-        while at < len(text):
-            match = _TOKEN.match(text, at)
-            if match is None:
-                raise self._text.unsupported(at, f"{shortened(text[at : at + 20])} is not understood")
-            at = match.end()
-            if not match["space"]:
-                found.append(match)
-                if len(found) > MAX_TOKENS:
-                    raise self._text.unsupported(at, f"there are more than {MAX_TOKENS:,} words and signs")
-        return found
-
-    def read(self) -> list[_Piece]:
-        while self._at < len(self._tokens):
-            match = self._tokens[self._at]
-            if match["sign"]:
-                self._add({"<>": "!="}.get(match["sign"], match["sign"]))
-            elif match["number"]:
-                self._number(match)
-            elif match["word"]:
-                self._word(match["word"].upper())
-            elif match["quoted"] is not None or self._is_quoted_name(match):
-                self._name()
-            elif match["text"] is not None:
-                self._add("", self._quoted())
-            else:
-                self._at += 1  # ARRAY before a bracket
-        return self._found
-
-    @property
-    def _after(self) -> re.Match[str] | None:
-        return self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else None
-
-    def _add(self, sign: str, node: Node | str | None = None) -> None:
-        """Take the token as a sign, or add the operand that was read."""
-        at = self._tokens[self._at].start() if node is None or sign else getattr(node, "at", 0)
-        self._found.append(_Piece(sign, at, node))
-        self._at += node is None or bool(sign)
-
-    def _word(self, word: str) -> None:
-        at, after = self._tokens[self._at].start(), self._after
-        if word in _CONSTANTS:
-            self._at += 1
-            self._add("", Literal(*_CONSTANTS[word], at))
-        elif word in _RESERVED:
-            self._add(word)
-        elif self._is_typed(word, after):
-            self._at += 1
-            self._add("", Literal(_TYPES[word], self._quoted().value, at))
-        elif word in _TYPES and self._found and self._found[-1].sign == "AS":
-            self._at += 1
-            self._add("", TypeName(_TYPES[word], at))
-        elif after is not None and after["sign"] == "(":
-            self._add("CALL", word)
-        elif word in _CURRENT:
-            self._at += 1
-            self._add("", Call(word, (), at))
-        else:
-            self._name()
-
-    def _is_typed(self, word: str, after: re.Match[str] | None) -> bool:
-        """Whether it is the type of the literal after it, as in ``DATE '2024-01-31'``."""
-        is_text = after is not None and after["text"] is not None and "b" not in after["prefix"].lower()
-        return is_text and _TYPES.get(word) in _TYPED
-
-    def _is_quoted_name(self, match: re.Match[str]) -> bool:
-        return self._text.double_quotes and match["d1"] is not None and not match["prefix"]
-
-    def _name(self) -> None:
-        """A name, with the fields behind its points, whatever they are called."""
-        start = self._tokens[self._at].start()
-        path: list[str] = []
-        while True:
-            match = self._tokens[self._at] if self._at < len(self._tokens) else None
-            if match is None or not (match["word"] or match["quoted"] or self._is_quoted_name(match)):
-                at = match.start() if match else len(self._text.text)
-                raise self._text.unsupported(at, "a name is missing")
-            body = match["quoted"] or match["d1"]
-            path.append(match["word"] if body is None else self._decoded(body, match, ""))
-            self._at += 1
-            if len(path) > MAX_BRACKETS:
-                raise self._text.unsupported(start, f"a name has more than {MAX_BRACKETS} parts")
-            if self._at >= len(self._tokens) or self._tokens[self._at]["sign"] != ".":
-                return self._add("", Name(tuple(path), start))
-            self._at += 1
-
-    def _number(self, match: re.Match[str]) -> None:
-        """A number, with the sign before it where that stands between no two operands."""
-        text, found = match["number"], self._found
-        if len(text) > MAX_NUMBER_CHARACTERS:
-            raise self._text.unsupported(match.start(), f"{shortened(text, 20)} is not understood")
-        if (
-            found
-            and found[-1].sign in ("-", "+")
-            and (len(found) == 1 or found[-2].sign not in _OPERAND_ENDS)
-        ):
-            text = found.pop().sign + text
-        is_whole = text[1:].isdecimal() or text.isdecimal() or "x" in text.lower()
-        self._at += 1
-        self._add("", Literal("INT64" if is_whole else "FLOAT64", text, match.start()))
-
-    def _quoted(self) -> Literal:
-        """A text or bytes. Two quotes inside of one are a quote, as in standard SQL."""
-        match = self._tokens[self._at]
-        prefix, start = match["prefix"].lower(), match.start()
-        if prefix in ("rr", "bb"):
-            raise self._text.unsupported(start, f"{shortened(match[0])} is not understood")
-        parts: list[Any] = []
-        while True:
-            body = next(match[key] for key in ("q3", "d3", "q1", "d1") if match[key] is not None)
-            parts.append(self._decoded(body, match, prefix))
-            self._at += 1
-            after = self._tokens[self._at] if self._at < len(self._tokens) else None
-            if after is None or after["q1"] is None or match["q1"] is None or after["prefix"]:
-                break
-            if after.start() != match.end():
-                break
-            match = after
-        if "b" in prefix:
-            return Literal("BYTES", b"'".join(parts), start)
-        return Literal("STRING", "'".join(parts), start)
-
-    def _decoded(self, body: str, match: re.Match[str], prefix: str) -> Any:
-        decode: Any = decode_bytes if "b" in prefix else decode_text
-        try:
-            return decode(body, raw="r" in prefix)
-        except ValueError:
-            raise self._text.unsupported(
-                match.start(), f"{shortened(match[0])} has an escape sequence that is not understood"
-            ) from None
+    return _Brackets(text).parse(read_pieces(text))
 
 
 class _Brackets:
@@ -308,12 +52,12 @@ class _Brackets:
     def __init__(self, text: Text) -> None:
         self._text = text
 
-    def parse(self, pieces: list[_Piece]) -> Node:
+    def parse(self, pieces: list[Piece]) -> Node:
         end = len(self._text.text)
         conditions = sum({"AND": 1, "OR": 1, "BETWEEN": -1}.get(piece.sign, 0) for piece in pieces) + 1
         if conditions > MAX_CONDITIONS:
             raise self._text.unsupported(end, f"there are more than {MAX_CONDITIONS:,} conditions")
-        nothing = _Piece("", 0)
+        nothing = Piece("", 0)
         groups = [_Group(nothing, nothing, [])]
         for piece in pieces:
             held = groups[-1].pieces
@@ -336,7 +80,7 @@ class _Brackets:
         node: Node = self._expression(groups[0].pieces, end).node
         return node
 
-    def _closed(self, group: _Group, end: int) -> list[_Piece]:
+    def _closed(self, group: _Group, end: int) -> list[Piece]:
         """The content of a bracket as one operand, after IN if that was before it."""
         head, at = group.head, group.opened.at
         if not head.sign and group.opened.sign == "(":
@@ -352,13 +96,13 @@ class _Brackets:
             if len(nodes) != 1 or not isinstance(nodes[0], Items):
                 raise self._text.unsupported(at, "UNNEST must be of an array of values")
             node = nodes[0]
-        operand = _Piece("", at, node, 1 + max((value.depth for value in values), default=0))
+        operand = Piece("", at, node, 1 + max((value.depth for value in values), default=0))
         return [head, operand] if head.sign == "IN" else [operand]
 
-    def _values(self, group: _Group, end: int) -> Iterator[_Piece]:
+    def _values(self, group: _Group, end: int) -> Iterator[Piece]:
         """The parts between the commas, or between AS and FROM in the functions that have these."""
         between = {"CAST": "AS", "SAFE_CAST": "AS", "EXTRACT": "FROM"}.get(str(group.head.node), ",")
-        part: list[_Piece] = []
+        part: list[Piece] = []
         for piece in group.pieces:
             if piece.sign == between and not (part and part[-1].sign == "DISTINCT"):
                 yield self._expression(part, piece.at)
@@ -368,15 +112,15 @@ class _Brackets:
         if group.pieces:
             yield self._expression(part, end)
 
-    def _expression(self, pieces: list[_Piece], end: int) -> _Piece:
+    def _expression(self, pieces: list[Piece], end: int) -> Piece:
         if not pieces:
             raise self._text.unsupported(end, "a value is missing")
         if len(pieces) == 1 and not pieces[0].sign:
             return pieces[0]
         depth = self._depth(pieces)
-        return _Piece("", pieces[0].at, _Operators(self._text, pieces, end).parse(), depth)
+        return Piece("", pieces[0].at, _Operators(self._text, pieces, end).parse(), depth)
 
-    def _depth(self, pieces: list[_Piece]) -> int:
+    def _depth(self, pieces: list[Piece]) -> int:
         """How deep the tree becomes; refused before it is made if it is too deep to be walked."""
         deepest = longest = chain = prefixes = betweens = 0
         for piece in pieces:
@@ -396,7 +140,7 @@ class _Brackets:
 class _Operators:
     """A flat row of operands and operators, parsed by sqlglot; operand 7 of the row is named ``x7`` there."""
 
-    def __init__(self, text: Text, pieces: list[_Piece], end: int) -> None:
+    def __init__(self, text: Text, pieces: list[Piece], end: int) -> None:
         self._text = text
         self._pieces = pieces
         self._end = end
@@ -511,6 +255,6 @@ def _sqlglot() -> Any:
         dialect=BigQuery(),
         error=ParseError,
         immediate=ErrorLevel.IMMEDIATE,
-        signs={sign: types[sign] for sign in (*_OPERATORS, *comparisons, *arithmetic)},
+        signs={sign: types[sign] for sign in (*OPERATORS, *comparisons, *arithmetic)},
         names={kind: sign for sign, kind in (comparisons | arithmetic | words).items()},
     )

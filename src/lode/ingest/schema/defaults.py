@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from lode.filter.datetimes import PARSERS
 from lode.filter.literals import NotALiteralError, parse_literals
-from lode.filter.syntax import Call, Literal
+from lode.filter.tree import Call, Literal
 from lode.format.ids import shortened
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
