@@ -228,9 +228,22 @@ def test_sql_leaves_out_files_that_cannot_match_and_no_others(
 
 
 @pytest.mark.parametrize(
-    "where", ["NOT x < 1", "x != 0.5", "x NOT IN (0.5)", "x IS DISTINCT FROM 0.5", "(x < 1) IS NOT TRUE"]
+    "where",
+    [
+        "NOT x < 1",
+        "x != 0.5",
+        "x NOT IN (0.5)",
+        "x IS DISTINCT FROM 0.5",
+        "(x < 1) IS NOT TRUE",
+        ~(pc.field("x") < 1),
+        pc.field("x") != 0.5,
+        ~pc.field("x").isin([0.5]),
+        pc.field("x").is_nan(),
+        (pc.field("x") < 1) == pa.scalar(False),
+    ],
+    ids=str,
 )
-def test_sql_never_loses_nan_to_the_statistics_of_row_groups(memory: CountingStore, where: str) -> None:
+def test_nan_is_never_lost_to_the_statistics_of_row_groups(memory: CountingStore, where: Any) -> None:
     dataset = lode.Dataset("events", memory, codec=lode.Parquet({"id": "int64", "x": "float64"}))
     dataset.write([{"id": 1, "x": 0.5}, {"id": 2, "x": float("nan")}])
     assert 2 in ids(dataset.scan(where=where))

@@ -196,7 +196,7 @@ def expected(connection: duckdb.DuckDBPyConnection, table: pa.Table, condition: 
     ]
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=200)
 @given(CONDITIONS, st.lists(ROWS, max_size=8))
 def test_any_condition_passes_the_rows_that_duckdb_lets_through(
     connection: duckdb.DuckDBPyConnection, condition: Text, rows: list[dict[str, Any]]
@@ -211,7 +211,7 @@ def test_any_condition_passes_the_rows_that_duckdb_lets_through(
 NUMBER = count()
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=40)
 @given(CONDITIONS, st.lists(st.lists(ROWS, min_size=1, max_size=3), min_size=1, max_size=3))
 @pytest.mark.parametrize("codec", ["parquet", "jsonl"])
 def test_leaving_out_files_never_changes_what_passes(

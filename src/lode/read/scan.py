@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -35,6 +36,11 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.read.define import Definitions
     from lode.store.protocol import Store
+
+
+_FLOAT: Final = re.compile("float|double")
+# What may be true of NaN, which the statistics of row groups leave out: all but comparisons, AND and OR.
+_TRUE_OF_NAN: Final = re.compile(r"!=|\) (?:[=<>])|\b(?!is_in|is_null|is_valid|and|or|FieldRef)\w+\(")
 
 
 def read_files(
@@ -471,7 +477,11 @@ def _filter(where: pc.Expression | str | None, schema: pa.Schema) -> Filter | No
         return None
     from lode.filter import Filter, parse_filter
 
-    return parse_filter(where, schema) if isinstance(where, str) else Filter(where)
+    if isinstance(where, str):
+        return parse_filter(where, schema)
+    columns = mentioned(schema, where)
+    floats = any(_FLOAT.search(str(column.type)) for column in columns)
+    return Filter(where, tuple(columns.names), not floats or _TRUE_OF_NAN.search(str(where)) is None)
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:
