@@ -155,7 +155,7 @@ class ReadService:
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
         columns = select(table.schema, options.selected_fields)
-        parse_restriction(options.row_restriction, table.schema)
+        restriction = parse_restriction(options.row_restriction, table.schema)
         session = Session(
             table.name,
             table.generation,
@@ -163,6 +163,7 @@ class ReadService:
             outline(columns),
             options.row_restriction,
             compression_of(options.arrow_serialization_options),
+            restriction.now_micros if restriction else None,
         )
         location = self._catalog.location_of(table.name).lower()
         # Any text may be a dataset's location, but not a part of a name.
@@ -277,7 +278,7 @@ class ReadService:
             table,
             self._plans.plan(table, session.snapshot),
             follow(table.schema, session.columns),
-            parse_restriction(session.restriction, table.schema),
+            parse_restriction(session.restriction, table.schema, session.now_micros),
             self._fetchers,
         )
 

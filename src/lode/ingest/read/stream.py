@@ -6,12 +6,13 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lode.errors import InvalidOptionError
 from lode.ingest.catalog.table import complete
 from lode.ingest.joined import one_batch
 from lode.ingest.read.ahead import fetch_ahead
 from lode.ingest.read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read.selection import paths, select
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
@@ -19,9 +20,9 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lode.filter import Filter
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.read.plan import Piece, Plan
-    from lode.ingest.read.restriction import Restriction
     from lode.ingest.read.session import Span
     from lode.ingest.schema.columns import TableSchema
 
@@ -65,7 +66,7 @@ class Reader:
     table: TableDefinition
     plan: Plan
     columns: TableSchema
-    restriction: Restriction | None
+    restriction: Filter | None
     threads: Executor
 
     def kept(self, span: Span) -> Iterator[Piece]:
@@ -121,7 +122,10 @@ class Reader:
     def _matching(self, group: _Group, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
         for batch in group.read(columns):
-            yield complete(batch, columns).filter(self.restriction.where)
+            try:
+                yield self.restriction.apply(complete(batch, columns))
+            except InvalidOptionError as error:
+                raise invalid(f"row_restriction: {error}.") from None
 
     def _groups(self, span: Span) -> Iterator[_Group]:
         store = self.plan.scan.store

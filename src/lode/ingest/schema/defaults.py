@@ -9,12 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from lode.filter.datetimes import PARSERS
+from lode.filter.literals import NotALiteralError, parse_literals
+from lode.filter.tree import Call, Literal
+from lode.format.ids import shortened
 from lode.ingest.rows.decimals import decimals_of_literals
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
-from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
-from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
 from lode.lazy import pa, pt
 
@@ -53,7 +55,7 @@ def parse_default(column: Column) -> Default:
         return _default(column)
     except (ValueError, ArithmeticError, pa.ArrowException) as why:
         raise invalid(
-            f"The default {column.default!r} of column {column.name!r} is refused: {why}. "
+            f"The default {shortened(column.default, 120)} of column {column.name!r} is refused: {why}. "
             "Use a literal of its type, an array of literals, CURRENT_TIMESTAMP(), CURRENT_DATE(), "
             "CURRENT_TIME(), CURRENT_DATETIME() or GENERATE_UUID()."
         ) from None
@@ -80,7 +82,7 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
 
 
 def _default(column: Column) -> Default:
-    parsed = read_literals(column.default)
+    parsed = parse_literals(column.default)
     if isinstance(parsed, Call):
         if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
             raise NotALiteralError(f"{parsed.name}() is not a {column.mode} {column.type}")
@@ -149,14 +151,14 @@ def _moment(kind: str) -> Callable[[str], int]:
         try:
             return PARSERS[kind](text)
         except ValueError as why:
-            raise NotALiteralError(f"{text!r} {why}") from None
+            raise NotALiteralError(f"{shortened(text)} {why}") from None
 
     return read
 
 
 def _json(text: str) -> str:
     if not is_json(text.encode()):
-        raise NotALiteralError(f"{text!r} is not valid JSON")
+        raise NotALiteralError(f"{shortened(text)} is not valid JSON")
     return text
 
 
