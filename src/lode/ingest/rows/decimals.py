@@ -17,6 +17,7 @@ from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.filter.values import BIGNUMERIC_UNITS
 from lode.ingest.rows.problems import each
 from lode.ingest.schema.columns import arrow_type
 from lode.lazy import pa, pt
@@ -100,7 +101,7 @@ def digits_of(column: Column) -> Digits:
     """Which numbers a NUMERIC or BIGNUMERIC column has."""
     kind: Any = arrow_type(column)
     name, scale, whole = column.type, kind.scale, kind.precision - kind.scale
-    low, high = (-(2**255), 2**255 - 1) if column.type == "BIGNUMERIC" else (1 - 10**38, 10**38 - 1)
+    low, high = BIGNUMERIC_UNITS if column.type == "BIGNUMERIC" else (1 - 10**38, 10**38 - 1)
     if column.precision:
         name, scale = f"{column.type}({column.precision}, {column.scale})", column.scale
         whole = column.precision - column.scale
