@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from lode.ingest.rows.fit_decimal import decimal_bounds, plain_numbers
 from lode.ingest.rows.problems import failing, shown
 from lode.ingest.schema.columns import arrow_type
-from lode.ingest.status import invalid
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
@@ -17,9 +16,6 @@ if TYPE_CHECKING:
     from lode.ingest.schema.columns import Column
 
     Cast: TypeAlias = Callable[[pa.Array[Any], Place], pa.Array[Any]]
-
-# Views may all show the same bytes, so what they come to is not bounded by what was sent.
-MAX_VIEWED_BYTES: Final = 256 << 20
 
 _TEXT: Final = ("is_string", "is_large_string", "is_string_view")
 _TAKEN: Final = {
@@ -70,7 +66,6 @@ def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
 
     def cast(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
         if viewed:
-            _check_viewed(array, place)
             array = array.cast(plain)
         try:
             return array.cast(target)
@@ -95,13 +90,10 @@ def _to_decimal(column: Column, kind: pa.DataType) -> Cast:
         return from_decimal
     if pt.is_integer(kind):
         return cast
-    viewed = pt.is_string_view(kind)
     rewrite = plain_numbers(column)
     parse = _plain_cast(column, pa.string())
 
     def from_text(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-        if viewed:
-            _check_viewed(array, place)
         return parse(rewrite(array.cast(pa.string()), place), place)
 
     return from_text
@@ -117,22 +109,19 @@ def without(array: pa.Array[Any], bad: list[int]) -> pa.Array[Any]:
     return array.take(pa.array(kept, pa.int64()))
 
 
-def _check_viewed(array: pa.Array[Any], place: Place) -> None:
+def viewed_bytes(array: pa.Array[Any]) -> int:
+    """How many bytes the views of an array come to."""
     import pyarrow.compute as pc
 
     views = array.buffers()[1]
     if views is None or not len(array):
-        return
+        return 0
     # A view is sixteen bytes, of which the first four are the length.
     count = array.offset + len(array)
     words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, views])
     lengths: Any = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0)
-    total = pc.sum(pc.cast(lengths, pa.int64())).as_py()
-    if total > MAX_VIEWED_BYTES:
-        raise invalid(
-            f"Column {place.path!r} has views onto {total} bytes: "
-            f"send at most {MAX_VIEWED_BYTES} in one request."
-        )
+    total: int = pc.sum(pc.cast(lengths, pa.int64())).as_py()
+    return total
 
 
 def _interval_text(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
