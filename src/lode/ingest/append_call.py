@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from concurrent.futures import Future
 
+    import pyarrow as pa
+
     from lode.ingest.budget import Window
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.decoders import Decoders
@@ -33,8 +35,9 @@ _DEFAULT_VALUE: Final = (
 )
 
 # A request below all of these is decoded on the event loop, sooner than a thread could be handed it.
-_BYTES_HERE: Final = 256 << 10
+BYTES_HERE: Final = 256 << 10
 _ROWS_HERE: Final = 2048
+_COLUMNS_HERE: Final = 200
 _UNPACKED_BYTES_HERE: Final = 1 << 20
 
 # Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
@@ -62,6 +65,14 @@ class _Request(NamedTuple):
     rows: Any
     bytes: int
     is_small: bool
+
+    def decode(self, packed: PackedRows) -> pa.RecordBatch:
+        """Decode the rows and let go of them here: a million objects are not freed on the event loop."""
+        try:
+            return packed.decode()
+        finally:
+            if isinstance(self.rows, list):
+                self.rows.clear()
 
 
 class Remembered:
@@ -114,7 +125,7 @@ class AppendCall:
     async def take(self, data: bytes) -> Taken:
         """Accept one request; refuses what cannot be."""
         self._check_size(data)
-        sent = _read(data) if len(data) <= _BYTES_HERE else await asyncio.to_thread(_read, data)
+        sent = _read(data) if len(data) <= BYTES_HERE else await asyncio.to_thread(_read, data)
         del data
         request = sent.message
         name = request.write_stream or self.name
@@ -142,11 +153,12 @@ class AppendCall:
         size = packed.unpacked_bytes
         await self._unpacked.enter(size)
         try:
-            is_small = sent.is_small and size <= _UNPACKED_BYTES_HERE
-            batch = packed.decode() if is_small else await asyncio.to_thread(packed.decode)
+            is_small = sent.is_small and decoder.columns <= _COLUMNS_HERE and size <= _UNPACKED_BYTES_HERE
+            batch = packed.decode() if is_small else await asyncio.to_thread(sent.decode, packed)
             if not batch.num_rows:
                 raise invalid("The request has no rows: an append needs at least one.")
-            answer = await _settled(lambda: stream.append(batch, offset))
+            wide = decoder.columns > _COLUMNS_HERE
+            answer = await _settled(lambda: stream.append(batch, offset), on_a_thread=wide)
         except BaseException:
             self._unpacked.leave(size)
             raise
@@ -204,7 +216,7 @@ class AppendCall:
             packed: PackedRows = decoder.open(sent.rows, self._defaults(sent.message, definition))
             return packed
 
-        return work() if sent.is_small else await asyncio.to_thread(work)
+        return work() if sent.is_small and decoder.columns <= _COLUMNS_HERE else await asyncio.to_thread(work)
 
     def _defaults(self, request: Any, definition: TableDefinition) -> frozenset[str]:
         """The columns whose missing values become their defaults."""
@@ -238,7 +250,7 @@ def _read(data: bytes) -> _Request:
     kind = message.WhichOneof("rows") or ""
     schema: bytes | None = None
     rows: Any = None
-    is_small = len(data) <= _BYTES_HERE
+    is_small = len(data) <= BYTES_HERE
     if kind == "arrow_rows":
         if message.arrow_rows.HasField("writer_schema"):
             schema = message.arrow_rows.writer_schema.serialized_schema
@@ -257,11 +269,11 @@ def _read(data: bytes) -> _Request:
     return _Request(message, kind, schema, rows, len(data), is_small)
 
 
-async def _settled(act: Callable[[], T]) -> T:
+async def _settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
     """Act when it is known what is there: a client that lost its connection tries again at once."""
     while True:
         try:
-            return act()
+            return await asyncio.to_thread(act) if on_a_thread else act()
         except Underway as underway:
             until = underway.until
         with suppress(Refused):  # told to whoever sent it

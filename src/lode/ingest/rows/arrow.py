@@ -20,6 +20,7 @@ from lode.ingest.rows.packed import (
     VALIDITY_BYTES,
     PackedRows,
     check_unpacked,
+    count_columns,
     fixed_bytes,
     value_bytes,
 )
@@ -56,6 +57,8 @@ class ArrowRows:
         self, schema: TableSchema, serialized_schema: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES
     ) -> None:
         self._arrow = _read_schema(serialized_schema)
+        # How many columns the table has: each costs some microseconds, however few rows there are.
+        self.columns = count_columns(schema.columns)
         self._names = self._arrow.names
         self._filler = Filler(schema, self._names, self._arrow.types)
         self._max_unpacked_bytes = max_unpacked_bytes

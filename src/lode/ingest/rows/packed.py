@@ -9,7 +9,7 @@ from lode.ingest.status import invalid
 from lode.lazy import pt
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import pyarrow as pa
 
@@ -42,6 +42,11 @@ def check_unpacked(size: int, limit: int) -> None:
             f"The rows are {size:,} bytes or more when unpacked, the limit is {limit:,}: "
             "send fewer rows at a time."
         )
+
+
+def count_columns(columns: Iterable[Column]) -> int:
+    """How many columns there are, with those inside others."""
+    return sum(1 + count_columns(column.children) for column in columns)
 
 
 def value_bytes(column: Column) -> int:

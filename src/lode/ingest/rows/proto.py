@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.ingest.rows.fill import Filler
-from lode.ingest.rows.packed import MAX_UNPACKED_BYTES, PackedRows, check_unpacked
+from lode.ingest.rows.packed import MAX_UNPACKED_BYTES, PackedRows, check_unpacked, count_columns
 from lode.ingest.rows.problems import Place, Problems
 from lode.ingest.rows.proto_columns import column_converter, report_unset
 from lode.ingest.rows.proto_parser import Parser
@@ -47,6 +47,8 @@ class ProtoRows:
         max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
     ) -> None:
         self._max_unpacked_bytes = max_unpacked_bytes
+        # How many columns the table has: each costs some microseconds, however few rows there are.
+        self.columns = count_columns(schema.columns)
         self._fields = plan(schema, descriptor)
         self._parser = Parser(self._fields)
         self._converters = [column_converter(field) for field in self._fields]
