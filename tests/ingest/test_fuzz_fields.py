@@ -129,7 +129,7 @@ def message_class_of(field: Any) -> Any:
 def inside(field: Any, change: Callable[[Any], None]) -> Callable[[Any], None]:
     def apply(message: Any) -> None:
         held = getattr(message, field.name)
-        if field.label == FieldDescriptor.LABEL_REPEATED:
+        if field.is_repeated:
             change(held[0] if len(held) else held.add())
         else:
             held.SetInParent()
@@ -139,7 +139,7 @@ def inside(field: Any, change: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def value_changes(field: Any, value: Any) -> Iterator[Callable[[Any], None]]:
-    if field.label == FieldDescriptor.LABEL_REPEATED:
+    if field.is_repeated:
         yield lambda message: getattr(message, field.name).append(value)
         # Many of what is small: what is large is large enough alone.
         count = MANY if not isinstance(value, str | bytes) or len(value) < 100 else 2
@@ -149,7 +149,7 @@ def value_changes(field: Any, value: Any) -> Iterator[Callable[[Any], None]]:
 
 
 def message_changes(field: Any) -> Iterator[Callable[[Any], None]]:
-    if field.label == FieldDescriptor.LABEL_REPEATED:
+    if field.is_repeated:
 
         def many(message: Any) -> None:
             for _ in range(MANY):
@@ -163,7 +163,7 @@ def message_changes(field: Any) -> Iterator[Callable[[Any], None]]:
         def nest(message: Any) -> None:
             for _ in range(DEEP):
                 held = getattr(message, field.name)
-                message = held.add() if field.label == FieldDescriptor.LABEL_REPEATED else held
+                message = held.add() if field.is_repeated else held
                 message.SetInParent()
 
         yield nest
@@ -306,7 +306,7 @@ def test_every_field_of_both_services_was_fuzzed(target: Target) -> None:
 
 def test_afterwards_the_server_serves_on_and_its_lake_is_whole(target: Target) -> None:
     table = target.table
-    before = len(table.ids())
+    before = len(table.rows())
     table.append(table.default, [7])
-    assert len(table.ids()) == before + 1
+    assert len(table.rows()) == before + 1
     assert lode.verify(target.server.dataset(table.id)).ok

@@ -257,7 +257,8 @@ def _read(data: bytes) -> _Request:
         rows = message.arrow_rows.rows.serialized_record_batch
     elif kind == "proto_rows":
         if message.proto_rows.HasField("writer_schema"):
-            schema = message.proto_rows.writer_schema.proto_descriptor.SerializeToString()
+            # Partial: options that nothing here reads may lack what proto2 requires.
+            schema = message.proto_rows.writer_schema.proto_descriptor.SerializePartialToString()
         rows = list(message.proto_rows.rows.serialized_rows)
         is_small = is_small and len(rows) <= _ROWS_HERE
     if schema is not None and len(schema) > MAX_SCHEMA_BYTES:
