@@ -186,11 +186,13 @@ def map_changes(field: Any) -> Iterator[Callable[[Any], None]]:
 
 
 def fuzzed(method: str, good: Any) -> Iterator[Fuzzed]:
-    """Requests like a good one with one field changed; those that no client could build are left out."""
+    """Requests like a good one with one field changed; those that no client can build are left out."""
     yield Fuzzed(method, "all", good.SerializeToString()[:-1])
     yield Fuzzed(method, "all", CHANCE.randbytes(500))
     yield Fuzzed(method, "all", b"")
     for field, change in changes(good):
+        if method == "AppendRows" and field.startswith("proto_rows.") and not good.HasField("proto_rows"):
+            continue  # the other good request has them
         request = type(good)()
         request.CopyFrom(good)
         try:

@@ -8,12 +8,15 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
+from google.cloud.bigquery_storage_v1 import types
 
 from ingest.engines import PARTS, PLAIN, append, create_table, engine_on, lake, refusal_of, rows
+from ingest.tables import Table
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.position import StreamType
 from lode.ingest.status import Code, Refused
+from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -192,3 +195,20 @@ def test_an_append_larger_than_the_room_that_is_left_is_refused(tmp_path: Path) 
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
     assert append(stream, range(5), 0) == 0
     engine.close()
+
+
+def test_no_thread_of_a_server_outlives_it(tmp_path: Path) -> None:
+    before = set(threading.enumerate())
+    server = LodeServer(tmp_path / "lake")
+    table = Table(server)
+    table.append(table.stream("pending"), [1])
+    table.append(table.default, [2])
+    reader = server.read_client()
+    wanted = types.ReadSession(table=table.name, data_format=types.DataFormat.ARROW)
+    session = reader.create_read_session(parent="projects/p", read_session=wanted)
+    assert sum(answer.row_count for answer in reader.read_rows(session.streams[0].name)) == 1
+    server.stop()
+    for thread in set(threading.enumerate()) - before:
+        if thread.name.startswith("lode"):
+            thread.join(30)
+            assert not thread.is_alive(), thread.name

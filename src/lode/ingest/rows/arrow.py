@@ -85,20 +85,20 @@ class ArrowRows:
             messages = list(self._messages(serialized_batch))
         rows = size = 0
         for message in messages:
-            layout = read_layout(message)
+            layout = read_layout(message, with_lengths=not self._is_plain)
             rows += layout.rows
             size += layout.body_bytes
             if not self._is_plain:
                 # Fitting copies text as well, which is part of the body.
                 size += layout.body_bytes
                 size += sum(length * made for length, made in zip(layout.lengths, self._made, strict=False))
-        if rows > MAX_ROWS:
-            raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
         viewed = 0
         if self._has_views:
             viewed = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * sum(len(message.body) for message in messages))
         size += self._filler.filled_bytes(rows, defaults) + min(viewed, self._max_unpacked_bytes)
         check_unpacked(size, self._max_unpacked_bytes)
+        if rows > MAX_ROWS:
+            raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
         return PackedRows(size, lambda: self._decode(messages, defaults, viewed))
 
     def _decode(

@@ -40,8 +40,8 @@ class Layout(NamedTuple):
     body_bytes: int
 
 
-def read_layout(message: pa.ipc.Message) -> Layout:
-    """The layout of a record batch message.
+def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> Layout:
+    """The layout of a record batch message, the lengths only if they are asked for.
 
     The message must have been read by Arrow, which checks that its metadata is a well-formed flatbuffer.
     """
@@ -52,13 +52,15 @@ def read_layout(message: pa.ipc.Message) -> Layout:
     batch = header + _I32(metadata, header)[0]
     length = _field(metadata, batch, _LENGTH)
     rows = 0 if length is None else max(0, _I64(metadata, length)[0])
-    lengths = tuple(max(0, length) for length, _ in _pairs(metadata, batch, _NODES))
-    spans = _pairs(metadata, batch, _BUFFERS)
+    lengths: tuple[int, ...] = ()
+    if with_lengths:
+        lengths = tuple(max(0, length) for length, _ in _pairs(metadata, batch, _NODES))
     if message.body is None:
         return Layout(rows, lengths, 0)
     body = memoryview(message.body)
     if _field(metadata, batch, _COMPRESSION) is None:
         return Layout(rows, lengths, len(body))
+    spans = _pairs(metadata, batch, _BUFFERS)
     return Layout(rows, lengths, sum(_stated_size(body, offset, length) for offset, length in spans))
 
 

@@ -53,7 +53,7 @@ class ProtoRows:
         self._parser = Parser(self._fields)
         self._converters = [column_converter(field) for field in self._fields]
         names = [field.column.name for field in self._fields]
-        nothing = self._parser.parse([], Problems())
+        nothing = self._parser.parse([], 0, Problems())
         types = [column.type for column in self._columns(nothing, Problems())]
         self._filler = Filler(schema, names, types)
 
@@ -71,14 +71,15 @@ class ProtoRows:
 
     def open(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> PackedRows:
         """The same rows before they are unpacked; refuses those that are too large to be."""
+        sent = sum(map(len, rows))
         size = self._filler.filled_bytes(len(rows), defaults)
-        size += self._parser.survey.unpacked_bytes(rows, self._max_unpacked_bytes - size)
+        size += self._parser.survey.unpacked_bytes(rows, sent, self._max_unpacked_bytes - size)
         check_unpacked(size, self._max_unpacked_bytes)
-        return PackedRows(size, lambda: self._decode(rows, defaults))
+        return PackedRows(size, lambda: self._decode(rows, sent, defaults))
 
-    def _decode(self, rows: Sequence[bytes], defaults: Collection[str]) -> pa.RecordBatch:
+    def _decode(self, rows: Sequence[bytes], sent: int, defaults: Collection[str]) -> pa.RecordBatch:
         problems = Problems()
-        batch = self._parser.parse(rows, problems)
+        batch = self._parser.parse(rows, sent, problems)
         return self._filler.batch(self._columns(batch, problems), len(rows), defaults, problems)
 
     def _columns(self, batch: pa.RecordBatch, problems: Problems) -> list[Any]:

@@ -51,13 +51,15 @@ class Parser:
             raise invalid(f"The descriptor cannot be used: {why}.", ends_call=True) from why
         self.survey = Survey(fields)
 
-    def parse(self, rows: Sequence[bytes], problems: Problems) -> pa.RecordBatch:
-        """Parse the rows; those that are malformed are reported, and empty in the batch."""
+    def parse(self, rows: Sequence[bytes], size: int, problems: Problems) -> pa.RecordBatch:
+        """Parse rows of so many bytes; those that are malformed are reported, and empty in the batch."""
         # ptars takes nothing but lists.
         wanted = rows if isinstance(rows, list) else list(rows)
         malformed = _Malformed(problems)
         self.survey.find_malformed(wanted, malformed.add)
-        return one_batch([self._parse_chunk(wanted, chunk, malformed) for chunk in _chunks(wanted)])
+        return one_batch(
+            [self._parse_chunk(wanted, chunk, malformed) for chunk in _chunks(len(wanted), size)]
+        )
 
     def _parse_chunk(self, rows: list[bytes], chunk: range, malformed: _Malformed) -> pa.RecordBatch:
         wanted = malformed.emptied(rows, chunk)
@@ -102,12 +104,11 @@ class _Malformed:
         return rows if len(chunk) == len(rows) else rows[chunk.start : chunk.stop]
 
 
-def _chunks(rows: list[bytes]) -> Iterator[range]:
+def _chunks(rows: int, size: int) -> Iterator[range]:
     """Cut rows into chunks: ptars holds the interpreter's lock while it parses one."""
-    size = sum(map(len, rows))
-    step = min(MAX_CHUNK_ROWS, max(1, len(rows) * MAX_CHUNK_BYTES // size) if size else MAX_CHUNK_ROWS)
-    for start in range(0, max(1, len(rows)), step):
-        yield range(start, min(start + step, len(rows)))
+    step = min(MAX_CHUNK_ROWS, max(1, rows * MAX_CHUNK_BYTES // max(1, size)))
+    for start in range(0, max(1, rows), step):
+        yield range(start, min(start + step, rows))
 
 
 def _calm(work: Callable[[], Any]) -> Any:

@@ -63,12 +63,11 @@ class Survey:
         self._row_bytes = _message_bytes(fields)
         self._expansion = _expansion(fields)
 
-    def unpacked_bytes(self, rows: Sequence[bytes], limit: int) -> int:
-        """How much memory the rows take when they are decoded, at most.
+    def unpacked_bytes(self, rows: Sequence[bytes], size: int, limit: int) -> int:
+        """How much memory rows of so many bytes take when they are decoded, at most.
 
         Rows that might be over the limit are counted, others are judged by their size.
         """
-        size = sum(map(len, rows))
         fixed = size + len(rows) * self._row_bytes
         bound = fixed + size * self._expansion
         if bound <= limit:
