@@ -188,6 +188,7 @@ def test_a_log_that_does_not_meet_the_rows_that_are_visible_is_refused(
         stream = engine.stream(stream.name)
     append(stream, [1, 2], 1)
     engine.flush(stream.name, 2)
+    assert stream.log is not None
     stream.log.trim(3, to_nothing=True)
     engine.close()
     if rows == 1:

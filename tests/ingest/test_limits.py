@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from google.cloud.bigquery_storage_v1 import types
@@ -122,6 +122,7 @@ def test_streams_of_a_deleted_table_are_removed_with_what_they_staged(engine: En
     assert [stream.name for stream in engine.streams()] == [other.name]
     assert {path.name for path in (tmp_path / "streams").iterdir()} == {other.id}
     assert {path.name for path in (tmp_path / "acknowledged").iterdir()} == {other.id}
+    assert other.log is not None
     assert engine.staged.bytes == other.log.bytes
 
 
@@ -203,7 +204,7 @@ def test_no_thread_of_a_server_outlives_it(tmp_path: Path) -> None:
     table = Table(server)
     table.append(table.stream("pending"), [1])
     table.append(table.default, [2])
-    reader = server.read_client()
+    reader: Any = server.read_client()  # some of its methods have no types
     wanted = types.ReadSession(table=table.name, data_format=types.DataFormat.ARROW)
     session = reader.create_read_session(parent="projects/p", read_session=wanted)
     assert sum(answer.row_count for answer in reader.read_rows(session.streams[0].name)) == 1

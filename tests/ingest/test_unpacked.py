@@ -166,6 +166,19 @@ def test_views_onto_the_same_bytes_are_counted_before_they_are_copied() -> None:
     assert rows.decode(arrow_message(batch.slice(0, 400))).num_rows == 400
 
 
+def test_the_largest_request_may_be_of_views() -> None:
+    texts = pa.array(["a text that is longer than a view has room for"] * 100_000, pa.string_view())
+    batch = pa.record_batch({"a": texts})
+    sent = arrow_message(batch)
+    limit = 3 * len(sent)
+    rows = ArrowRows(
+        of(Column("a", "STRING")), batch.schema.serialize().to_pybytes(), max_unpacked_bytes=limit
+    )
+    packed = rows.open(sent)
+    assert packed.unpacked_bytes <= limit
+    assert packed.decode().num_rows == 100_000
+
+
 def test_more_messages_than_a_client_sends_are_refused() -> None:
     schema, batch = of(Column("a", "INT64")), pa.record_batch({"a": [1]})
     rows = ArrowRows(schema, batch.schema.serialize().to_pybytes())

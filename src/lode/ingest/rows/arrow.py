@@ -83,26 +83,26 @@ class ArrowRows:
         """The same rows before they are unpacked; refuses those that are too large to be."""
         with _readable():
             messages = list(self._messages(serialized_batch))
-        rows = size = 0
-        for message in messages:
-            layout = read_layout(message, with_lengths=not self._is_plain)
+            layouts = [read_layout(message, with_lengths=not self._is_plain) for message in messages]
+        rows = size = body = 0
+        for layout in layouts:
             rows += layout.rows
-            size += layout.body_bytes
-            if not self._is_plain:
-                # Fitting copies text as well, which is part of the body.
-                size += layout.body_bytes
-                size += sum(length * made for length, made in zip(layout.lengths, self._made, strict=False))
-        viewed = 0
-        if self._has_views:
-            viewed = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * sum(len(message.body) for message in messages))
-        size += self._filler.filled_bytes(rows, defaults) + min(viewed, self._max_unpacked_bytes)
+            body += layout.body_bytes
+            size += sum(length * made for length, made in zip(layout.lengths, self._made, strict=False))
+        # Fitting copies text as well, which is part of the body.
+        size += body if self._is_plain else 2 * body
+        size += self._filler.filled_bytes(rows, defaults)
         check_unpacked(size, self._max_unpacked_bytes)
         if rows > MAX_ROWS:
             raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
-        return PackedRows(size, lambda: self._decode(messages, defaults, viewed))
+        if not self._has_views:
+            return PackedRows(size, lambda: self._decode(messages, defaults))
+        most = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * body)
+        viewed = min(most, self._max_unpacked_bytes - size)
+        return PackedRows(size + viewed, lambda: self._decode(messages, defaults, viewed))
 
     def _decode(
-        self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int
+        self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None
     ) -> pa.RecordBatch:
         batch = self._read(messages)
         problems = Problems()
@@ -111,7 +111,7 @@ class ArrowRows:
             batch.validate(full=True)
         except pa.ArrowException:
             columns = _valid_columns(batch, problems)
-        if viewed:
+        if viewed is not None:
             _check_viewed(columns, viewed)
         return self._filler.batch(columns, batch.num_rows, defaults, problems)
 
