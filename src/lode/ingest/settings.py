@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+# How many times larger than the largest request its rows may be in memory. Dense rows take two to three times
+# their size in Protobuf, integers of one byte eight times.
+MAX_EXPANSION = 8
 LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
@@ -35,8 +38,9 @@ class Settings:
         client_ca: Only clients with a certificate from this authority may connect.
         token_file: A file of bearer tokens, one a line; clients must present one of them.
         location: Where tables say they are.
-        request_bytes: The largest append request.
-        window_bytes: How much of all requests may be in memory before their answers.
+        request_bytes: The largest append request. Its rows may take eight times as much in memory.
+        window_bytes: How much of all requests may be in memory before their answers, and how much of the rows
+            that they unpack to.
         staged_bytes: How much PENDING and BUFFERED streams may have on disk together.
         streams: How many streams may be open.
         stream_ttl: Seconds after which an unused stream is removed, with what it staged.
@@ -77,6 +81,11 @@ class Settings:
         for name in ("request_bytes", "window_bytes", "staged_bytes", "streams", "stream_ttl"):
             if getattr(self, name) <= 0:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """How much memory the rows of one append may take."""
+        return MAX_EXPANSION * self.request_bytes
 
     @property
     def is_exposed(self) -> bool:

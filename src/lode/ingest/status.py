@@ -103,11 +103,12 @@ def invalid(message: str, *, ends_call: bool = False) -> Refused:
     return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
 
 
-def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...]) -> Refused:
+def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...], *, all_known: bool = True) -> Refused:
     """A request with bad rows: refused whole, its call goes on."""
     return Refused(
         Code.INVALID_ARGUMENT,
-        f"Errors found while processing rows: {len(problems)} of them bad, none appended. "
+        f"Errors found while processing rows: {len(problems)}{'' if all_known else ' or more'} of them bad, "
+        "none appended. "
         "Please refer to the row_errors field for details.",
         rows=tuple(problems),
     )

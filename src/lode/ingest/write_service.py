@@ -16,7 +16,7 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from lode.ingest.append_call import AppendCall, Taken
+from lode.ingest.append_call import BYTES_HERE, AppendCall, Taken, request_weight
 from lode.ingest.budget import Window
 from lode.ingest.decoders import Decoders
 from lode.ingest.details import end_call, internal, status_of, storage_error
@@ -41,6 +41,9 @@ _MOST_UNANSWERED: Final = 256
 
 # Clients take answers of 4 MB; what does not fit is left out of the list of bad rows.
 _ROW_ERROR_BYTES: Final = 2 << 20
+# More bad rows than this are put into a response on a thread, and larger requests are parsed on one.
+_ROW_ERRORS_HERE: Final = 1_000
+_BYTES_HERE: Final = 64 << 10
 
 logger = logging.getLogger("lode.ingest")
 T = TypeVar("T")
@@ -61,8 +64,10 @@ class WriteService:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._metrics = engine.metrics
-        self._decoders = Decoders()
+        self._decoders = Decoders(engine.settings.unpacked_bytes)
+        # Requests wait for the second while they hold the first, never the other way round.
         self._window = Window(engine.settings.window_bytes)
+        self._unpacked = Window(engine.settings.window_bytes)
         self._nearby = is_nearby(engine.store)
         self._readers: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -103,7 +108,7 @@ class WriteService:
 
     async def _read(self, context: Any, answers: _Answers) -> None:
         """Take requests until the client is done, one of them ends the call, or the server stops."""
-        call = AppendCall(self._engine, self._decoders, nearby=self._nearby)
+        call = AppendCall(self._engine, self._decoders, self._unpacked, nearby=self._nearby)
         end: Refused | None = _STOPPING if self._draining else None
         # From here, not from where it was created: a task cancelled before it starts says nothing to anybody.
         task = asyncio.current_task()
@@ -128,7 +133,10 @@ class WriteService:
 
     async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
         """Take one request in; returns the refusal that ends the call, if it does."""
-        size = len(data)
+        if len(data) <= BYTES_HERE:
+            size = request_weight(data)
+        else:
+            size = await asyncio.to_thread(request_weight, data)
         await self._window.enter(size)
         try:
             taken = await call.take(data)
@@ -141,7 +149,7 @@ class WriteService:
             error.stream = call.name
             answers.put(error)
             return None
-        # The rows are in memory until they are stored, whether or not anybody still waits to hear of it.
+        # The rows are in memory until they are stored, also if the client disconnects.
         taken.answer.add_done_callback(lambda _: self._window.leave(size))
         answers.put(taken)
         return None
@@ -153,7 +161,7 @@ class WriteService:
             if item is None or (isinstance(item, Refused) and item.ends_call):
                 return item
             if isinstance(item, Refused):
-                response = self._refusal(item, item.stream)
+                response = await self._refused(item, item.stream)
             else:
                 try:
                     if not item.answer.done():
@@ -162,9 +170,9 @@ class WriteService:
                 except Refused as refusal:
                     if refusal.ends_call:
                         return refusal
-                    response = self._refusal(refusal, item.name)
+                    response = await self._refused(refusal, item.name)
                 if item.schema is not None:
-                    response.updated_schema.CopyFrom(to_wire(item.schema))
+                    response.updated_schema.CopyFrom(await asyncio.to_thread(to_wire, item.schema))
             await context.write(response.SerializeToString())
 
     def _stored(self, taken: Taken, offset: int | None) -> Any:
@@ -174,6 +182,11 @@ class WriteService:
             response.append_result.offset.value = offset
         self._metrics.appended(taken.stream, taken.rows, taken.size)
         return response
+
+    async def _refused(self, refusal: Refused, name: str) -> Any:
+        if len(refusal.rows) <= _ROW_ERRORS_HERE:
+            return self._refusal(refusal, name)
+        return await asyncio.to_thread(self._refusal, refusal, name)
 
     def _refusal(self, refusal: Refused, name: str) -> Any:
         self._metrics.refused("AppendRows", refusal.code)
@@ -217,9 +230,12 @@ class WriteService:
         return types.FlushRowsResponse.pb()(offset=offset)
 
     async def _batch_commit(self, request: Any, context: Any) -> Any:
+        return await asyncio.to_thread(self._commit, request)
+
+    def _commit(self, request: Any) -> Any:
         table = parse_table(request.parent)
         names = [parse_stream(name) for name in request.write_streams]
-        outcome = await asyncio.to_thread(self._engine.batch_commit, table, names)
+        outcome = self._engine.batch_commit(table, names)
         response = types.BatchCommitWriteStreamsResponse.pb()()
         if outcome.at is not None:
             response.commit_time.CopyFrom(_timestamp(outcome.at))
@@ -271,12 +287,18 @@ def _unary(
     """A unary method whose refusals become the call's status."""
     name = request_type.__name__.removesuffix("Request")
 
+    def parse(data: bytes) -> Any:
+        try:
+            return request_type.pb().FromString(data)
+        except Exception:
+            raise invalid(f"The request is not a {request_type.__name__}.") from None
+
     async def answer(data: bytes, context: Any) -> bytes:
         try:
-            try:
-                request = request_type.pb().FromString(data)
-            except Exception:
-                raise invalid(f"The request is not a {request_type.__name__}.") from None
+            if len(data) <= _BYTES_HERE:
+                request = parse(data)
+            else:
+                request = await asyncio.to_thread(parse, data)
             response = await method(request, context)
             serialized: bytes = response.SerializeToString()
             return serialized

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.ingest.rows.fit import check_affordable, fit_for, match_children, missing
+from lode.ingest.rows.packed import value_bytes
 from lode.ingest.rows.problems import Place, Problems
 from lode.ingest.schema.defaults import default_values, parse_default
 from lode.lazy import pa
@@ -45,6 +46,19 @@ class Filler:
             for column, source in zip(schema.columns, sources, strict=True)
         ]
         self._left_out = sum(source is None for source in sources)
+        self._left_out_bytes = sum(value_bytes(column) for column, source, _ in self._plan if source is None)
+        self._default_bytes = {
+            column.name.lower(): default_values(column, self._defaults[column.name.lower()], 1, 0).nbytes
+            for column in schema
+            if column.default
+        }
+
+    def filled_bytes(self, rows: int, defaults: Collection[str] = ()) -> int:
+        """How much memory the columns that were not sent take, and the defaults that are asked for."""
+        wanted = {name.lower() for name in defaults}
+        # The defaults, and what they are mixed into.
+        filled = sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
+        return rows * (self._left_out_bytes + filled)
 
     def batch(
         self,

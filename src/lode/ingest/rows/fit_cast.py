@@ -13,7 +13,7 @@ from lode.ingest.rows.geography import geographies_of_text, need_shapely
 from lode.ingest.rows.intervals import intervals_of_arrow, intervals_of_text
 from lode.ingest.rows.problems import failing, shown
 from lode.ingest.schema.columns import arrow_type
-from lode.ingest.status import Refused, invalid
+from lode.ingest.status import Refused
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from lode.ingest.schema.columns import Column
 
     Cast: TypeAlias = Callable[[pa.Array[Any], Place], pa.Array[Any]]
-
-# Views may all show the same bytes, so what they come to is not bounded by what was sent.
-MAX_VIEWED_BYTES: Final = 256 << 20
 
 _TEXT: Final = ("is_string", "is_large_string", "is_string_view")
 _TAKEN: Final = {
@@ -74,14 +71,7 @@ def cast_for(column: Column, kind: pa.DataType) -> Cast | None:
 
 def _read(kind: pa.DataType, parse: Cast) -> Cast:
     """Parse values of the type; text of any Arrow type is plain text before."""
-    if pt.is_string_view(kind):
-
-        def viewed(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-            _check_viewed(array, place)
-            return parse(array.cast(pa.string()), place)
-
-        return viewed
-    if pt.is_large_string(kind):
+    if pt.is_string_view(kind) or pt.is_large_string(kind):
         return lambda array, place: parse(array.cast(pa.string()), place)
     return parse
 
@@ -93,7 +83,6 @@ def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
 
     def cast(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
         if viewed:
-            _check_viewed(array, place)
             array = array.cast(plain)
         try:
             return array.cast(target)
@@ -116,19 +105,16 @@ def without(array: pa.Array[Any], bad: list[int]) -> pa.Array[Any]:
     return array.take(pa.array(kept, pa.int64()))
 
 
-def _check_viewed(array: pa.Array[Any], place: Place) -> None:
+def viewed_bytes(array: pa.Array[Any]) -> int:
+    """How many bytes the views of an array come to."""
     import pyarrow.compute as pc
 
     views = array.buffers()[1]
     if views is None or not len(array):
-        return
+        return 0
     # A view is sixteen bytes, of which the first four are the length.
     count = array.offset + len(array)
     words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, views])
     lengths: Any = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0)
-    total = pc.sum(pc.cast(lengths, pa.int64())).as_py()
-    if total > MAX_VIEWED_BYTES:
-        raise invalid(
-            f"Column {place.path!r} has views onto {total} bytes: "
-            f"send at most {MAX_VIEWED_BYTES} in one request."
-        )
+    total: int = pc.sum(pc.cast(lengths, pa.int64())).as_py()
+    return total
