@@ -144,6 +144,7 @@ def test_bytes_are_compared_as_bytes() -> None:
     assert passed(r"c = b'\xff\x00'", pa.binary(), [b"\xff\x00", b"a"]) == [b"\xff\x00"]
     assert passed("c = b'abc' AND LENGTH(c) = 3", pa.binary(3), [b"abc"]) == [b"abc"]
     assert passed("CONCAT(c, b'd') = b'abcd'", pa.binary(3), [b"abc"]) == [b"abc"]
+    assert passed("c > b'ab' AND c != b'abcd' AND c NOT IN (b'')", pa.binary(3), [b"abc"]) == [b"abc"]
 
 
 @pytest.mark.parametrize(
