@@ -122,6 +122,24 @@ def test_times_of_every_unit_compare_with_text(unit: Any, zone: str | None) -> N
         assert passed(text, kind, [moment, None]) == [], text
 
 
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_functions_of_times_are_in_utc_before_1970_too(unit: Any, zone: str) -> None:
+    moment = datetime(1969, 7, 20, 23, 59, 59, tzinfo=UTC)
+    for text in (
+        "DATE(c) = DATE '1969-07-20'",
+        "CAST(c AS TIME) = TIME '23:59:59'",
+        "CAST(c AS DATETIME) = DATETIME '1969-07-20 23:59:59'",
+        "TIMESTAMP(DATETIME(c)) = c",
+        "TIMESTAMP_TRUNC(c, HOUR) = TIMESTAMP '1969-07-20 23:00:00Z'",
+        "TIMESTAMP_TRUNC(c, ISOWEEK) = TIMESTAMP '1969-07-14 00:00:00Z'",
+        "TIMESTAMP_TRUNC(c, YEAR) = TIMESTAMP '1969-01-01 00:00:00Z'",
+        "EXTRACT(HOUR FROM c) = 23 AND EXTRACT(SECOND FROM c) = 59 AND EXTRACT(DAYOFWEEK FROM c) = 1",
+        "COALESCE(c, '2024-01-01') = '1969-07-20 23:59:59'",
+    ):
+        assert len(passed(text, pa.timestamp(unit, zone), [moment])) == 1, text
+
+
 def test_dates_and_times_of_day_compare_with_text() -> None:
     days = [date(1969, 12, 31), date(2024, 2, 29)]
     kind: Any
@@ -144,6 +162,7 @@ def test_bytes_are_compared_as_bytes() -> None:
     assert passed(r"c = b'\xff\x00'", pa.binary(), [b"\xff\x00", b"a"]) == [b"\xff\x00"]
     assert passed("c = b'abc' AND LENGTH(c) = 3", pa.binary(3), [b"abc"]) == [b"abc"]
     assert passed("CONCAT(c, b'd') = b'abcd'", pa.binary(3), [b"abc"]) == [b"abc"]
+    assert passed("c > b'ab' AND c != b'abcd' AND c NOT IN (b'')", pa.binary(3), [b"abc"]) == [b"abc"]
 
 
 @pytest.mark.parametrize(

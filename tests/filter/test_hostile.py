@@ -125,3 +125,13 @@ def test_a_hostile_text_is_parsed_or_refused_within_a_second(
         assert "\n" not in message
     assert time.process_time() - started < 1
     assert capfd.readouterr() == ("", "")
+
+
+def test_a_wide_table_takes_no_longer() -> None:
+    schema = pa.schema([(f"Column_{number}", pa.int64()) for number in range(10_000)])
+    text = " OR ".join(
+        f"column_{9_999 - number} IN (column_1, column_2, column_3)" for number in range(1_000)
+    )
+    started = time.process_time()
+    assert len(parse_filter(text, schema).columns) == 1_003
+    assert time.process_time() - started < 1

@@ -77,7 +77,7 @@ class Filter(NamedTuple):
     where: pyarrow.compute.Expression
     columns: tuple[str, ...] = ()
     fits_row_groups: bool = True
-    # What CURRENTTIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
+    # What CURRENT_TIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
     now_micros: int | None = None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -104,7 +104,7 @@ def parse_filter(
         schema: The columns.
         name: What errors call the text.
         double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
-        now_micros: What ``CURRENTTIMESTAMP()`` is, in microseconds since 1970; now if not given.
+        now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
     """
     source = Text(text, name, double_quotes)
     compiler = Compiler(source, schema, now_micros)
@@ -132,6 +132,7 @@ class Compiler:
         self.asked_now: int | None = None
         # By the id of a node, which the tree keeps: a node that is used twice is compiled once.
         self._values: dict[int, Value | Literal] = {}
+        self._names_in: dict[tuple[str, ...], dict[str, list[str]]] = {}
         # In the order in which they are named.
         self.columns: dict[tuple[str, ...], None] = {}
         self.fits_row_groups = True
@@ -361,23 +362,33 @@ class Compiler:
         fields: Any = self._schema
         path: list[str] = []
         for part in node.path:
-            names = [field.name for field in fields]
-            same = [name for name in names if name == part] or [
-                name for name in names if name.lower() == part.lower()
-            ]
+            same = self._names(tuple(path), fields).get(part.lower(), [])
+            same = [part] if same.count(part) == 1 else same
             if len(same) != 1:
-                raise self._no_column(node, part, names, same)
+                raise self._no_column(node, part, [field.name for field in fields], same)
             path.append(same[0])
             field = fields.field(same[0])
             fields = field.type if kind_of(field) == "STRUCT" else ()
         self.columns[tuple(path)] = None
         self.fits_row_groups &= len(path) == 1
         kind, arrow, column = kind_of(field), field.type, pc.field(*path)
-        if pt.is_dictionary(arrow):
-            return Value(column.cast(arrow.value_type), kind, arrow.value_type, 2)
-        if kind == "FLOAT64" and arrow != pa.float64():
-            return Value(column.cast(pa.float64()), kind, pa.float64(), 2)
+        plain = arrow.value_type if pt.is_dictionary(arrow) else arrow
+        if kind == "FLOAT64":
+            plain = pa.float64()
+        elif pt.is_fixed_size_binary(plain):
+            plain = pa.binary()  # a literal may be of another length
+        if plain != arrow:
+            return Value(column.cast(plain), kind, plain, 2)
         return Value(column, kind, arrow, is_column=True)
+
+    def _names(self, path: tuple[str, ...], fields: Any) -> dict[str, list[str]]:
+        """The names inside of a struct, or of the columns, by their lower case."""
+        found = self._names_in.get(path)
+        if found is None:
+            found = self._names_in[path] = {}
+            for field in fields:
+                found.setdefault(field.name.lower(), []).append(field.name)
+        return found
 
     def _no_column(self, node: Name, part: str, names: list[str], same: list[str]) -> InvalidOptionError:
         shown = shortened(".".join(node.path))

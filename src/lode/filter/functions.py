@@ -312,7 +312,8 @@ def _truncated(kind: str) -> Callable[[Compiler, Call], Value]:
         starts_monday = unit != "WEEK"
         unit = unit.removeprefix("ISO").lower()
         found = pc.floor_temporal(_in_utc(value), unit=unit, week_starts_monday=starts_monday)
-        return compiler.made(found.cast(value.type), kind, value.type, value, at=call)
+        arrow = pa.timestamp(value.type.unit, "UTC") if kind == "TIMESTAMP" else value.type
+        return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
 
     return compute
 

@@ -234,11 +234,11 @@ class _Operators:
 @cache
 def _sqlglot() -> Any:
     """What is used of sqlglot, loaded with the first filter that has an operator."""
-    from sqlglot import exp
+    from sqlglot import exp, tokens
     from sqlglot.dialects.bigquery import BigQuery
     from sqlglot.errors import ErrorLevel, ParseError
-    from sqlglot.tokenizer_core import Token, TokenType
 
+    lexical: Any = tokens  # which does not declare what it exports
     types = {**BigQuery.Tokenizer.KEYWORDS, **BigQuery.Tokenizer.SINGLE_TOKENS}
     comparisons = {"=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
     arithmetic = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
@@ -250,8 +250,8 @@ def _sqlglot() -> Any:
     }
     return SimpleNamespace(
         exp=exp,
-        token=Token,
-        kinds=TokenType,
+        token=lexical.Token,
+        kinds=lexical.TokenType,
         dialect=BigQuery(),
         error=ParseError,
         immediate=ErrorLevel.IMMEDIATE,

@@ -13,12 +13,11 @@ from lode.ingest.read.ahead import fetch_ahead
 from lode.ingest.read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read.selection import paths, select
 from lode.ingest.status import Code, Refused, invalid
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from concurrent.futures import Executor
-
-    import pyarrow as pa
 
     from lode.filter import Filter
     from lode.ingest.catalog.table import TableDefinition
@@ -71,8 +70,12 @@ class Reader:
 
     def kept(self, span: Span) -> Iterator[Piece]:
         """The files that a span's rows are in, as far as statistics and partitions can tell."""
-        where = self.restriction.where if self.restriction else None
-        return self.plan.kept(span, where, self.table.arrow)
+        if self.restriction is None:
+            return self.plan.kept(span, None, self.table.arrow)
+        # Only the columns that it is about: a table may have 10,000, and each file is asked.
+        used = {path.partition(".")[0] for path in self.restriction.columns}
+        schema = pa.schema([column for column in self.table.arrow if column.name in used])
+        return self.plan.kept(span, self.restriction.where, schema)
 
     def read(self, span: Span, offset: int) -> Iterator[Progress]:
         """Yield the span's rows from ``offset`` on, counted among those that the restriction lets through."""
