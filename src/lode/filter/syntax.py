@@ -1,23 +1,20 @@
-"""From the text of a filter to a tree: literals, names and brackets are read here, operators by sqlglot.
+"""From the text of a filter to a tree.
 
-Brackets are resolved from the inside out: when one closes, its content becomes one operand. So sqlglot only
-sees flat rows of operators between numbered operands. No text can make it recurse, every token is parsed
-once, and no name or literal can be mistaken for syntax: the time is linear in the length of the text.
+Brackets are resolved from the inside out: when one closes, its content becomes one operand. So operators are
+parsed in flat rows, no text causes deep recursion, and every token is parsed once: the time is linear in the
+length of the text.
 """
 
 from __future__ import annotations
 
-import re
-from functools import cache
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.errors import InvalidOptionError
-from lode.filter.tokens import OPERATORS, Piece, read_pieces
+from lode.filter.tokens import Piece, read_pieces
 from lode.filter.tree import Call, Items, Operation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lode.filter.tree import Node, Text
 
@@ -26,7 +23,7 @@ MAX_CONDITIONS: Final = 1_000
 MAX_VALUES: Final = 10_000
 MAX_DEPTH: Final = 100
 MAX_BRACKETS: Final = 50
-MAX_PREFIXES: Final = 20
+COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 
 
 class _Group(NamedTuple):
@@ -122,139 +119,139 @@ class _Brackets:
 
     def _depth(self, pieces: list[Piece]) -> int:
         """How deep the tree becomes; refused before it is made if it is too deep to be walked."""
-        deepest = longest = chain = prefixes = betweens = 0
+        deepest = longest = chain = betweens = 0
         for piece in pieces:
             betweens += piece.sign == "BETWEEN"
             if piece.sign == "AND" and betweens:
                 betweens -= 1
             elif piece.sign in ("AND", "OR"):
-                chain = prefixes = 0
+                chain = 0
             chain += bool(piece.sign)
-            prefixes += piece.sign in ("NOT", "-", "+")
             deepest, longest = max(deepest, piece.depth), max(longest, chain)
-            if prefixes > MAX_PREFIXES or deepest + longest + 1 > MAX_DEPTH:
+            if deepest + longest + 1 > MAX_DEPTH:
                 raise self._text.unsupported(piece.at, "there are too many operators inside each other")
         return deepest + longest + 1
 
 
 class _Operators:
-    """A flat row of operands and operators, parsed by sqlglot; operand 7 of the row is named ``x7`` there."""
+    """Parses a flat row of operands and operators by precedence: OR, AND, NOT, conditions, +, *, signs."""
 
     def __init__(self, text: Text, pieces: list[Piece], end: int) -> None:
         self._text = text
         self._pieces = pieces
         self._end = end
-        self._sqlglot = _sqlglot()
+        self._at = 0
 
     def parse(self) -> Node:
-        glot = self._sqlglot
-        tokens = [token for number in range(len(self._pieces)) for token in self._tokens(number)]
-        try:
-            (tree,) = glot.dialect.parser(error_level=glot.immediate).parse_into(
-                glot.exp.Condition, tokens, ""
-            )
-        except glot.error as error:
-            details = error.errors[0] if error.errors else {}
-            is_missing = "missing for" in str(details.get("description"))
-            raise self._unexpected(details.get("col", self._end), is_missing=is_missing) from None
-        except RecursionError:
-            raise self._text.unsupported(
-                self._pieces[0].at, "there are too many operators inside each other"
-            ) from None
-        return self._node(tree)
+        node = self._any()
+        if self._at < len(self._pieces):
+            raise self._unexpected()
+        return node
 
-    def _tokens(self, number: int) -> Iterator[Any]:
-        glot, piece = self._sqlglot, self._pieces[number]
+    def _any(self) -> Node:
+        return self._joined("OR", self._all)
 
-        def token(kind: Any, text: str) -> Any:
-            return glot.token(kind, text, 1, piece.at, piece.at, piece.at)
+    def _all(self) -> Node:
+        return self._joined("AND", self._negated)
 
-        if piece.sign:
-            if piece.sign not in glot.signs:
-                raise self._unexpected(piece.at)
-            yield token(glot.signs[piece.sign], piece.sign)
-            return
-        # Nothing else that may follow IN is an operand in brackets.
-        is_list = number > 0 and self._pieces[number - 1].sign == "IN" and isinstance(piece.node, Items)
-        if isinstance(piece.node, Items) and not is_list:
-            raise self._unexpected(piece.at)
-        if is_list:
-            yield token(glot.kinds.L_PAREN, "(")
-        yield token(glot.kinds.VAR, f"x{number}")
-        if is_list:
-            yield token(glot.kinds.R_PAREN, ")")
+    def _joined(self, sign: str, part: Callable[[], Node]) -> Node:
+        parts = [part()]
+        while self._take(sign):
+            parts.append(part())
+        return parts[0] if len(parts) == 1 else Operation(sign, tuple(parts), parts[0].at)
 
-    def _unexpected(self, at: int, *, is_missing: bool = False) -> InvalidOptionError:
+    def _negated(self) -> Node:
+        if not self._take("NOT"):
+            return self._condition()
+        node = self._negated()
+        return Operation("NOT", (node,), node.at)
+
+    def _condition(self) -> Node:
+        node = self._sum()
+        while True:
+            sign = self._sign
+            if sign in COMPARISONS:
+                self._at += 1
+                node = Operation(sign, (node, self._sum()), node.at)
+            elif sign == "IS":
+                self._at += 1
+                node = self._is(node)
+            elif sign in ("NOT", "IN", "LIKE", "BETWEEN"):
+                negated = self._take("NOT")
+                node = self._ranged(node)
+                if negated:
+                    node = Operation("NOT", (node,), node.at)
+            else:
+                return node
+
+    def _is(self, node: Node) -> Node:
+        negated = self._take("NOT")
+        if self._take("DISTINCT"):
+            self._expect("FROM")
+            return Operation(f"IS{' NOT' * negated} DISTINCT FROM", (node, self._sum()), node.at)
+        found = Operation("IS", (node, self._sum()), node.at)
+        return Operation("NOT", (found,), node.at) if negated else found
+
+    def _ranged(self, node: Node) -> Node:
+        """What may have NOT before it."""
+        if self._take("BETWEEN"):
+            low = self._sum()
+            self._expect("AND")
+            return Operation("BETWEEN", (node, low, self._sum()), node.at)
+        if self._take("LIKE"):
+            return Operation("LIKE", (node, self._sum()), node.at)
+        self._expect("IN")
+        if self._at == len(self._pieces) or not isinstance(self._pieces[self._at].node, Items):
+            raise self._unexpected(is_missing=True)
+        self._at += 1
+        return Operation("IN", (node, self._pieces[self._at - 1].node), node.at)
+
+    def _sum(self) -> Node:
+        return self._computed(("+", "-"), self._product)
+
+    def _product(self) -> Node:
+        return self._computed(("*", "/"), self._signed)
+
+    def _computed(self, signs: tuple[str, str], part: Callable[[], Node]) -> Node:
+        node = part()
+        while (sign := self._sign) in signs:
+            self._at += 1
+            node = Operation(sign, (node, part()), node.at)
+        return node
+
+    def _signed(self) -> Node:
+        if self._take("-"):
+            node = self._signed()
+            return Operation("NEG", (node,), node.at)
+        return self._signed() if self._take("+") else self._operand()
+
+    def _operand(self) -> Node:
+        if self._sign or self._at == len(self._pieces):
+            raise self._unexpected(is_missing=True)
+        node: Node = self._pieces[self._at].node
+        if isinstance(node, Items):
+            raise self._unexpected()
+        self._at += 1
+        return node
+
+    @property
+    def _sign(self) -> str:
+        """The sign that comes next; empty before an operand and at the end."""
+        return self._pieces[self._at].sign if self._at < len(self._pieces) else ""
+
+    def _take(self, sign: str) -> bool:
+        taken = self._sign == sign
+        self._at += taken
+        return taken
+
+    def _expect(self, sign: str) -> None:
+        if not self._take(sign):
+            raise self._unexpected(is_missing=self._at == len(self._pieces))
+
+    def _unexpected(self, *, is_missing: bool = False) -> InvalidOptionError:
+        at = self._pieces[self._at].at if self._at < len(self._pieces) else self._end
         rest = self._text.text[at : min(self._end, at + 40)].split()
-        if not rest or (is_missing and self._pieces[-1].sign):
+        if not rest:
             return self._text.unsupported(self._end, "a value is missing at the end")
         what = f"a value is missing near {rest[0]!r}" if is_missing else f"{rest[0]!r} is not expected here"
         return self._text.unsupported(at, what)
-
-    def _node(self, tree: Any) -> Node:
-        exp = self._sqlglot.exp
-        match tree:
-            case exp.Paren():
-                return self._node(tree.this)
-            case exp.Column():
-                if not re.fullmatch(r"x[0-9]+", tree.name):  # sqlglot takes some keywords for names
-                    signs = {piece.sign: piece.at for piece in self._pieces}
-                    raise self._unexpected(signs.get(tree.name.upper(), self._pieces[0].at))
-                node: Node = self._pieces[int(tree.name[1:])].node
-                return node
-            case exp.And() | exp.Or():
-                return self._joined(tree)
-            case exp.Not() | exp.Neg():
-                operands = [self._node(tree.this)]
-                sign = "NOT" if isinstance(tree, exp.Not) else "NEG"
-            case exp.Between():
-                operands = [self._node(part) for part in (tree.this, tree.args["low"], tree.args["high"])]
-                sign = "BETWEEN"
-            case exp.In() if len(tree.expressions) == 1:
-                operands = [self._node(tree.this), self._node(tree.expressions[0])]
-                sign = "IN"
-            case _ if type(tree) in self._sqlglot.names:
-                operands = [self._node(tree.this), self._node(tree.expression)]
-                sign = self._sqlglot.names[type(tree)]
-            case _:
-                raise self._text.unsupported(self._pieces[0].at, f"{type(tree).__name__} is not supported")
-        found = Operation(sign, tuple(operands), operands[0].at)
-        return Operation("NOT", (found,), found.at) if tree.args.get("negate") else found
-
-    def _joined(self, tree: Any) -> Operation:
-        """A chain of AND or OR as one operation: sqlglot has a tree as deep as the chain is long."""
-        parts, kind = [], type(tree)
-        while type(tree) is kind:
-            parts.append(tree.expression)
-            tree = tree.this
-        operands = tuple(self._node(part) for part in [tree, *reversed(parts)])
-        return Operation("AND" if kind is self._sqlglot.exp.And else "OR", operands, operands[0].at)
-
-
-@cache
-def _sqlglot() -> Any:
-    """What is used of sqlglot, loaded with the first filter that has an operator."""
-    from sqlglot import exp, tokens
-    from sqlglot.dialects.bigquery import BigQuery
-    from sqlglot.errors import ErrorLevel, ParseError
-
-    lexical: Any = tokens  # which does not declare what it exports
-    types = {**BigQuery.Tokenizer.KEYWORDS, **BigQuery.Tokenizer.SINGLE_TOKENS}
-    comparisons = {"=": exp.EQ, "!=": exp.NEQ, "<": exp.LT, "<=": exp.LTE, ">": exp.GT, ">=": exp.GTE}
-    arithmetic = {"+": exp.Add, "-": exp.Sub, "*": exp.Mul, "/": exp.Div}
-    words = {
-        "IS": exp.Is,
-        "LIKE": exp.Like,
-        "IS NOT DISTINCT FROM": exp.NullSafeEQ,
-        "IS DISTINCT FROM": exp.NullSafeNEQ,
-    }
-    return SimpleNamespace(
-        exp=exp,
-        token=lexical.Token,
-        kinds=lexical.TokenType,
-        dialect=BigQuery(),
-        error=ParseError,
-        immediate=ErrorLevel.IMMEDIATE,
-        signs={sign: types[sign] for sign in (*OPERATORS, *comparisons, *arithmetic)},
-        names={kind: sign for sign, kind in (comparisons | arithmetic | words).items()},
-    )

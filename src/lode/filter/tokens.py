@@ -38,8 +38,8 @@ _TYPES: Final = {name: name for name in ("BOOL", "INT64", "FLOAT64", "STRING", "
     "BIGDECIMAL": "BIGNUMERIC",
 }
 _CONSTANTS: Final = {"TRUE": ("BOOL", True), "FALSE": ("BOOL", False), "NULL": ("NULL", None)}
-OPERATORS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "DISTINCT", "FROM")
-_RESERVED: Final = (*OPERATORS, *_CONSTANTS, "AS", "UNNEST")
+_OPERATORS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "DISTINCT", "FROM")
+_RESERVED: Final = (*_OPERATORS, *_CONSTANTS, "AS", "UNNEST")
 # What a sign after it stands between operands.
 _OPERAND_ENDS: Final = ("", ")", "]")
 _CURRENT: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_DATETIME", "CURRENT_TIMESTAMP")
