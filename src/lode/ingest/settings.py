@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
+from lode.http_guard import is_loopback
 from lode.store.local import LocalStore
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
@@ -14,8 +15,6 @@ from lode.store.protocol import Store, SupportsCompareAndSwap
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
-
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,9 @@ class Settings:
         tls_key: Its private key.
         client_ca: Only clients with a certificate from this authority may connect.
         token_file: A file of bearer tokens, one a line; clients must present one of them.
-        location: Where tables say they are.
+        allow_hosts: Names that HTTP requests may give for this host, besides loopback and ``host``. A
+            listener on loopback answers to no other name, one on another address to any if this is empty.
+        location: Where datasets are that name no location.
         request_bytes: The largest append request.
         window_bytes: How much of all requests may be in memory before their answers.
         staged_bytes: How much PENDING and BUFFERED streams may have on disk together.
@@ -53,6 +54,7 @@ class Settings:
     tls_key: Path | None = None
     client_ca: Path | None = None
     token_file: Path | None = None
+    allow_hosts: tuple[str, ...] = ()
     location: str = "US"
     request_bytes: int = 20 << 20
     window_bytes: int = 96 << 20
@@ -78,10 +80,16 @@ class Settings:
             if getattr(self, name) <= 0:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
 
+    def known_hosts(self, address: str) -> tuple[str, ...] | None:
+        """The names that HTTP requests to this address may give, besides loopback; None if any will do."""
+        if is_loopback(address) or self.allow_hosts:
+            return (self.host, *self.allow_hosts)
+        return None
+
     @property
     def is_exposed(self) -> bool:
         """Whether others could reach the server without a secret."""
-        return self.host not in LOOPBACK and self.client_ca is None and not self.all_tokens()
+        return not is_loopback(self.host) and self.client_ca is None and not self.all_tokens()
 
     def all_tokens(self) -> frozenset[str]:
         """The tokens clients may present; none means that no token is asked for."""

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lode.cli.root import open_root
 from lode.errors import InvalidOptionError, LodeError
+from lode.http_guard import HttpGuard
 from lode.ui.routes import PREFIX, application
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LodeError as error:
         print(f"lode ui: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidOptionError) else 1
-    # A page elsewhere could give its own name this address and read along; the name gives it away.
-    only_local = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
-    app = application(store, middleware=[only_local])
+    app = application(store, middleware=[Middleware(HttpGuard)])
     address = f"http://{HOST}:{listening.getsockname()[1]}{PREFIX}/"
     print(address, flush=True)
     if given.open:
