@@ -61,7 +61,8 @@ def rows(server: LodeServer) -> int:
 
 
 @pytest.mark.parametrize(
-    "host", ["localhost", "LOCALHOST:{port}", "127.0.0.1:{port}", "127.9.8.7", "[::1]:{port}", "lake.internal"]
+    "host",
+    ["localhost", "LOCALHOST:{port}", "127.0.0.1:{port}", "127.9.8.7", "[::1]:{port}", "lake.internal"],
 )
 def test_a_known_host_is_answered(port: int, host: str) -> None:
     assert ask(port, "GET", TABLE, {"host": host.format(port=port)})[0] == 200
@@ -126,7 +127,9 @@ def test_a_page_of_another_origin_changes_nothing(
     assert (status, table.get("description"), rows(server)) == (200, None, 0)
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
+@pytest.mark.parametrize(
+    "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
+)
 def test_a_body_of_a_type_that_pages_send_without_asking_is_refused(
     server: LodeServer, port: int, kind: str
 ) -> None:
@@ -136,7 +139,9 @@ def test_a_body_of_a_type_that_pages_send_without_asking_is_refused(
     assert rows(server) == 0
 
 
-@pytest.mark.parametrize("kind", ["application/json", "Application/JSON; charset=UTF-8", "application/json;x"])
+@pytest.mark.parametrize(
+    "kind", ["application/json", "Application/JSON; charset=UTF-8", "application/json;x"]
+)
 def test_a_body_of_json_is_taken(port: int, kind: str) -> None:
     assert ask(port, "PATCH", TABLE, {"content-type": kind}, {"labels": {"a": "1"}})[0] == 200
 

@@ -12,7 +12,6 @@ from urllib.request import urlopen
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-import lode
 from ingest.tables import Table
 from lode.errors import InvalidOptionError, StoreError
 from lode.ingest.__main__ import main
@@ -24,6 +23,8 @@ from lode.testing.plugin import LodeServer
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    import lode
 
 T = TypeVar("T")
 SERVING, NOT_SERVING = health_pb2.HealthCheckResponse.SERVING, health_pb2.HealthCheckResponse.NOT_SERVING

@@ -74,7 +74,7 @@ def test_a_lake_that_fails_is_unavailable_and_named_on_every_method(
 
 def test_a_lake_that_fails_is_a_backend_error_in_rest(server: LodeServer, store: FaultStore) -> None:
     store.add(Fault("get", "catalog/p/*", times=None, error=StoreError("no route to host")))
-    client = server.bigquery_client("p")
+    client: Any = server.bigquery_client("p")
     with pytest.raises(exceptions.ServiceUnavailable, match=r"lake memory://failing.*no route") as refused:
         client.get_table("p.d.t", retry=None)
     assert refused.value.errors[0]["reason"] == "backendError"
@@ -102,7 +102,7 @@ def test_a_damaged_definition_is_named_and_not_retried(
         assert path in str(error[0])
     client = server.bigquery_client("p")
     # With the client's own retries: this reason is none of those that it tries again.
-    with pytest.raises(exceptions.InternalServerError, match="catalog/p/d/tables/t.json") as refused:
+    with pytest.raises(exceptions.InternalServerError, match=r"catalog/p/d/tables/t\.json") as refused:
         client.get_table("p.d.t")
     assert refused.value.errors[0]["reason"] == "dataLoss"
 
@@ -112,7 +112,7 @@ def test_a_definition_whose_columns_cannot_be_is_named(server: LodeServer, store
     good = store.get(path)
     assert store.compare_and_swap(path, good, good.replace(b'"INT64"', b'"NOPE"'))
     client = server.bigquery_client("p")
-    with pytest.raises(exceptions.InternalServerError, match="catalog/p/d/tables/t.json"):
+    with pytest.raises(exceptions.InternalServerError, match=r"catalog/p/d/tables/t\.json"):
         client.get_table("p.d.t")
 
 

@@ -13,7 +13,7 @@ DEFAULT_STREAM: Final = "_default"
 # A table's name and generation become one segment of a path: file systems allow 255 bytes.
 MAX_ID_BYTES: Final = 240
 
-_PROJECT = r"[^/\s\x00-\x1f\x7f]{1,255}"
+_PROJECT = r"[^/\s]{1,255}"
 _DATASET = r"[A-Za-z0-9_]{1,1024}"
 _TABLE = r"[^/.\\\x00-\x1f\x7f]{1,1024}"
 _TABLE_NAME = re.compile(rf"projects/({_PROJECT})/datasets/({_DATASET})/tables/({_TABLE})")
@@ -96,10 +96,9 @@ def _checked(name: TableName) -> TableName:
         )
     for mark, meaning in _DECORATORS.items():
         if mark in name.table:
-            table, _, decorator = name.table.partition(mark)
             raise invalid(
-                f"The decorator {shortened(mark + decorator)} of table {shortened(table)} names {meaning}, "
-                "which is not supported yet: name the table without it.",
+                f"Invalid table name {shortened(name.table)}: behind {mark} it names {meaning}, which is not "
+                "supported yet: name the table without it.",
                 ends_call=True,
             )
     size = len(".".join(map(escaped, name)).encode())
