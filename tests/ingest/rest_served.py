@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import HTTPError
@@ -17,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ingest.writing import write_rows
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.listen import listen
 from lode.ingest.rest.routes import routes
 from lode.store import MemoryStore
 
@@ -35,7 +35,7 @@ class RestServed:
         self.catalog = Catalog(self.store)
         self.refuses: list[Exception] = []
         app = Starlette(routes=list(routes(self.catalog, self.append, max_body_bytes=max_body_bytes)))
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = listen("127.0.0.1", 0, "--http-port")
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import threading
 import time
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -138,6 +139,27 @@ def test_a_lake_that_hangs_is_asked_once_and_waited_for_a_bounded_time(tmp_path:
     found = asyncio.run(ask())
     assert found[:5] == ["the lake does not answer"] * 5
     assert store.calls <= calls + 4
+
+
+def test_a_server_lives_while_all_its_threads_wait_for_the_lake(tmp_path: Path) -> None:
+    store = HangingStore(MemoryStore())
+    store.let_go.set()
+    server = LodeServer(store, state=tmp_path / "state")  # type: ignore[arg-type]
+    store.let_go.clear()
+    address = server.http_url.removeprefix("http://")
+    waiting = [http.client.HTTPConnection(address, timeout=30) for _ in range(60)]
+    try:
+        for connection in waiting:
+            connection.request("GET", "/bigquery/v2/projects/p/datasets/d")
+        with urlopen(f"{server.http_url}/healthz", timeout=10) as response:
+            assert response.status == 200
+        store.let_go.set()
+        assert {connection.getresponse().status for connection in waiting} == {404}
+    finally:
+        store.let_go.set()
+        for connection in waiting:
+            connection.close()
+        server.stop()
 
 
 # -- starting ----------------------------------------------------------------------------------------

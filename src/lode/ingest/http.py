@@ -44,7 +44,8 @@ def application(
     async def append(table: TableName, batch: pa.RecordBatch) -> None:
         await asyncio.wrap_future(engine.append(table, batch))
 
-    def health(_: Request) -> Response:
+    # On the event loop: the threads may all wait for a store that hangs.
+    async def health(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def ready(_: Request) -> Response:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lode.ingest.settings import Settings
 
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
-_WATCH_EVERY_SECONDS: Final = 5.0
+_WATCH_EVERY_SECONDS: Final = 2.0
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 # gRPC ends a call with a message larger than its own limit before we can say why; so ours is met first.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -74,6 +75,8 @@ class Settings:
         for name in ("port", "http_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: ports go from 0 to 65535")
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", self.location):
+            raise InvalidOptionError(f"location is {self.location!r}: it must be like US or europe-west3")
         if self.grace < 0:
             raise InvalidOptionError(f"grace is {self.grace}: it must not be less than 0")
         for name in ("request_bytes", "window_bytes", "staged_bytes", "streams", "stream_ttl"):

@@ -50,9 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _listen(port: int) -> socket.socket:
+    # With its protocol: asyncio switches off Nagle's algorithm only on sockets that say they are TCP.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((HOST, port))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen()
+        return listening
     except (OSError, OverflowError) as error:
+        listening.close()
         raise InvalidOptionError(
             f"cannot listen on {HOST}:{port} ({error}): choose another port with --port, 0 takes a free one"
         ) from None
