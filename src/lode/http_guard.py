@@ -27,6 +27,8 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 _MAX_SHOWN: Final = 100
+# Whoever asks for these uses an address, or no name at all, and learns nothing of the data.
+_HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 # Other origins may not embed an answer, nor have its type guessed.
 _HEADERS: Final = (
     (b"x-content-type-options", b"nosniff"),
@@ -69,19 +71,19 @@ class HttpGuard:
                 message["headers"] = [*message["headers"], *added]
             await send(message)
 
-        complaint = self._complaint(scope["method"], scope["headers"])
+        complaint = self._complaint(scope["method"], scope["path"], scope["headers"])
         if complaint is None:
             await self._app(scope, receive, with_headers)
         else:
             await _refuse(complaint, with_headers)
 
-    def _complaint(self, method: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    def _complaint(self, method: str, path: str, headers: Iterable[tuple[bytes, bytes]]) -> str | None:
         """What is wrong with a request; None if nothing is."""
         sent: dict[bytes, list[bytes]] = {}
         for name, value in headers:
             sent.setdefault(name.lower(), []).append(value.strip().lower())
         named = sent.get(b"host", [])
-        if self._hosts is not None and not (len(named) == 1 and self._is_trusted(named[0])):
+        if path not in _HEALTH_PATHS and not self._trusts(named):
             return (
                 f"The host {_shown(named)} is not known to this server: use localhost or 127.0.0.1, or start "
                 "it with --allow-host."
@@ -95,11 +97,11 @@ class HttpGuard:
             return "A web page of another origin may not change anything here."
         return None
 
-    def _is_trusted(self, authority: bytes) -> bool:
-        match = _AUTHORITY.fullmatch(authority.decode("latin-1"))
-        if match is None or self._hosts is None:
-            return False
-        return is_loopback(match[1]) or _bare(match[1]) in self._hosts
+    def _trusts(self, named: list[bytes]) -> bool:
+        if self._hosts is None:
+            return True
+        match = _AUTHORITY.fullmatch(named[0].decode("latin-1")) if len(named) == 1 else None
+        return match is not None and (is_loopback(match[1]) or _bare(match[1]) in self._hosts)
 
 
 def _bare(host: str) -> str:

@@ -94,6 +94,11 @@ def test_a_page_that_points_its_own_name_at_the_server_is_refused(
     assert ask(port, "GET", TABLE, {})[0] == 200
 
 
+@pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+def test_health_is_answered_under_any_name(port: int, path: str) -> None:
+    assert ask(port, "GET", path, {"host": "10.0.0.7"})[0] == 200
+
+
 @pytest.mark.parametrize(
     "headers",
     [
