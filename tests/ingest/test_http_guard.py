@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
 import socket
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from starlette.responses import PlainTextResponse
 
-from lode.http_guard import is_loopback
+from lode.http_guard import HttpGuard, is_loopback
 from lode.ingest.settings import Settings
 from lode.testing.plugin import LodeServer
 
@@ -193,6 +195,32 @@ def test_only_a_listener_on_loopback_asks_for_a_known_host(
 def test_a_name_that_means_loopback_counts_as_loopback(tmp_path: Any) -> None:
     assert Settings(root=tmp_path, host="own-name").known_hosts("127.0.1.1") == ("own-name",)
     assert not is_loopback("own-name")
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ([(b"host", b"lake.example"), (b"origin", b"https://lake.example")], 200),
+        ([(b"host", b"lake.example")], 200),
+        ([], 200),
+        ([(b"host", b"lake.example"), (b"origin", b"http://evil.example")], 403),
+        ([(b"host", b"lake.example"), (b"sec-fetch-site", b"cross-site")], 403),
+    ],
+)
+def test_a_listener_on_another_address_takes_any_name_and_no_page_of_another_origin(
+    headers: list[tuple[bytes, bytes]], status: int
+) -> None:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": b""}
+
+    guard = HttpGuard(PlainTextResponse("done"), hosts=None)
+    asyncio.run(guard({"type": "http", "method": "POST", "path": "/", "headers": headers}, receive, send))
+    assert sent[0]["status"] == status
 
 
 def test_http_on_the_port_of_grpc_does_nothing(server: LodeServer) -> None:

@@ -1,4 +1,4 @@
-"""Addresses and certificates, tried before the servers get them: those say in many lines what is wrong."""
+"""Addresses and certificates, checked before the servers use them: errors of those have many lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def listen(host: str, port: int, option: str) -> socket.socket:
         # answers would wait 40 ms for it.
         listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise InvalidOptionError(f"cannot listen on {host!r} ({_why(error)}): mend --host") from None
+        raise InvalidOptionError(f"cannot listen on {host!r} ({_why(error)}): change --host") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
