@@ -208,6 +208,7 @@ COLUMNS = [
         ({"r": {"i": [1]}}, "r.i", "Array specified for non-repeated field: r.i."),
         ({"r": {"nope": 1}}, "r.nope", "no such field: r.nope."),
         ({"nope": 1}, "nope", "no such field: nope."),
+        ({"i": "{}"}, "i", "Cannot convert value to integer (bad value): {}"),
         ({"it's": 1}, "it's", "no such field: it's."),
     ],
 )

@@ -97,7 +97,7 @@ def _checked(name: TableName) -> TableName:
     for mark, meaning in _DECORATORS.items():
         if mark in name.table:
             raise invalid(
-                f"Invalid table name {shortened(name.table)}: behind {mark} it names {meaning}, which is not "
+                f"Invalid table name {shortened(name.table)}: after {mark} it names {meaning}, which is not "
                 "supported yet: name the table without it.",
                 ends_call=True,
             )

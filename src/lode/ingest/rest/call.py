@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lode.ingest.rest.fields import Mask
 
 MAX_RESULTS: Final = 1000
-# The HTTP parser refuses more than 64 KiB, without a word.
+# The HTTP parser itself refuses 64 KiB, in plain text.
 MAX_QUERY_BYTES: Final = 32 << 10
 # From this size on a body is read on a thread, so that it does not hold up other calls.
 _LARGE_BYTES: Final = 16 << 10

@@ -234,7 +234,8 @@ def _insert_error(problem: RowProblem) -> dict[str, Any]:
         match = _COLUMN.fullmatch(problem.message)
         location, sentence = match.groups() if match else ("", problem.message)
         location = location[:_MAX_MESSAGE_CHARS]
-        message = _WORDINGS.get(sentence, sentence).replace("{}", location)[:_MAX_MESSAGE_CHARS]
+        wording = _WORDINGS.get(sentence)
+        message = (wording.format(location) if wording else sentence)[:_MAX_MESSAGE_CHARS]
         error |= {"reason": "invalid", "location": location, "message": message}
     return {"index": problem.index, "errors": [error]}
 
