@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import grpc
 import pytest
@@ -52,7 +52,7 @@ def test_whatever_is_between_the_slashes_ends_in_a_path_or_a_refusal(
     ],
 )
 def test_a_name_that_cannot_be_is_an_invalid_argument_of_every_method(table: Table, parent: str) -> None:
-    client = table.client
+    client: Any = table.client
     stream = f"{parent}/streams/_default"
     calls = [
         lambda: client.create_write_stream(parent=parent, retry=None),
