@@ -727,7 +727,7 @@ class Dataset:
         as_of: SnapshotLike | datetime | None = None,
         since: SnapshotLike | None = None,
         columns: Sequence[str] | None = None,
-        where: pc.Expression | None = None,
+        where: pc.Expression | str | None = None,
     ) -> pa.RecordBatchReader:
         """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
 
@@ -735,7 +735,8 @@ class Dataset:
             as_of: A snapshot, its id, or a moment; None is now.
             since: Leave out this snapshot and everything before it.
             columns: Only these columns.
-            where: Only rows for which this expression is true; files that cannot have any are not opened.
+            where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
+                expression. Files that cannot have any are not opened.
         """
         manifests, end = self._between(since, as_of)
         if end is None:

@@ -88,8 +88,9 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
             definition = _widen(definition, field.name, united(present.type, field.type) or field.type)
         if declared and field.nullable and not present.nullable:
             definition = _replace(definition, field.name, _field(definition, field.name).with_nullable(True))
+    sent = set(schema.names)
     for field in stored:
-        if field.name not in schema.names and not field.nullable:
+        if field.name not in sent and not field.nullable:
             if field.name in (*definition.keys, *definition.primary_key):
                 raise SchemaViolationError(
                     f"column {field.name!r} is a key of the dataset and missing in the data: add it",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["pa", "pt"]
+__all__ = ["pa", "pc", "pt"]
 
 
 class _Lazy:
@@ -19,6 +19,9 @@ class _Lazy:
         setattr(self, name, value)
         return value
 
+
+# Its functions take expressions as well as arrays, which the stubs do not say.
+pc: Any = _Lazy("pyarrow.compute")
 
 if TYPE_CHECKING:
     import pyarrow as pa

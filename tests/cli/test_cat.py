@@ -155,20 +155,21 @@ def test_a_condition_chooses_rows(run: Run, condition: str) -> None:
     ("condition", "complaint"),
     [
         ("nothing = 1", "there is no column 'nothing': there are day, page, visits"),
-        ("visits", "has the end where a comparison, IN, LIKE or IS NULL should be"),
-        ("visits = ", "has the end where a number, true, false or a text in 'quotes' should be"),
-        ("visits = 'many'", "'many' is no int64"),
-        ("visits = 1 day = 'x'", "has day where AND, OR or the end should be"),
-        ("(visits = 1", "has the end where ')' should be"),
-        ("visits ~ 1", "cannot read '~ 1'"),
-        ("", "has the end where a column should be"),
+        ("visits", "at 0: 'visits' is an INT64, where a condition must be"),
+        ("visits = ", "at 9: a value is missing at the end"),
+        ("visits = 'many'", "at 0: an INT64 cannot be compared with 'many', a STRING"),
+        ("visits = 1 day = 'x'", "at 11: 'day' is not expected here"),
+        ("(visits = 1", "at 11: ( at 0 is not closed"),
+        ("visits ~ 1", "at 7: '~ 1' is not understood"),
+        ("", "at 0: a value is missing"),
     ],
 )
 @pytest.mark.usefixtures("visits")
 def test_a_condition_that_is_wrong_is_told_where(run: Run, condition: str, complaint: str) -> None:
     ended = run("cat", "visits", "--where", condition)
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.endswith(f"{complaint}\n")
+    assert complaint in ended.err
+    assert ended.err.count("\n") == 1
 
 
 def test_moments_and_truth_are_compared_as_what_they_are(run: Run, lake: Path) -> None:

@@ -197,6 +197,72 @@ def test_pruning_never_loses_nulls_and_nans(memory: CountingStore, where: Any, e
     assert ids(dataset.scan(where=where)) == expected
 
 
+@pytest.mark.parametrize("codec", ["jsonl", "parquet", "arrow"])
+def test_where_can_be_sql(memory: CountingStore, codec: str) -> None:
+    dataset, _ = three_writes(memory, codec)
+    assert ids(dataset.scan(where="region = 'a' AND id >= 18")) == [18, 20, 22, 24, 26, 28]
+    table = dataset.scan(columns=["region"], where="MOD(id, 10) = 7 AND UPPER(region) LIKE 'B%'").read_all()
+    assert table.to_pydict() == {"region": ["b", "b", "b"]}
+
+
+@pytest.mark.parametrize(
+    ("where", "files"),
+    [
+        ("id > 25", [2]),
+        ("NOT id >= 10", [0]),
+        ("id IN (3, 12)", [0, 1]),
+        ("id NOT BETWEEN 0 AND 19", [2]),
+        ("region LIKE 'z%'", []),
+        ("FALSE", []),
+        ("id = NULL", []),
+        ("id < 5 OR LENGTH(region) = 9", [0, 1, 2]),
+        ("ABS(id - 100) < 80", [0, 1, 2]),
+        ("id > 25 AND LOWER(region) = 'a'", [2]),
+    ],
+)
+def test_sql_leaves_out_files_that_cannot_match_and_no_others(
+    memory: CountingStore, where: str, files: list[int]
+) -> None:
+    plan = three_writes(memory, "parquet")[0].plan()
+    assert plan.pruned(where, plan.schema()) == [plan.files[number] for number in files]
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "NOT x < 1",
+        "x != 0.5",
+        "x NOT IN (0.5)",
+        "x IS DISTINCT FROM 0.5",
+        "(x < 1) IS NOT TRUE",
+        ~(pc.field("x") < 1),
+        pc.field("x") != 0.5,
+        ~pc.field("x").isin([0.5]),
+        pc.field("x").is_nan(),
+        (pc.field("x") < 1) == pa.scalar(False),
+    ],
+    ids=str,
+)
+def test_nan_is_never_lost_to_the_statistics_of_row_groups(memory: CountingStore, where: Any) -> None:
+    dataset = lode.Dataset("events", memory, codec=lode.Parquet({"id": "int64", "x": "float64"}))
+    dataset.write([{"id": 1, "x": 0.5}, {"id": 2, "x": float("nan")}])
+    assert 2 in ids(dataset.scan(where=where))
+
+
+def test_sql_reaches_into_structs_and_names_with_points(memory: CountingStore) -> None:
+    dataset = lode.Dataset("events", memory, codec="parquet")
+    dataset.write(pa.table({"id": [1, 2], "a.b": [1, 2], "a": [{"b": 2}, None]}))
+    assert ids(dataset.scan(where="a.b = 2", columns=["id"])) == [1]
+    assert ids(dataset.scan(where='LENGTH(CAST("a.b" AS STRING)) = 1 AND "a.b" = 2', columns=["id"])) == [2]
+
+
+@pytest.mark.parametrize("where", ["nope > 1", "id = 'a'", "id >", "", "SELECT 1"])
+def test_sql_that_does_not_fit_is_refused(memory: CountingStore, where: str) -> None:
+    dataset, _ = three_writes(memory, "parquet")
+    with pytest.raises(lode.InvalidOptionError, match=r"^where "):
+        dataset.scan(where=where)
+
+
 @pytest.mark.parametrize(
     ("kind", "values"),
     [

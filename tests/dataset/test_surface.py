@@ -15,7 +15,7 @@ import pytest
 import lode
 from lode import errors
 
-HEAVY = ("pyspark", "grpc", "duckdb", "pandas", "obstore", "pyarrow.dataset")
+HEAVY = ("pyspark", "grpc", "duckdb", "pandas", "obstore", "pyarrow.dataset", "sqlglot")
 # Twice of what it takes on a quiet machine: both cores are busy while the suite runs.
 SECONDS = 0.5
 # What an error is made of besides its message.

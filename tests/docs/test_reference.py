@@ -14,6 +14,8 @@ import pytest
 import lode
 import lode.spark
 from lode import errors
+from lode.filter import syntax, tokens
+from lode.filter.functions import FUNCTIONS, MAX_PATTERN_CHARACTERS
 from lode.ingest.metrics import Metrics
 from lode.spark import jobs
 from lode.testing import explore, store_suite
@@ -23,6 +25,7 @@ DOCS = TESTS.parent / "docs"
 API = (DOCS / "reference" / "api.md").read_text()
 ERRORS = (DOCS / "reference" / "errors.md").read_text()
 CLI = (DOCS / "reference" / "cli.md").read_text()
+FILTERS = (DOCS / "reference" / "filters.md").read_text()
 METRICS = (DOCS / "reference" / "metrics.md").read_text()
 GUARANTEES = (DOCS / "understanding" / "guarantees.md").read_text()
 WITH_GO = (DOCS / "understanding" / "with-go.md").read_text()
@@ -64,6 +67,22 @@ def test_the_names_for_tests_have_their_line() -> None:
         assert f"`lode.testing.explore.{name}`" in API
     for name in store_suite.__all__:
         assert f"`lode.testing.store_suite.{name}`" in API
+
+
+def test_the_page_on_filters_has_every_function_and_limit() -> None:
+    for name in FUNCTIONS:
+        assert re.search(rf"`{name}\b", FILTERS), name
+    limits = (
+        syntax.MAX_CHARACTERS,
+        tokens.MAX_TOKENS,
+        syntax.MAX_CONDITIONS,
+        syntax.MAX_VALUES,
+        syntax.MAX_BRACKETS,
+        MAX_PATTERN_CHARACTERS,
+    )
+    assert re.findall(r"^\| [a-z ]+ \| ([0-9,]+) \|$", FILTERS, re.MULTILINE) == [
+        f"{limit:,}" for limit in limits
+    ]
 
 
 @pytest.mark.parametrize("kind", ERROR_CLASSES, ids=lambda kind: kind.__name__)

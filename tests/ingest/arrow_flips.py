@@ -103,8 +103,9 @@ def main(seed: int, rounds: int) -> None:
         except Refused:
             refused += 1
             continue
-        # What is taken must be sound, down to every value.
-        batch.validate(full=True)
+        # What is taken must be sound, down to every value. A BIGNUMERIC has more digits than Arrow allows.
+        batch.drop_columns(["large"]).validate(full=True)
+        batch.column("large").view(pa.binary(32)).validate(full=True)
         batch.to_pylist()
         assert batch.schema.equals(TABLE.arrow)
         decoded += 1

@@ -6,7 +6,7 @@ import random
 import resource
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -18,12 +18,17 @@ if TYPE_CHECKING:
 RECORD_ROWS = 50_000
 
 
+def open_kept(directory: Path, **options: Any) -> StreamLog:
+    """Open a log whose length is kept beside it."""
+    return StreamLog.open(directory, acknowledged=directory.with_name("length"), **options)
+
+
 def append_until_killed(directory: str, seed: int, acknowledge: Connection) -> None:
     """Append rows, marks and trims for ever; after each, say where the log ends and what was marked."""
     from .logs import batch
 
     chance = random.Random(seed)
-    log = StreamLog.open(Path(directory), segment_bytes=30_000)
+    log = open_kept(Path(directory), segment_bytes=30_000)
     while True:
         sizes = [chance.choice([1, 7, 300]) for _ in range(chance.randint(1, 4))]
         log.append([batch(log.end + sum(sizes[:at]), size) for at, size in enumerate(sizes)])

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 _StorageError: Any = types.StorageError  # its parts have no types
 Codes = types.StorageError.StorageErrorCode
 NOBODY = "projects/p/datasets/d/tables/nobody"
+# The form of a stream's id, but that of no stream.
+UNKNOWN_ID = f"s-{'0' * 32}"
 INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
 OUT_OF_RANGE = grpc.StatusCode.OUT_OF_RANGE
 

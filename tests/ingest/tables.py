@@ -9,6 +9,7 @@ import pyarrow as pa
 from google.cloud.bigquery_storage_v1 import types
 
 from ingest.appending import FIELDS, Call, arrow_request, batch_of
+from ingest.refusals import UNKNOWN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,6 +32,11 @@ class Table:
     @property
     def default(self) -> str:
         return f"{self.name}/streams/_default"
+
+    @property
+    def unknown(self) -> str:
+        """A stream that could be, and is not."""
+        return f"{self.name}/streams/{UNKNOWN_ID}"
 
     def create(self, kind: str) -> types.WriteStream:
         wanted = types.WriteStream(type_=KINDS[kind])

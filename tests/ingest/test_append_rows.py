@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import grpc
 import pyarrow as pa
 import pytest
+from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf import wrappers_pb2
 
@@ -21,7 +22,8 @@ from ingest.appending import (
     proto_request,
     row_descriptor,
 )
-from ingest.refusals import Codes, ends_with, storage_error, trailer_errors
+from ingest.refusals import UNKNOWN_ID, Codes, ends_with, storage_error, trailer_errors
+from lode.ingest.rows.problems import MAX_BAD_ROWS
 from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 TABLE = "p.d.t"
 NAME = "projects/p/datasets/d/tables/t"
 DEFAULT = f"{NAME}/streams/_default"
+UNKNOWN = f"{NAME}/streams/{UNKNOWN_ID}"
 KINDS = {"committed": 1, "pending": 2, "buffered": 3}
 
 
@@ -49,6 +52,13 @@ def call(server: LodeServer) -> Iterator[Call]:
 def new_stream(server: LodeServer, kind: str) -> str:
     wanted = types.WriteStream(type_=KINDS[kind])
     return server.write_client().create_write_stream(parent=NAME, write_stream=wanted).name
+
+
+def add_column(server: LodeServer) -> None:
+    client = server.bigquery_client("p")
+    table = client.get_table(TABLE)
+    table.schema = [*table.schema, bigquery.SchemaField("more", "STRING")]
+    client.update_table(table, ["schema"])
 
 
 def ids_in(server: LodeServer) -> list[int]:
@@ -212,12 +222,12 @@ def test_any_offset_on_the_default_stream_is_invalid_and_the_call_goes_on(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_append_after_finalize_is_a_failed_precondition(server: LodeServer, call: Call, kind: str) -> None:
+def test_an_append_after_finalize_is_an_invalid_argument(server: LodeServer, call: Call, kind: str) -> None:
     stream = new_stream(server, kind)
     call.ask(arrow_request(stream, batch_of([1])))
     server.write_client().finalize_write_stream(name=stream)
     answer = call.ask(arrow_request(stream, batch_of([2]), offset=1))
-    assert answer.error.code == 9
+    assert answer.error.code == 3
     assert storage_error(answer).code == Codes.STREAM_FINALIZED
 
 
@@ -246,7 +256,7 @@ def test_a_list_of_bad_rows_stays_within_what_clients_take(server: LodeServer, c
     bad = 300_000
     batch = pa.record_batch([pa.nulls(bad, pa.int64()), pa.array(["a"] * bad)], schema=SCHEMA)
     answer = call.ask(arrow_request(stream, batch))
-    assert f"{bad} of them bad" in answer.error.message
+    assert f"{MAX_BAD_ROWS} or more of them bad" in answer.error.message
     assert [error.index for error in answer.row_errors[:3]] == [0, 1, 2]
     assert 1000 < len(answer.row_errors) < bad
     assert types.AppendRowsResponse.pb(answer).ByteSize() < 4 << 20
@@ -288,7 +298,8 @@ def test_arrow_bytes_that_are_none_are_refused_and_the_call_goes_on(call: Call) 
 
 def test_an_unknown_stream_ends_the_call_with_not_found(call: Call) -> None:
     with ends_with(grpc.StatusCode.NOT_FOUND) as error:
-        call.ask(arrow_request(f"{NAME}/streams/nobody", batch_of([1])))
+        call.ask(arrow_request(UNKNOWN, batch_of([1])))
+    assert f"Requested entity was not found. Entity: {UNKNOWN}" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
 
 
@@ -302,18 +313,33 @@ def test_an_unknown_table_ends_the_call_with_not_found(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["nonsense", "projects/p/datasets/d/tables/t", f"{NAME}/streams/", "", "x" * 5000]
+    "name",
+    [
+        "nonsense",
+        "projects/p/datasets/d/tables/t",
+        f"{NAME}/streams/",
+        f"{NAME}/streams/does-not-exist-12345",
+        "x" * 5000,
+    ],
 )
 def test_a_request_that_names_no_stream_ends_the_call(call: Call, name: str) -> None:
-    with ends_with(grpc.StatusCode.INVALID_ARGUMENT):
+    with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
         call.ask(arrow_request(name, batch_of([1])))
+    assert f"Invalid stream name. Entity: {name[:500]}" in str(error[0])
+
+
+def test_a_first_request_without_a_stream_ends_the_call(call: Call) -> None:
+    with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
+        call.ask(arrow_request("", batch_of([1])))
+    assert "write_stream" in str(error[0])
 
 
 def test_columns_the_table_lacks_end_the_call(server: LodeServer, call: Call) -> None:
     wide = columns(id=[1], surplus=["x"])
     with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
         call.ask(arrow_request(DEFAULT, wide))
-    assert "surplus" in str(error[0])
+    # Programs wait for the schema to arrive when an error begins with this.
+    assert "Input schema has more fields than BigQuery schema, extra fields: 'surplus'" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.SCHEMA_MISMATCH_EXTRA_FIELDS] * 2
     assert ids_in(server) == []
 
@@ -326,7 +352,7 @@ def test_a_first_request_without_a_schema_ends_the_call(call: Call) -> None:
 
 def test_what_came_before_the_end_of_a_call_is_answered_first(server: LodeServer, call: Call) -> None:
     call.send(arrow_request(DEFAULT, batch_of([1])))
-    call.send(arrow_request(f"{NAME}/streams/nobody", batch_of([2])))
+    call.send(arrow_request(UNKNOWN, batch_of([2])))
     assert "append_result" in call.receive()
     with ends_with(grpc.StatusCode.NOT_FOUND):
         call.receive()
@@ -364,12 +390,7 @@ def test_a_request_of_several_megabytes_is_taken(server: LodeServer, call: Call)
 def test_an_append_after_a_schema_change_answers_with_the_new_schema(server: LodeServer, call: Call) -> None:
     stream = new_stream(server, "committed")
     assert "updated_schema" not in call.ask(arrow_request(stream, batch_of([1])))
-    client = server.bigquery_client("p")
-    table = client.get_table(TABLE)
-    from google.cloud.bigquery import SchemaField
-
-    table.schema = [*table.schema, SchemaField("more", "STRING")]
-    client.update_table(table, ["schema"])
+    add_column(server)
     answer = call.ask(arrow_request(stream, batch_of([2])))
     assert [field.name for field in answer.updated_schema.fields] == ["id", "name", "more"]
     assert "updated_schema" not in call.ask(arrow_request(stream, batch_of([3])))
@@ -378,13 +399,72 @@ def test_an_append_after_a_schema_change_answers_with_the_new_schema(server: Lod
     assert server.rows(TABLE).column("more").to_pylist() == [None, None, None, "x"]
 
 
+def test_a_change_of_a_label_or_description_is_no_schema_change(server: LodeServer, call: Call) -> None:
+    call.ask(arrow_request(DEFAULT, batch_of([1])))
+    client = server.bigquery_client("p")
+    table = client.get_table(TABLE)
+    table.labels, table.description = {"team": "red"}, "what was sold"
+    client.update_table(table, ["labels", "description"])
+    assert "updated_schema" not in call.ask(arrow_request(DEFAULT, batch_of([2])))
+
+
+def test_a_relaxed_column_is_a_schema_change(server: LodeServer, call: Call) -> None:
+    stream = f"{required_table(server)}/streams/_default"
+    call.ask(arrow_request(stream, batch_of([1])))
+    server.bigquery_client("p").update_table(
+        bigquery.Table(
+            "p.d.required", [bigquery.SchemaField("id", "INT64"), bigquery.SchemaField("name", "STRING")]
+        ),
+        ["schema"],
+    )
+    updated = call.ask(arrow_request(stream, batch_of([2]))).updated_schema
+    assert [field.mode for field in updated.fields] == [types.TableFieldSchema.Mode.NULLABLE] * 2
+
+
+def test_a_schema_change_is_sent_once_to_each_stream_of_each_open_call(
+    server: LodeServer, call: Call
+) -> None:
+    stream = new_stream(server, "committed")
+    bad = arrow_request(stream, batch_of([1]))
+    bad.arrow_rows.rows.serialized_record_batch = b"none"
+    call.ask(bad)  # refused, but the call and its stream are open
+    call.ask(arrow_request(DEFAULT, batch_of([1])))
+    add_column(server)
+    assert "updated_schema" in call.ask(arrow_request(DEFAULT, batch_of([2])))
+    assert "updated_schema" in call.ask(arrow_request(stream, batch_of([3])))
+    assert "updated_schema" not in call.ask(arrow_request(DEFAULT, batch_of([4])))
+    with Call(server.write_client()) as later:
+        assert "updated_schema" not in later.ask(arrow_request(stream, batch_of([5])))
+
+
+@pytest.mark.parametrize("number", [3, 99, -1])
+def test_an_unknown_interpretation_of_missing_values_is_refused_and_the_call_goes_on(
+    server: LodeServer, call: Call, number: int
+) -> None:
+    everywhere = types.AppendRowsRequest.pb(arrow_request(DEFAULT, batch_of([1])))
+    everywhere.default_missing_value_interpretation = number
+    named = types.AppendRowsRequest.pb(arrow_request(DEFAULT, batch_of([1])))
+    named.missing_value_interpretations["name"] = number
+    for request in (everywhere, named):
+        answer = call.ask(types.AppendRowsRequest.wrap(request))
+        assert answer.error.code == 3
+        assert "NULL_VALUE or DEFAULT_VALUE" in answer.error.message
+    call.ask(arrow_request(DEFAULT, batch_of([2])))
+    assert ids_in(server) == [2]
+
+
+def test_an_unspecified_interpretation_of_a_column_is_refused(call: Call) -> None:
+    request = arrow_request(DEFAULT, batch_of([1]), missing_value_interpretations={"name": 0})
+    assert call.ask(request).error.code == 3
+
+
 def test_missing_values_become_defaults_where_that_is_asked_for(server: LodeServer, call: Call) -> None:
     fields = [
         {"name": "id", "type": "INT64"},
         {"name": "name", "type": "STRING", "defaultValueExpression": "'nobody'"},
     ]
     stream = f"{server.create_table('p.d.defaults', fields)}/streams/_default"
-    ids = columns(id=[1])
+    ids = pa.RecordBatch.from_pylist([{"id": 1, "name": None}], SCHEMA)
     interpretation = types.AppendRowsRequest.MissingValueInterpretation
     default, null = interpretation.DEFAULT_VALUE, interpretation.NULL_VALUE
     call.ask(arrow_request(stream, ids))
@@ -395,6 +475,24 @@ def test_missing_values_become_defaults_where_that_is_asked_for(server: LodeServ
     call.ask(arrow_request(stream, ids, missing_value_interpretations={"name": null}))
     names = server.rows("p.d.defaults").column("name").to_pylist()
     assert names == [None, "nobody", None, "nobody", "nobody", None]
+
+
+def test_a_column_that_the_writers_schema_lacks_gets_its_default(server: LodeServer, call: Call) -> None:
+    fields = [
+        {"name": "id", "type": "INT64"},
+        {"name": "name", "type": "STRING", "mode": "REQUIRED", "defaultValueExpression": "'nobody'"},
+        {"name": "more", "type": "STRING"},
+    ]
+    stream = f"{server.create_table('p.d.defaults', fields)}/streams/_default"
+    null = types.AppendRowsRequest.MissingValueInterpretation.NULL_VALUE
+    call.ask(arrow_request(stream, columns(id=[1])))
+    call.ask(arrow_request(stream, columns(id=[2]), default_missing_value_interpretation=null))
+    only_id = row_descriptor()
+    del only_id.field[1]
+    call.ask(proto_request(stream, [b"\x08\x03"], descriptor=only_id))
+    assert server.rows("p.d.defaults").to_pylist() == [
+        {"id": id, "name": "nobody", "more": None} for id in (1, 2, 3)
+    ]
 
 
 def test_an_offset_of_zero_is_an_offset() -> None:

@@ -14,6 +14,7 @@ from ingest.refusals import (
     INVALID,
     NOBODY,
     NOT_FOUND,
+    UNKNOWN_ID,
     Codes,
     codes,
     ends_with,
@@ -47,7 +48,7 @@ def bad_stream(table: Table, kind: str) -> tuple[str, str]:
         case "open":
             return table.stream("pending", [1]), "INVALID_STREAM_STATE"
         case "unknown":
-            return f"{table.name}/streams/nobody", "STREAM_NOT_FOUND"
+            return table.unknown, "STREAM_NOT_FOUND"
         case "committed":
             done = table.pending([2])
             table.commit(done)
@@ -117,17 +118,22 @@ def test_a_name_given_twice_is_an_invalid_argument_and_nothing_is_committed(tabl
     assert table.ids() == []
 
 
-def test_a_malformed_name_is_an_invalid_argument_and_nothing_is_committed(table: Table) -> None:
+@pytest.mark.parametrize("id", ["", "nonsense", "does-not-exist-12345"])
+def test_a_malformed_name_is_an_invalid_argument_and_nothing_is_committed(table: Table, id: str) -> None:
     stream = table.pending([1])
-    with ends_with(INVALID):
-        table.commit(stream, "nonsense")
+    malformed = f"{table.name}/streams/{id}"
+    with ends_with(INVALID) as error:
+        table.commit(stream, malformed)
+    assert f"Invalid stream name. Entity: {malformed}" in str(error[0])
     assert table.ids() == []
 
 
 def test_a_commit_to_an_unknown_table_is_not_found(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
         table.client.batch_commit_write_streams(
-            types.BatchCommitWriteStreamsRequest(parent=NOBODY, write_streams=[f"{NOBODY}/streams/a"])
+            types.BatchCommitWriteStreamsRequest(
+                parent=NOBODY, write_streams=[f"{NOBODY}/streams/{UNKNOWN_ID}"]
+            )
         )
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.TABLE_NOT_FOUND] * 2
 

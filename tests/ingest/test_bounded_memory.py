@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ NAME = "projects/p/datasets/d/tables/t"
 ROWS = 2000
 APPENDS = 150
 UNANSWERED = 16
+BOMBS = 12
 
 
 @pytest.fixture
@@ -69,3 +71,23 @@ def test_three_hundred_megabytes_pass_through_a_pending_stream_in_bounded_memory
     store = LocalStore(server.root)
     dataset = Catalog(store).table(parse_table(NAME)).open(store)
     assert sum(snapshot.row_count for snapshot in dataset.snapshots()) == APPENDS * ROWS
+
+
+def test_requests_that_unpack_to_much_share_bounded_memory(server: ServerProcess) -> None:
+    """A few kilobytes each on the wire, a hundred megabytes in memory, all sent at once."""
+    batch = pa.record_batch({"id": pa.repeat(pa.scalar(0, pa.int64()), 12_000_000)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(batch)
+    request = arrow_request(f"{NAME}/_default", batch.slice(0, 0))
+    request.arrow_rows.rows.serialized_record_batch = sink.getvalue().to_pybytes()
+    assert len(request.arrow_rows.rows.serialized_record_batch) < 50_000
+
+    def append(_: int) -> bool:
+        with Call(server.write_client()) as call:
+            return "append_result" in call.ask(request)
+
+    with ThreadPoolExecutor(BOMBS) as pool:
+        assert all(pool.map(append, range(BOMBS)))
+    taken = highest(server.pid)
+    assert taken < 700 * MEGABYTE, f"{BOMBS} requests took {taken / MEGABYTE:.0f} MB"

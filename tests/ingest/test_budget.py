@@ -10,18 +10,19 @@ from lode.ingest.budget import StagedBytes, Window
 from lode.ingest.status import Code, Refused
 
 
-def test_staged_bytes_are_refused_at_the_limit_and_welcome_again_below_it() -> None:
+def test_staged_bytes_are_refused_above_the_limit_and_welcome_again_below_it() -> None:
     staged = StagedBytes(100)
     staged.add(99)
-    staged.check()
-    staged.add(1)
-    with pytest.raises(Refused, match="100 bytes are staged") as refused:
-        staged.check()
+    staged.reserve(1)
+    with pytest.raises(
+        Refused, match=r"100 bytes are staged .* this append has 1, the limit is 100"
+    ) as refused:
+        staged.reserve(1)
     assert refused.value.code is Code.RESOURCE_EXHAUSTED
     assert not refused.value.ends_call
     staged.add(-1)
-    staged.check()
-    assert staged.bytes == 99
+    staged.reserve(1)
+    assert staged.bytes == 100
 
 
 async def entering(window: Window, size: int) -> asyncio.Task[None]:

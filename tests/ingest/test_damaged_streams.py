@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,7 @@ from lode.ingest.position import StreamType
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lode.ingest.names import StreamName
@@ -109,4 +111,134 @@ def test_once_its_log_is_back_it_goes_on_where_it_was(
     assert refused.value.code is Code.ALREADY_EXISTS
     assert append(engine.stream(bad), [5], 2) == 2
     assert sorted(ids_in(store, PLAIN)) == [0, 1, 2, 3, 4, 5]
+    engine.close()
+
+
+def cut_to_half(log: Path) -> None:
+    file = max(log.iterdir())
+    file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+
+
+def cut_the_last_byte(log: Path) -> None:
+    file = max(log.iterdir())
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def empty(log: Path) -> None:
+    max(log.iterdir()).write_bytes(b"")
+
+
+def delete_the_segments(log: Path) -> None:
+    for file in log.iterdir():
+        file.unlink()
+
+
+def delete_the_directory(log: Path) -> None:
+    shutil.rmtree(log)
+
+
+@pytest.mark.parametrize("kind", [StreamType.PENDING, StreamType.BUFFERED])
+@pytest.mark.parametrize(
+    "harm", [cut_to_half, cut_the_last_byte, empty, delete_the_segments, delete_the_directory]
+)
+def test_a_log_that_lost_acknowledged_rows_is_refused_and_the_others_go_on(
+    store: MemoryStore, tmp_path: Path, kind: StreamType, harm: Callable[[Path], None]
+) -> None:
+    bad, good = two_streams(store, tmp_path, kind)
+    log = tmp_path / "streams" / bad.stream
+    harm(log)
+    engine = engine_on(store, tmp_path)
+    with pytest.raises(Refused, match="acknowledged") as refused:
+        engine.stream(bad)
+    assert refused.value.code is Code.DATA_LOSS
+    assert str(log) in refused.value.message
+    assert b"lode_write_streams_damaged 1.0" in engine.metrics.text()
+    assert append(engine.stream(good), [4], 2) == 2
+    engine.close()
+
+
+def test_an_older_copy_of_a_log_is_refused(store: MemoryStore, tmp_path: Path) -> None:
+    engine = engine_on(store, tmp_path / "state")
+    stream = engine.create_stream(PLAIN, StreamType.PENDING)
+    append(stream, [0, 1], 0)
+    log = tmp_path / "state" / "streams" / stream.id
+    shutil.copytree(log, tmp_path / "copy")
+    append(stream, [2], 2)
+    engine.close()
+    shutil.rmtree(log)
+    shutil.copytree(tmp_path / "copy", log)
+    engine = engine_on(store, tmp_path / "state")
+    with pytest.raises(Refused, match="before row 2, but the log was acknowledged up to row 3"):
+        engine.stream(stream.name)
+    engine.close()
+
+
+@pytest.mark.parametrize("rows", [1, 3], ids=["shorter", "longer"])
+def test_a_log_that_does_not_meet_the_rows_that_are_visible_is_refused(
+    store: MemoryStore, tmp_path: Path, rows: int
+) -> None:
+    """Its length was restored with it, so that only the snapshots tell."""
+    engine = engine_on(store, tmp_path / "state")
+    stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
+    append(stream, [0], 0)
+    if rows == 1:
+        engine.close()
+        shutil.copytree(tmp_path / "state", tmp_path / "copy")
+        engine = engine_on(store, tmp_path / "state")
+        stream = engine.stream(stream.name)
+    append(stream, [1, 2], 1)
+    engine.flush(stream.name, 2)
+    assert stream.log is not None
+    stream.log.trim(3, to_nothing=True)
+    engine.close()
+    if rows == 1:
+        shutil.rmtree(tmp_path / "state")
+        shutil.copytree(tmp_path / "copy", tmp_path / "state")
+    else:
+        store = lake()
+    engine = engine_on(store, tmp_path / "state")
+    with pytest.raises(Refused, match="the next row to show is") as refused:
+        engine.stream(stream.name)
+    assert refused.value.code is Code.DATA_LOSS
+    engine.close()
+
+
+def test_a_stream_is_given_up_by_removing_what_is_left_of_it(store: MemoryStore, tmp_path: Path) -> None:
+    bad, good = two_streams(store, tmp_path, StreamType.PENDING)
+    shutil.rmtree(tmp_path / "streams" / bad.stream)
+    (tmp_path / "acknowledged" / bad.stream).unlink()
+    engine = engine_on(store, tmp_path)
+    with pytest.raises(Refused) as refused:
+        engine.stream(bad)
+    assert refused.value.code is Code.NOT_FOUND
+    assert b"lode_write_streams_damaged 0.0" in engine.metrics.text()
+    engine.stream(good)
+    engine.close()
+
+
+def test_streams_of_a_server_that_kept_no_lengths_go_on(store: MemoryStore, tmp_path: Path) -> None:
+    first, second = two_streams(store, tmp_path, StreamType.PENDING)
+    shutil.rmtree(tmp_path / "acknowledged")
+    engine = engine_on(store, tmp_path)
+    assert append(engine.stream(first), [4], 2) == 2
+    engine.close()
+    # From now on the length of each is kept, whether it was written to or not.
+    for name in (first, second):
+        cut_the_last_byte(tmp_path / "streams" / name.stream)
+    engine = engine_on(store, tmp_path)
+    assert len(engine.damaged) == 2
+    engine.close()
+
+
+def test_rows_that_are_found_damaged_when_they_are_committed_are_data_loss(
+    store: MemoryStore, tmp_path: Path
+) -> None:
+    engine = engine_on(store, tmp_path)
+    stream = engine.create_stream(PLAIN, StreamType.PENDING)
+    append(stream, [0, 1], 0)
+    cut_to_half(tmp_path / "streams" / stream.id)
+    engine.finalize(stream.name)
+    with pytest.raises(Refused, match="is damaged at byte") as refused:
+        engine.batch_commit(PLAIN, [stream.name])
+    assert refused.value.code is Code.DATA_LOSS
     engine.close()

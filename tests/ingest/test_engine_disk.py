@@ -217,3 +217,51 @@ def test_a_batch_commit_waits_for_a_finalize_and_the_rows_before_it(
     assert ids_in(store, PLAIN) == [0, 1]
     again = engine.batch_commit(PLAIN, [stream.name]).problems
     assert [problem.storage for problem in again] == [StorageCode.STREAM_ALREADY_COMMITTED]
+
+
+def test_the_rows_of_a_stream_are_kept_while_a_finalize_that_fails_is_under_way(
+    engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
+    append(stream, [0, 1])
+    expiring = threading.Thread(target=engine.expire)
+
+    def fail(*_: object) -> None:
+        expiring.start()
+        expiring.join(timeout=0.1)  # it waits for the finalize
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as failing:
+        failing.setattr(StreamLog, "mark", fail)
+        with pytest.raises(Refused, match="could not be finalized"):
+            engine.finalize(stream.name)
+    expiring.join(timeout=30)
+    show_all(engine, stream)
+    assert ids_in(store, PLAIN) == [0, 1]
+
+
+def test_the_rows_of_a_stream_are_kept_while_a_flush_from_before_its_finalize_reads_them(
+    engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
+    append(stream, [0, 1])
+    reading, may_read = threading.Event(), threading.Event()
+    read = StreamLog.read
+
+    def slow(log: StreamLog, start: int, end: int) -> Any:
+        reading.set()
+        may_read.wait(timeout=30)
+        return read(log, start, end)
+
+    monkeypatch.setattr(StreamLog, "read", slow)
+    flushing = threading.Thread(target=engine.flush, args=(stream.name, 1))
+    flushing.start()
+    assert reading.wait(timeout=30)
+    engine.finalize(stream.name)
+    expiring = threading.Thread(target=engine.expire)
+    expiring.start()
+    expiring.join(timeout=0.1)  # it waits for the flush
+    may_read.set()
+    flushing.join(timeout=30)
+    expiring.join(timeout=30)
+    assert ids_in(store, PLAIN) == [0, 1]

@@ -154,11 +154,14 @@ class EngineMachine(RuleBasedStateMachine):
         return len(append.stream.rows) if isinstance(append.stream, ModelStream) else None
 
     def staged(self, kind: StreamType) -> list[ModelStream]:
-        """The streams of this type with rows that are not visible."""
+        """The streams of this type with rows that are not visible, and can be."""
         return [
             stream
             for stream in self.known
-            if stream.kind is kind and self.lives(stream) and stream.visible < len(stream.rows)
+            if stream.kind is kind
+            and self.lives(stream)
+            and stream.visible < len(stream.rows)
+            and (kind is PENDING or stream.state is State.OPEN)
         ]
 
     def is_gone(self, stream: ModelStream) -> bool:
@@ -276,12 +279,17 @@ class EngineMachine(RuleBasedStateMachine):
         if self.is_gone(stream):
             return
         offset = int(len(stream.rows) * share)
-        if stream.kind is not BUFFERED or offset >= len(stream.rows):
+        problem = None
+        if stream.kind is not BUFFERED:
+            problem = StorageCode.INVALID_STREAM_TYPE
+        elif stream.state is not State.OPEN:
+            problem = StorageCode.STREAM_FINALIZED
+        elif offset >= len(stream.rows):
+            problem = StorageCode.OFFSET_OUT_OF_RANGE
+        if problem is not None:
             with pytest.raises(Refused) as refused:
                 self.engine.flush(stream.name, offset)
-            wrong_type = StorageCode.INVALID_STREAM_TYPE
-            beyond = StorageCode.OFFSET_OUT_OF_RANGE
-            assert refused.value.storage is (beyond if stream.kind is BUFFERED else wrong_type)
+            assert refused.value.storage is problem
             return
         assert self.engine.flush(stream.name, offset) == offset
         stream.visible = max(stream.visible, offset + 1)

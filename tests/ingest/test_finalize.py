@@ -8,7 +8,6 @@ import pytest
 
 from ingest.appending import Call, arrow_request, batch_of
 from ingest.refusals import (
-    INVALID,
     NOT_FOUND,
     Codes,
     ends_with,
@@ -44,23 +43,25 @@ def test_finalize_counts_every_append_that_was_sent_before_and_is_answered(table
     }
 
 
-def test_the_default_stream_cannot_be_finalized(table: Table) -> None:
+def test_the_default_stream_is_not_found_by_finalize(table: Table) -> None:
     for name in (table.default, f"{table.name}/_default"):
-        with ends_with(INVALID) as error:
+        with ends_with(NOT_FOUND) as error:
             table.finalize(name)
-        assert [detail.code for detail in trailer_errors(error[0])] == [Codes.INVALID_STREAM_TYPE] * 2
+        assert f"Requested entity was not found. Entity: {table.default}" in str(error[0])
+        assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
     table.append(table.default, [1])
     assert table.ids() == [1]
 
 
 def test_an_unknown_stream_cannot_be_finalized(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
-        table.finalize(f"{table.name}/streams/nobody")
+        table.finalize(table.unknown)
+    assert f"Requested entity was not found. Entity: {table.unknown}" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_append_after_finalize_is_a_failed_precondition_with_the_detail_finalized(
+def test_an_append_after_finalize_is_an_invalid_argument_with_the_detail_finalized(
     table: Table, kind: str
 ) -> None:
     stream = table.stream(kind, [1])
@@ -68,7 +69,8 @@ def test_an_append_after_finalize_is_a_failed_precondition_with_the_detail_final
     with Call(table.client) as call:
         for offset in (None, 0, 1, 7):
             answer = call.ask(arrow_request(stream, batch_of([2]), offset=offset))
-            assert answer.error.code == 9
+            assert answer.error.code == 3
+            assert "Stream has been finalized" in answer.error.message
             assert storage_error(answer).code == Codes.STREAM_FINALIZED
             assert storage_error(answer).entity == stream
 

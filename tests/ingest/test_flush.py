@@ -35,6 +35,7 @@ def test_a_flush_of_a_row_that_is_not_there_is_out_of_range(table: Table, rows: 
     stream = table.stream("buffered", *([range(rows)] if rows else []))
     with ends_with(OUT_OF_RANGE) as error:
         table.flush(stream, offset)
+    assert f"Offset {offset} is beyond the end of the stream Entity: {stream}" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.OFFSET_OUT_OF_RANGE] * 2
     assert table.ids() == []
 
@@ -67,7 +68,8 @@ def test_a_flush_without_an_offset_is_an_invalid_argument(table: Table) -> None:
 
 def test_a_flush_of_an_unknown_stream_is_not_found(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
-        table.flush(f"{table.name}/streams/nobody", 0)
+        table.flush(table.unknown, 0)
+    assert f"Requested entity was not found. Entity: {table.unknown}" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
 
 
@@ -79,13 +81,16 @@ def test_flushing_the_same_offset_again_or_a_lower_one_is_fine_and_changes_nothi
     assert table.snapshots() == before + 1
 
 
-def test_a_finalized_buffered_stream_can_still_be_flushed(table: Table) -> None:
+def test_a_flush_after_finalize_is_an_invalid_argument_with_the_detail_finalized(table: Table) -> None:
     stream = table.stream("buffered", range(5))
     table.flush(stream, 1)
     table.finalize(stream)
+    for offset in (0, 1, 4, 99):
+        with ends_with(INVALID) as error:
+            table.flush(stream, offset)
+        assert "Stream has been finalized" in str(error[0])
+        assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_FINALIZED] * 2
     assert table.ids() == [0, 1]
-    table.flush(stream, 4)
-    assert table.ids() == list(range(5))
 
 
 def test_a_flush_may_end_in_the_middle_of_an_append(table: Table) -> None:

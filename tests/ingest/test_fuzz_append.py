@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from typing import TYPE_CHECKING, Any
 
 import grpc
@@ -13,7 +14,15 @@ from google.protobuf import descriptor_pb2
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ingest.appending import FIELDS, arrow_request, batch_of, message_class, proto_request, row_descriptor
+from ingest.appending import (
+    FIELDS,
+    Call,
+    arrow_request,
+    batch_of,
+    message_class,
+    proto_request,
+    row_descriptor,
+)
 from ingest.tables import KINDS, Table
 from lode.testing.plugin import LodeServer
 
@@ -53,6 +62,7 @@ class Fuzzed:
             self.table.default,
             f"{self.table.name}/_default",
             *(self.table.stream(kind) for kind in KINDS),
+            self.table.unknown,
             f"{self.table.name}/streams/nobody",
             "projects/p/datasets/d/tables/nobody/_default",
             "",
@@ -276,8 +286,12 @@ def test_the_fuzzed_streams_still_hold_together(fuzzed: Fuzzed) -> None:
     """What was stored meanwhile can be finalized, flushed, committed and read."""
     table = fuzzed.table
     _, _, committed, pending, buffered = fuzzed.streams[:5]
+    with Call(table.client) as call:
+        beyond = call.ask(arrow_request(buffered, batch_of([1]), offset=2**40)).error.message
+    expected = re.search(r"expected offset (\d+)", beyond)
+    assert expected is not None
+    if int(expected[1]):
+        table.flush(buffered, int(expected[1]) - 1)
     counts = {name: table.finalize(name) for name in (committed, pending, buffered)}
-    if counts[buffered]:
-        table.flush(buffered, counts[buffered] - 1)
     assert not table.commit(pending).stream_errors
     assert len(table.rows()) >= sum(counts.values())

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lode.ingest.log.stream_log import StreamLog
 
-from .log_driver import append_until_killed
+from .log_driver import append_until_killed, open_kept
 from .logs import FACTS, holds_its_rows
 
 DRIVER = Path(__file__).with_name("log_driver.py")
@@ -41,7 +41,7 @@ def test_all_acknowledged_rows_are_there_after_kills(tmp_path: Path) -> None:
             ours.close()
 
         start, acknowledged_end, marked = acknowledged[-1]
-        log = StreamLog.open(directory)
+        log = open_kept(directory)
         assert log.end >= acknowledged_end > end
         assert log.start >= start
         assert log.marks.get("ended", 0) >= (marked or 0)

@@ -54,7 +54,7 @@ def test_whatever_is_between_the_slashes_ends_in_a_path_or_a_refusal(
 def test_a_name_that_cannot_be_is_an_invalid_argument_of_every_method(table: Table, parent: str) -> None:
     client: Any = table.client
     stream = f"{parent}/streams/_default"
-    calls = [
+    calls: list[Any] = [
         lambda: client.create_write_stream(parent=parent, retry=None),
         lambda: client.get_write_stream(name=stream, retry=None),
         lambda: client.finalize_write_stream(name=stream, retry=None),
@@ -70,7 +70,7 @@ def test_the_longest_name_is_taken_and_one_byte_more_is_not() -> None:
     longest = "x" * (MAX_ID_BYTES - len("p.d."))
     assert parse_table(f"projects/p/datasets/d/tables/{longest}").table == longest
     with pytest.raises(Refused, match="have 241 bytes, and may have 240"):
-        parse_stream(f"projects/p/datasets/d/tables/{longest}x/streams/s")
+        parse_stream(f"projects/p/datasets/d/tables/{longest}x/_default")
 
 
 @pytest.mark.parametrize("project", ["", "a/b", "a b", "x" * 256])

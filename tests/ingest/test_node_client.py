@@ -14,6 +14,7 @@ import pytest
 import lode
 from ingest.node_client import NodeRun, run_node
 from ingest.processes import ServerProcess
+from ingest.refusals import UNKNOWN_ID
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -148,7 +149,7 @@ def test_an_unknown_stream_carries_the_storage_error_in_a_trailer_of_its_own(ser
     for channel in ("unary", "raw", "managed"):
         assert told[channel]["code"] == 5, channel
         [error] = told[channel]["storage"]
-        assert error == {"code": "STREAM_NOT_FOUND", "entity": f"{table}/streams/s-none"}, channel
+        assert error == {"code": "STREAM_NOT_FOUND", "entity": f"{table}/streams/{UNKNOWN_ID}"}, channel
 
 
 def test_a_json_writer_learns_of_a_new_column_and_fills_it(server: ServerProcess) -> None:

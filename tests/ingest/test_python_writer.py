@@ -18,6 +18,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from ingest.appending import FIELDS, arrow_request, columns
 from ingest.helper_streams import FORMATS, HelperStream, Numbered, answer_of
 from ingest.processes import ServerProcess
+from ingest.refusals import UNKNOWN_ID
 from ingest.test_restarts import create_table
 from ingest.test_restarts import ids_in as ids_on_the_store
 
@@ -128,7 +129,7 @@ def test_the_helper_connects_again_after_a_call_that_ended(server: LodeServer) -
 
 
 def test_a_call_that_ends_with_its_first_request_fails_the_send_itself(server: LodeServer) -> None:
-    stream = HelperStream(server.write_client(), f"{NAME}/streams/none", "arrow")
+    stream = HelperStream(server.write_client(), f"{NAME}/streams/{UNKNOWN_ID}", "arrow")
     with pytest.raises(Unknown, match="problem opening the stream"):
         stream.send([1])
 

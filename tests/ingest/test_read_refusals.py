@@ -27,10 +27,22 @@ from lode.store import CountingStore, Fault, FaultStore
 
 def test_avro_is_not_implemented_and_no_format_is_an_error(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
-    with pytest.raises(exceptions.MethodNotImplemented, match="ARROW"):
+    with pytest.raises(exceptions.MethodNotImplemented, match=r"Avro are not supported.*ARROW"):
         session(served.client, table, data_format="AVRO")
-    with pytest.raises(exceptions.InvalidArgument, match="data_format"):
-        session(served.client, table, data_format="DATA_FORMAT_UNSPECIFIED")
+    for unknown in ("DATA_FORMAT_UNSPECIFIED", 17):
+        with pytest.raises(exceptions.InvalidArgument, match="data_format"):
+            session(served.client, table, data_format=unknown)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"response_compression_codec": 17}, {"arrow_serialization_options": {"buffer_compression": 17}}],
+)
+def test_an_unknown_compression_is_an_invalid_argument(
+    lake: Lake, served: Served, options: dict[str, Any]
+) -> None:
+    with pytest.raises(exceptions.InvalidArgument, match="compression"):
+        session(served.client, three_writes(lake), **options)
 
 
 def test_sampling_is_not_implemented(lake: Lake, served: Served) -> None:

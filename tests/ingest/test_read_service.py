@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from google.api_core import exceptions
+from google.cloud.bigquery_storage_v1 import types
 
 from ingest.reading import (
     ID,
     NAME,
+    PARENT,
     Lake,
     Served,
     batches_of,
@@ -21,8 +23,10 @@ from ingest.reading import (
     session,
     three_writes,
 )
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.names import TableName
 from lode.ingest.read.session import EXPIRES, remove_expired
-from lode.ingest.schema.columns import Column
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.store import CountingStore, LocalStore
 
 if TYPE_CHECKING:
@@ -105,6 +109,32 @@ def test_every_type_comes_back_as_it_was_written(lake: Lake, served: Served) -> 
     assert read(served.client, made) == [row, empty]
     schema = pa.ipc.read_schema(pa.py_buffer(made.arrow_schema.serialized_schema))
     assert schema.equals(lake.catalog.table(table).schema.arrow, check_metadata=True)
+
+
+def test_a_session_says_what_was_asked_for_and_no_more(lake: Lake, served: Served) -> None:
+    table = three_writes(lake)
+    wanted = types.ReadSession(table=str(table), data_format="ARROW")
+    made = served.client.create_read_session(parent=PARENT, read_session=wanted)
+    assert not types.ReadSession.pb(made).HasField("read_options")
+    assert not types.ReadSession.pb(made).HasField("table_modifiers")
+    made = session(served.client, table, row_restriction="id > 4")
+    assert made.read_options.row_restriction == "id > 4"
+
+
+def test_a_session_is_where_its_dataset_is(lake: Lake, served: Served) -> None:
+    assert session(served.client, three_writes(lake)).name.startswith("projects/p/locations/us/sessions/")
+    for dataset, location, named in (
+        ("e", "EU", "eu"),
+        ("f", "europe-west3", "europe-west3"),
+        ("g", "no/one\u00a0place", "no%2Fone%C2%A0place"),
+    ):
+        lake.catalog.create_dataset(DatasetName("p", dataset), location=location)
+        name = TableName("p", dataset, "t")
+        lake.catalog.create_table(name, TableSchema((ID,)))
+        lake.write(name, [{"id": 1}])
+        made = session(served.client, name)
+        assert made.name.startswith(f"projects/p/locations/{named}/sessions/")
+        assert ids(read(served.client, made)) == [1]
 
 
 def test_a_table_without_rows_has_a_schema_and_no_streams(lake: Lake, served: Served) -> None:

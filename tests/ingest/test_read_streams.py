@@ -195,9 +195,24 @@ def test_one_file_is_split_at_its_row_groups(lake: Lake, served: Served) -> None
     assert (ids(served, primary), ids(served, remainder)) == (list(range(10)), list(range(10, 30)))
 
 
-def test_what_cannot_be_split_any_further_is_not(lake: Lake, served: Served) -> None:
-    [stream] = session(served.client, table_of(lake, 30)).streams
+@pytest.mark.parametrize(("rows", "fraction", "first"), [(30, 0.5, 15), (2, 0.01, 1), (3, 0.99, 2)])
+def test_a_stream_of_one_row_group_is_split_between_rows(
+    lake: Lake, served: Served, rows: int, fraction: float, first: int
+) -> None:
+    [stream] = session(served.client, table_of(lake, rows)).streams
+    primary, remainder = split(served, stream.name, fraction)
+    assert ids(served, primary) == list(range(first))
+    assert ids(served, remainder) == list(range(first, rows))
+
+
+def test_a_stream_of_one_row_cannot_be_split(lake: Lake, served: Served) -> None:
+    [stream] = session(served.client, table_of(lake, 1)).streams
     assert split(served, stream.name, 0.5) == ("", "")
+
+
+def test_a_stream_without_a_row_for_its_restriction_may_be_split(lake: Lake, served: Served) -> None:
+    [stream] = session(served.client, table_of(lake, 9), row_restriction="even AND id IN (1, 3)").streams
+    assert [ids(served, name) for name in split(served, stream.name, 0.5)] == [[], []]
 
 
 @pytest.mark.parametrize("fraction", [0.0, 1.0, -1.0, 2.0, float("nan"), float("inf")])

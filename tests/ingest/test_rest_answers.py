@@ -194,6 +194,8 @@ COLUMNS = [
         ({"f": "SPY"}, "f", "Cannot convert value to floating point (bad value): SPY"),
         ({"b": "maybe"}, "b", "Cannot convert value to boolean (bad value): maybe"),
         ({"n": "x"}, "n", "Invalid NUMERIC value: x"),
+        ({"n": "1e40"}, "n", "Invalid NUMERIC value: 1e40"),
+        ({"n": [1]}, "n", "Array specified for non-repeated field: n."),
         (
             {"ts": "soon"},
             "ts",

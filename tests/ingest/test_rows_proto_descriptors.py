@@ -159,7 +159,7 @@ def test_a_duration_message_becomes_an_interval() -> None:
         "0-0 0 0:0:0",
         "0-0 0 1:2:3.000004",
         "0-0 0 -1:2:3.000004",
-        "0-0 0 -0:0:0.500000",
+        "0-0 0 -0:0:0.500",
     ]
     with pytest.raises(Refused) as caught:
         decoded(columns, descriptor, [row(), row(it={"seconds": 1, "nanos": -1}), row(it={"seconds": 2**60})])

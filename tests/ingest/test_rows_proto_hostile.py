@@ -11,10 +11,11 @@ from google.protobuf.message import DecodeError
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from lode.ingest.rows.packed import MAX_UNPACKED_BYTES
 from lode.ingest.rows.proto import ProtoRows
 from lode.ingest.rows.proto_parser import Parser
 from lode.ingest.rows.proto_plan import Field
-from lode.ingest.rows.proto_survey import LONGEST_UNSEEN, MOST_VALUES
+from lode.ingest.rows.proto_survey import LONGEST_UNSEEN
 from lode.ingest.rows.proto_types import MOST_ENUM_VALUES, MOST_TYPES
 from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Refused
@@ -24,6 +25,9 @@ from .strategies import schemas
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+# A number takes eight bytes, set or not.
+MOST_VALUES = MAX_UNPACKED_BYTES // 8
 
 ID = TableSchema((Column("id", "INT64"),))
 INT64 = message(field("id", F.TYPE_INT64))

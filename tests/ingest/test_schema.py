@@ -168,6 +168,9 @@ REFUSED: list[tuple[list[dict[str, Any]], str]] = [
     ([{"name": "a", "type": "TIMESTAMP", "timestampPrecision": 12}], "microseconds"),
     ([{"name": "a", "type": "INT64", "description": 5}], "must be text"),
     ([{"name": "a", "type": "INT64", "defaultValueExpression": "1 + 1"}], "is refused"),
+    ([{"name": "a", "type": "STRING", "defaultValueExpression": "'" + "\\x" * 26}], "is refused"),
+    ([{"name": "a", "type": "STRING", "defaultValueExpression": "(" * 100_000}], "is refused"),
+    ([{"name": "a", "type": "STRING", "defaultValueExpression": "LOWER('a')"}], "is refused"),
     (
         [
             {

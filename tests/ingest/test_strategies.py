@@ -63,7 +63,7 @@ def test_a_finalized_stream_takes_no_rows_whatever_the_offset(kind: StreamType) 
     for offset in (None, 0, 5):
         with pytest.raises(Refused) as refused:
             select_strategy(kind).check(position(kind, state=State.FINALIZED), offset)
-        assert refused.value.code is Code.FAILED_PRECONDITION
+        assert refused.value.code is Code.INVALID_ARGUMENT
         assert refused.value.storage is StorageCode.STREAM_FINALIZED
         assert not refused.value.ends_call
 
@@ -82,8 +82,10 @@ def test_the_default_stream_counts_nothing() -> None:
 
 
 def test_the_default_stream_cannot_be_finalized() -> None:
-    with pytest.raises(Refused, match="always open"):
+    with pytest.raises(Refused) as refused:
         select_strategy(StreamType.DEFAULT).check_finalize(position(StreamType.DEFAULT))
+    assert refused.value.code is Code.NOT_FOUND
+    assert refused.value.storage is StorageCode.STREAM_NOT_FOUND
 
 
 @pytest.mark.parametrize("kind", [StreamType.DEFAULT, StreamType.COMMITTED, StreamType.PENDING])
@@ -103,6 +105,15 @@ def test_a_flush_beyond_the_rows_is_out_of_range(rows: int, offset: int) -> None
     with pytest.raises(Refused) as refused:
         select_strategy(StreamType.BUFFERED).flush_end(position(StreamType.BUFFERED, rows=rows), offset)
     assert refused.value.code is Code.OUT_OF_RANGE
+
+
+@pytest.mark.parametrize("offset", [0, 4, 99])
+def test_a_finalized_stream_cannot_be_flushed_whatever_the_offset(offset: int) -> None:
+    at = position(StreamType.BUFFERED, rows=5, state=State.FINALIZED)
+    with pytest.raises(Refused) as refused:
+        select_strategy(StreamType.BUFFERED).flush_end(at, offset)
+    assert refused.value.code is Code.INVALID_ARGUMENT
+    assert refused.value.storage is StorageCode.STREAM_FINALIZED
 
 
 def test_flushing_what_is_shown_shows_no_less() -> None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from google.cloud import bigquery
 from google.cloud.bigquery_storage_v1 import types
 
 from ingest.appending import Call, arrow_request, batch_of, columns
@@ -19,7 +20,9 @@ from ingest.refusals import (
     trailer_errors,
 )
 from ingest.tables import KINDS, Table, raw
-from lode.testing.plugin import LodeServer
+
+if TYPE_CHECKING:
+    from lode.testing.plugin import LodeServer
 
 Type = types.TableFieldSchema.Type
 Mode = types.TableFieldSchema.Mode
@@ -64,16 +67,18 @@ TYPES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_is_created_with_its_type_its_time_and_the_full_schema(table: Table, kind: str) -> None:
+def test_a_stream_is_created_with_its_type_its_time_and_the_full_schema_and_no_more(
+    table: Table, kind: str
+) -> None:
     before = datetime.datetime.now(datetime.UTC)
     stream = table.create(kind)
     created: Any = stream.create_time  # a datetime, whatever its types say
     assert stream.name.startswith(f"{table.name}/streams/")
     assert stream.type_.value == KINDS[kind]
-    assert stream.write_mode == types.WriteStream.WriteMode.INSERT
+    assert stream.write_mode == types.WriteStream.WriteMode.WRITE_MODE_UNSPECIFIED
     assert before <= created <= datetime.datetime.now(datetime.UTC)
     assert [field.name for field in stream.table_schema.fields] == ["id", "name"]
-    assert stream.location == "US"
+    assert stream.location == ""
 
 
 def test_streams_have_names_of_their_own(table: Table) -> None:
@@ -83,6 +88,7 @@ def test_streams_have_names_of_their_own(table: Table) -> None:
 def test_a_stream_of_an_unknown_table_is_not_found_as_both_trailers_say(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
         table.client.create_write_stream(parent=NOBODY, write_stream=types.WriteStream(type_=1))
+    assert f"Requested entity was not found. Entity: {NOBODY}" in str(error[0])
     details = trailer_errors(error[0])
     assert [detail.code for detail in details] == [Codes.TABLE_NOT_FOUND] * 2
     assert [detail.entity for detail in details] == [NOBODY] * 2
@@ -109,6 +115,14 @@ def test_a_malformed_parent_is_an_invalid_argument(table: Table, parent: str) ->
     with ends_with(INVALID) as error:
         table.client.create_write_stream(parent=parent, write_stream=types.WriteStream(type_=1))
     assert "projects/<project>/datasets/<dataset>/tables/<table>" in str(error[0])
+
+
+def test_a_stream_of_an_unknown_write_mode_is_an_invalid_argument(table: Table) -> None:
+    with ends_with(INVALID) as error:
+        table.client.create_write_stream(
+            parent=table.name, write_stream=types.WriteStream(type_=1, write_mode=17)
+        )
+    assert "write_mode 17" in str(error[0])
 
 
 @pytest.mark.parametrize("wanted", [types.WriteStream(), types.WriteStream(type_=17)])
@@ -160,8 +174,14 @@ def test_the_default_stream_is_found_under_both_of_its_names(table: Table) -> No
         assert stream.name == name
         assert stream.type_ == types.WriteStream.Type.COMMITTED
         assert [field.name for field in stream.table_schema.fields] == ["id", "name"]
-        assert stream.location == "US"
-        assert stream.commit_time == stream.create_time
+        assert stream.location == "us"
+
+
+def test_the_default_stream_is_as_old_as_its_table(server: LodeServer, table: Table) -> None:
+    found = table.get(table.default)
+    created: Any = found.create_time  # a datetime, whatever its types say
+    assert created == server.bigquery_client("p").get_table(table.id).created
+    assert found.commit_time == created
 
 
 def test_a_committed_stream_was_committed_when_it_was_created(table: Table) -> None:
@@ -186,22 +206,32 @@ def test_a_buffered_stream_has_no_commit_time(table: Table) -> None:
     assert not raw(table.get(stream)).HasField("commit_time")
 
 
-def test_a_stream_says_where_it_is(tmp_path_factory: pytest.TempPathFactory) -> None:
-    server = LodeServer(tmp_path_factory.mktemp("europe") / "lake", location="europe-west3")
-    try:
-        table = Table(server)
-        assert table.get(table.stream("pending")).location == "europe-west3"
-    finally:
-        server.stop()
+def test_a_stream_is_where_its_dataset_is_in_lower_case(server: LodeServer, table: Table) -> None:
+    client = server.bigquery_client("p")
+    dataset = bigquery.Dataset("p.europe")
+    dataset.location = "EU"
+    client.create_dataset(dataset)
+    name = server.create_table("p.europe.t", [{"name": "id", "type": "INT64"}])
+    created = table.client.create_write_stream(parent=name, write_stream=types.WriteStream(type_=2))
+    for stream in (created.name, f"{name}/streams/_default"):
+        found = table.get(stream)
+        assert found.location == "eu"
+        assert found.write_mode == types.WriteStream.WriteMode.WRITE_MODE_UNSPECIFIED
+
+
+def test_an_unknown_view_is_an_invalid_argument(table: Table) -> None:
+    with ends_with(INVALID) as error:
+        table.client.get_write_stream(types.GetWriteStreamRequest(name=table.default, view=17))
+    assert "view 17" in str(error[0])
 
 
 def test_an_unknown_stream_is_not_found_as_both_trailers_say(table: Table) -> None:
-    unknown = f"{table.name}/streams/nobody"
     with ends_with(NOT_FOUND) as error:
-        table.get(unknown)
+        table.get(table.unknown)
+    assert f"Requested entity was not found. Entity: {table.unknown}" in str(error[0])
     details = trailer_errors(error[0])
     assert [detail.code for detail in details] == [Codes.STREAM_NOT_FOUND] * 2
-    assert details[0].entity == unknown
+    assert details[0].entity == table.unknown
 
 
 def test_a_stream_is_not_found_under_another_table(server: LodeServer, table: Table) -> None:
@@ -217,10 +247,19 @@ def test_the_default_stream_of_an_unknown_table_is_not_found(table: Table) -> No
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.TABLE_NOT_FOUND] * 2
 
 
-def test_a_malformed_stream_name_is_an_invalid_argument(table: Table) -> None:
+@pytest.mark.parametrize("id", ["", "a/b", "does-not-exist-12345", "s-", f"s-{'A' * 32}", f"s-{'0' * 33}"])
+def test_a_malformed_stream_name_is_an_invalid_argument(table: Table, id: str) -> None:
+    malformed = f"{table.name}/streams/{id}"
+    for act in (table.get, table.finalize, lambda name: table.flush(name, 0)):
+        with ends_with(INVALID) as error:
+            act(malformed)
+        assert f"Invalid stream name. Entity: {malformed}" in str(error[0])
+
+
+def test_no_stream_name_at_all_is_an_invalid_argument(table: Table) -> None:
     for act in (table.get, table.finalize, lambda name: table.flush(name, 0)):
         with ends_with(INVALID):
-            act(f"{table.name}/streams/a/b")
+            act("")
 
 
 def test_a_stream_of_a_deleted_table_is_gone_with_it_and_stays_gone(server: LodeServer, table: Table) -> None:

@@ -438,3 +438,14 @@ def test_a_schema_is_the_users_to_give(spark: SparkSession, lake: str) -> None:
         (1,),
         (2,),
     ]
+
+
+def test_a_decimal_beyond_sparks_digits_is_refused_with_the_way_out(spark: SparkSession, lake: str) -> None:
+    kind = pa.decimal256(76, 38)
+    opened(lake).write(pa.table({"n": [1, 2], "big": pa.array([Decimal("1.5"), None], kind)}))
+    with pytest.raises(AnalysisException, match=r"'big' is decimal256\(76, 38\).*at most 38 digits"):
+        load(spark, lake)
+    given = {"path": lake, "dataset": "events"}
+    chosen = spark.read.format("lode").options(**given).schema("n long, big decimal(38, 9)").load()
+    assert rows(chosen.where("big is not null")) == [(1, Decimal("1.500000000"))]
+    assert rows(spark.read.format("lode").options(**given).schema("n long").load()) == [(1,), (2,)]

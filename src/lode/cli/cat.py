@@ -44,7 +44,6 @@ def cat(
     Without --scan, --as-of or --since it is what the one snapshot itself holds.
     """
     from lode.cli.root import open_root
-    from lode.cli.where import parse_where
     from lode.codec.jsonl import JSONL
     from lode.discover import open_dataset
     from lode.read.scan import verify_files
@@ -63,8 +62,7 @@ def cat(
     if isinstance(found.components.codec, JSONL) and where is None and form in ("jsonl", "table"):
         emit(_records(found, names), form, limit=limit)
         return
-    condition = parse_where(where, found.schema()) if where is not None else None
-    reader = found.read(columns=names, where=condition)
+    reader = found.read(columns=names, where=where)
     emit(reader, form, limit=limit, schema=reader.schema)
 
 

@@ -205,7 +205,7 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
     for field, text in (("min_timestamp", manifest.min_timestamp), ("max_timestamp", manifest.max_timestamp)):
         if text is not None:
             require(is_rfc3339(text), field, "is not an RFC 3339 time", origin)
-    check_free_fields(manifest.metadata, manifest.x, origin)
+    check_free_fields(data, manifest.metadata, manifest.x, origin)
     return manifest
 
 
@@ -237,14 +237,24 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: lists or objects are nested too deeply") from None
 
 
-def check_free_fields(metadata: dict[str, Any], extension: dict[str, Any] | None, origin: str) -> None:
-    """Refuse what readers of these fields could not handle: deep nesting, and an ``x`` of another shape."""
-    # Long histories are decoded by the thousand, and most manifests have neither.
-    if metadata and not _is_shallow(metadata):
-        require(False, "metadata", f"is nested more than {MAX_JSON_DEPTH} deep", origin)
+def check_free_fields(
+    data: bytes, metadata: dict[str, Any], extension: dict[str, Any] | None, origin: str
+) -> None:
+    """Refuse what readers of these fields could not handle: deep nesting, and an ``x`` of another shape.
+
+    Args:
+        data: The document that has these fields.
+        metadata: The user's.
+        extension: The field ``x``.
+        origin: What an error names.
+    """
+    # Commits wait for this: a document with few brackets is not walked, since it cannot be deep.
+    if data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
+        for name, value in (("metadata", metadata), ("x", extension)):
+            if value and not _is_shallow(value):
+                require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)
     if not extension:
         return
-    require(_is_shallow(extension), "x", f"is nested more than {MAX_JSON_DEPTH} deep", origin)
     try:
         msgspec.convert(extension, _Extension)
     except msgspec.ValidationError as error:

@@ -112,7 +112,7 @@ def decode_volume_manifest(data: bytes, origin: str) -> VolumeManifest:
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
     check_created_at(manifest.created_at, origin)
-    check_free_fields(manifest.metadata, manifest.x, origin)
+    check_free_fields(data, manifest.metadata, manifest.x, origin)
     for before, after in pairwise(manifest.blocks):
         if before.offset + before.length > after.offset:
             require(False, "blocks", f"overlap or are unsorted at {after.offset}", origin)

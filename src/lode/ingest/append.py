@@ -21,7 +21,7 @@ class Append:
     ``answer`` gives the offset of the first row, None on the default stream, or a ``Refused``.
     """
 
-    __slots__ = ("answer", "batch", "epoch", "first", "rows", "stream", "weight")
+    __slots__ = ("answer", "batch", "epoch", "first", "reserved", "rows", "stream", "weight")
 
     def __init__(self, stream: Stream, batch: pa.RecordBatch, first: int | None, epoch: int) -> None:
         self.stream = stream
@@ -29,6 +29,8 @@ class Append:
         self.rows = batch.num_rows
         # What it holds in memory; of rows that share no buffers with others, that is what they are.
         self.weight = batch.get_total_buffer_size()
+        # Bytes of staged rows that are counted already, until the log counts them.
+        self.reserved = 0
         self.first = first
         self.epoch = epoch
         self.answer: Future[int | None] = Future()

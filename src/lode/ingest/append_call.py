@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from google.cloud.bigquery_storage_v1 import types
 
@@ -18,32 +18,72 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from lode.ingest.budget import Window
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.decoders import Decoders
     from lode.ingest.engine import Engine
     from lode.ingest.rows.arrow import ArrowRows
+    from lode.ingest.rows.packed import PackedRows
     from lode.ingest.rows.proto import ProtoRows
+    from lode.ingest.schema.columns import TableSchema
     from lode.ingest.streams import Stream
 
 T = TypeVar("T")
 Request: Any = types.AppendRowsRequest.pb()
-_DEFAULT_VALUE: Final = (
-    Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name["DEFAULT_VALUE"].number
-)
+_INTERPRETATIONS: Final = Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name
+_NULL_VALUE: Final = _INTERPRETATIONS["NULL_VALUE"].number
+_DEFAULT_VALUE: Final = _INTERPRETATIONS["DEFAULT_VALUE"].number
 
-# Below this a batch is decoded sooner than a thread could be handed it.
-_DECODED_HERE: Final = 256 << 10
+# A request below all of these is decoded on the event loop, sooner than a thread could be handed it.
+BYTES_HERE: Final = 256 << 10
+_ROWS_HERE: Final = 2048
+_COLUMNS_HERE: Final = 200
+_UNPACKED_BYTES_HERE: Final = 1 << 20
+
+# Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
+MAX_SCHEMA_BYTES: Final = 4 << 20
+
+# What a serialized row takes in memory besides its bytes: in the parsed request, and as an object.
+_ROW_BYTES: Final = 64
+
+
+def request_weight(data: bytes) -> int:
+    """How much memory a request takes when it is parsed, at most.
+
+    A row takes two bytes on the wire or more, and each begins with one of these two: tags of field 1.
+    """
+    return len(data) + _ROW_BYTES * (data.count(b"\x0a") + data.count(b"\x8a"))
+
+
+class _Request(NamedTuple):
+    """What was read of a request without looking at any table."""
+
+    message: Any
+    kind: str
+    # The writer's schema, if the request has one.
+    schema: bytes | None
+    rows: Any
+    bytes: int
+    is_small: bool
+
+    def decode(self, packed: PackedRows) -> pa.RecordBatch:
+        """Decode the rows and let go of them here: a million objects are not freed on the event loop."""
+        try:
+            return packed.decode()
+        finally:
+            if isinstance(self.rows, list):
+                self.rows.clear()
 
 
 class Remembered:
     """What a call knows of one of its streams: the writer's schema, and which schema the client has seen."""
 
-    __slots__ = ("arrow_schema", "proto_schema", "seen_version")
+    __slots__ = ("arrow_schema", "proto_schema", "seen_schema")
 
     def __init__(self) -> None:
         self.arrow_schema: bytes | None = None
         self.proto_schema: bytes | None = None
-        self.seen_version: int | None = None
+        self.seen_schema: TableSchema | None = None
 
 
 class Taken:
@@ -57,16 +97,24 @@ class Taken:
         self.rows = rows
         self.size = size
         self.answer = answer
-        # The table's schema, when it has changed since the client last heard of it.
+        # The table's schema as a message, when it has changed since the client last heard of it.
         self.schema: Any = None
 
 
 class AppendCall:
-    """Takes the requests of one call, in their order."""
+    """Takes the requests of one call, in their order.
 
-    def __init__(self, engine: Engine, decoders: Decoders, *, nearby: bool) -> None:
+    Args:
+        engine: Where the rows go.
+        decoders: The decoders that calls share.
+        unpacked: Bounds the memory of rows from before they are unpacked until they are answered.
+        nearby: Whether the store answers without a network, so that it may be asked on the event loop.
+    """
+
+    def __init__(self, engine: Engine, decoders: Decoders, unpacked: Window, *, nearby: bool) -> None:
         self._engine = engine
         self._decoders = decoders
+        self._unpacked = unpacked
         self._nearby = nearby
         self._streams: dict[str, Remembered] = {}
         self._latest = Remembered()
@@ -76,7 +124,10 @@ class AppendCall:
 
     async def take(self, data: bytes) -> Taken:
         """Accept one request; refuses what cannot be."""
-        request = self._parse(data)
+        self._check_size(data)
+        sent = _read(data) if len(data) <= BYTES_HERE else await asyncio.to_thread(_read, data)
+        del data
+        request = sent.message
         name = request.write_stream or self.name
         if not name:
             raise invalid("The first request of a call names no write_stream.", ends_call=True)
@@ -88,50 +139,60 @@ class AppendCall:
         self.name = name
         remembered = self._streams.setdefault(name, Remembered())
         if request.default_missing_value_interpretation:
-            self._default_interpretation = request.default_missing_value_interpretation
+            self._default_interpretation = _interpretation(request.default_missing_value_interpretation)
         offset = request.offset.value if request.HasField("offset") else None
-        kind = request.WhichOneof("rows")
-        if kind is None:
+        if not sent.kind:
             raise invalid("The request has no rows: set arrow_rows or proto_rows.")
-        self._remember(request, kind, remembered)
+        self._remember(sent, remembered)
         definition, _ = stream.writer.open()
-        decoder = await self._decoder(kind, remembered, definition, stream)
+        if remembered.seen_schema is None:
+            remembered.seen_schema = definition.schema
+        decoder = await self._decoder(sent.kind, remembered, definition, stream)
         await _settled(lambda: stream.check(offset))
-        batch = await self._decode(request, kind, decoder, definition, len(data))
-        if not batch.num_rows:
+        if not sent.rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        answer = await _settled(lambda: stream.append(batch, offset))
-        taken = Taken(stream, name, batch.num_rows, len(data), answer)
-        if remembered.seen_version is None:
-            remembered.seen_version = definition.version
-        elif remembered.seen_version != definition.version:
-            remembered.seen_version = definition.version
-            taken.schema = definition.schema
+        # Checking one shape of a few kilobytes can take longer than all other work on a request.
+        wide = decoder.columns > _COLUMNS_HERE
+        is_small = sent.is_small and not wide and not definition.schema.has_geography
+        packed = await self._open(sent, decoder, definition, is_small=is_small)
+        size = packed.unpacked_bytes
+        await self._unpacked.enter(size)
+        try:
+            here = is_small and size <= _UNPACKED_BYTES_HERE
+            batch = packed.decode() if here else await asyncio.to_thread(sent.decode, packed)
+            if not batch.num_rows:
+                raise invalid("The request has no rows: an append needs at least one.")
+            answer = await _settled(lambda: stream.append(batch, offset), on_a_thread=wide)
+        except BaseException:
+            self._unpacked.leave(size)
+            raise
+        # The rows are in memory until they are stored, also if the client disconnects.
+        answer.add_done_callback(lambda _: self._unpacked.leave(size))
+        taken = Taken(stream, name, batch.num_rows, sent.bytes, answer)
+        # A table has a new version for a new label too; the client asks for its columns only.
+        if remembered.seen_schema is not definition.schema:
+            if remembered.seen_schema != definition.schema:
+                taken.schema = definition.schema
+            remembered.seen_schema = definition.schema
         return taken
 
-    def _parse(self, data: bytes) -> Any:
+    def _check_size(self, data: bytes) -> None:
         limit = self._engine.settings.request_bytes
         if len(data) > limit:
             raise invalid(
                 f"The request has {len(data):,} bytes, the limit is {limit:,}: send fewer rows at a time.",
                 ends_call=True,
             )
-        try:
-            return Request.FromString(data)
-        except Exception:
-            raise invalid("The request is not an AppendRowsRequest.", ends_call=True) from None
 
-    def _remember(self, request: Any, kind: str, remembered: Remembered) -> None:
+    def _remember(self, sent: _Request, remembered: Remembered) -> None:
         """Keep the writer's schema: later requests leave it out."""
-        if kind == "arrow_rows":
-            if request.arrow_rows.HasField("writer_schema"):
-                schema = request.arrow_rows.writer_schema.serialized_schema
-                remembered.arrow_schema = self._latest.arrow_schema = schema
+        if sent.kind == "arrow_rows":
+            if sent.schema is not None:
+                remembered.arrow_schema = self._latest.arrow_schema = sent.schema
             elif remembered.arrow_schema is None:
                 remembered.arrow_schema = self._latest.arrow_schema
-        elif request.proto_rows.HasField("writer_schema"):
-            schema = request.proto_rows.writer_schema.proto_descriptor.SerializeToString()
-            remembered.proto_schema = self._latest.proto_schema = schema
+        elif sent.schema is not None:
+            remembered.proto_schema = self._latest.proto_schema = sent.schema
         elif remembered.proto_schema is None:
             remembered.proto_schema = self._latest.proto_schema
 
@@ -154,31 +215,35 @@ class AppendCall:
                 refusal.entity = str(stream.name)
             raise
 
-    async def _decode(
-        self, request: Any, kind: str, decoder: Any, definition: TableDefinition, size: int
-    ) -> pa.RecordBatch:
-        if kind == "arrow_rows":
-            rows: Any = request.arrow_rows.rows.serialized_record_batch
-        else:
-            rows = list(request.proto_rows.rows.serialized_rows)
-        if not rows:
-            raise invalid("The request has no rows: an append needs at least one.")
-        defaults = self._defaults(request, definition)
-        batch: pa.RecordBatch
-        if size <= _DECODED_HERE:
-            batch = decoder.decode(rows, defaults)
-        else:
-            batch = await asyncio.to_thread(decoder.decode, rows, defaults)
-        return batch
+    async def _open(
+        self, sent: _Request, decoder: Any, definition: TableDefinition, *, is_small: bool
+    ) -> PackedRows:
+        def work() -> PackedRows:
+            packed: PackedRows = decoder.open(
+                sent.rows, self._defaults(sent.message, definition, decoder.defaulted)
+            )
+            return packed
 
-    def _defaults(self, request: Any, definition: TableDefinition) -> frozenset[str]:
-        """The columns whose missing values become their defaults."""
+        return work() if is_small else await asyncio.to_thread(work)
+
+    def _defaults(
+        self, request: Any, definition: TableDefinition, defaulted: frozenset[str]
+    ) -> frozenset[str]:
+        """The columns whose missing values become their defaults.
+
+        Those that the writer's schema lacks do, as in the live service; interpretations are about columns of
+        the writer's schema that a row leaves out.
+        """
         named = request.missing_value_interpretations
         everywhere = self._default_interpretation == _DEFAULT_VALUE
         if not named and not everywhere:
-            return frozenset()
+            return defaulted
         columns = {column.name.lower(): column for column in definition.schema.columns}
-        chosen = {name for name, column in columns.items() if everywhere and column.default}
+        chosen = {
+            name
+            for name, column in columns.items()
+            if column.default and (everywhere or column.name in defaulted)
+        }
         for name, interpretation in named.items():
             column = columns.get(name.lower())
             if column is None:
@@ -187,19 +252,55 @@ class AppendCall:
                     f"missing_value_interpretations names {name!r}, "
                     f"which table {definition.name} does not have.",
                 )
-            if interpretation == _DEFAULT_VALUE and column.default:
+            if _interpretation(interpretation) == _DEFAULT_VALUE and column.default:
                 chosen.add(name.lower())
             else:
                 chosen.discard(name.lower())
         return frozenset(columns[name].name for name in chosen)
 
 
-async def _settled(act: Callable[[], T]) -> T:
+def _read(data: bytes) -> _Request:
+    """Parse a request, and take its schema and rows out of it."""
+    try:
+        message = Request.FromString(data)
+    except Exception:
+        raise invalid("The request is not an AppendRowsRequest.", ends_call=True) from None
+    kind = message.WhichOneof("rows") or ""
+    schema: bytes | None = None
+    rows: Any = None
+    is_small = len(data) <= BYTES_HERE
+    if kind == "arrow_rows":
+        if message.arrow_rows.HasField("writer_schema"):
+            schema = message.arrow_rows.writer_schema.serialized_schema
+        rows = message.arrow_rows.rows.serialized_record_batch
+    elif kind == "proto_rows":
+        if message.proto_rows.HasField("writer_schema"):
+            # Partial: options that nothing here reads may lack what proto2 requires.
+            schema = message.proto_rows.writer_schema.proto_descriptor.SerializePartialToString()
+        rows = list(message.proto_rows.rows.serialized_rows)
+        is_small = is_small and len(rows) <= _ROWS_HERE
+    if schema is not None and len(schema) > MAX_SCHEMA_BYTES:
+        raise invalid(
+            f"The writer_schema has {len(schema):,} bytes, the limit is {MAX_SCHEMA_BYTES:,}: "
+            "leave out columns that are not sent.",
+            ends_call=True,
+        )
+    return _Request(message, kind, schema, rows, len(data), is_small)
+
+
+async def _settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
     """Act when it is known what is there: a client that lost its connection tries again at once."""
     while True:
         try:
-            return act()
+            return await asyncio.to_thread(act) if on_a_thread else act()
         except Underway as underway:
             until = underway.until
         with suppress(Refused):  # told to whoever sent it
             await asyncio.wrap_future(until)
+
+
+def _interpretation(number: int) -> int:
+    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
+    if number not in (_NULL_VALUE, _DEFAULT_VALUE):
+        raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
+    return number

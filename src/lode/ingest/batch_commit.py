@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lode.ingest.staged import stage_rows
-from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.status import Refused, StorageCode, invalid, not_found
 from lode.ingest.table import Moved, Span
 
 if TYPE_CHECKING:
@@ -68,12 +68,7 @@ def _validated(
     for name in names:
         try:
             if name.table != writer.name:
-                raise Refused(
-                    Code.NOT_FOUND,
-                    f"Stream {name} is not a stream of {writer.name}, whose streams are committed.",
-                    storage=StorageCode.STREAM_NOT_FOUND,
-                    entity=str(name),
-                )
+                raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
             stream = find(name)
             stream.check_commit()
             streams.append(stream)

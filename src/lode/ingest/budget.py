@@ -25,13 +25,18 @@ class StagedBytes:
         with self._lock:
             self._bytes += size
 
-    def check(self) -> None:
-        if self._bytes >= self._most:
-            raise Refused(
-                Code.RESOURCE_EXHAUSTED,
-                f"{self._bytes:,} bytes are staged in PENDING and BUFFERED streams, the limit is "
-                f"{self._most:,}: commit or flush some of them, then try again.",
-            )
+    def reserve(self, size: int) -> None:
+        """Count rows before they are written, or refuse them: those on their way take room too."""
+        with self._lock:
+            held = self._bytes
+            if held + size <= self._most:
+                self._bytes += size
+                return
+        raise Refused(
+            Code.RESOURCE_EXHAUSTED,
+            f"{held:,} bytes are staged in PENDING and BUFFERED streams and this append has {size:,}, the "
+            f"limit is {self._most:,}: commit or flush some of them, then try again.",
+        )
 
 
 class Window:

@@ -10,6 +10,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto
 from google.protobuf.message import DecodeError
 
 from lode.ingest.rows.arrow import ArrowRows
+from lode.ingest.rows.packed import MAX_UNPACKED_BYTES
 from lode.ingest.rows.proto import ProtoRows
 from lode.ingest.status import invalid
 
@@ -18,12 +19,20 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _MOST_KEPT: Final = 256
+# What is made of a schema takes up to a hundred times its bytes.
+_MOST_KEPT_BYTES: Final = 4 << 20
 
 
 class Decoders:
-    """The decoders in use; those unused for longest are let go."""
+    """The decoders in use; those unused for longest are let go.
 
-    def __init__(self) -> None:
+    Args:
+        max_unpacked_bytes: How much memory the rows of one request may take when they are decoded.
+    """
+
+    def __init__(self, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> None:
+        self._max_unpacked_bytes = max_unpacked_bytes
+        self._bytes = 0
         self._kept: OrderedDict[tuple[str, TableName, int, int, bytes], ArrowRows | ProtoRows] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -39,13 +48,18 @@ class Decoders:
         """A decoder for this table and writer's schema; refuses a schema that does not fit the table."""
         made: ArrowRows | ProtoRows
         if kind == "arrow_rows":
-            made = ArrowRows(definition.schema, schema)
+            made = ArrowRows(definition.schema, schema, max_unpacked_bytes=self._max_unpacked_bytes)
         else:
-            made = ProtoRows(definition.schema, _descriptor(schema))
+            descriptor = _descriptor(schema)
+            made = ProtoRows(definition.schema, descriptor, max_unpacked_bytes=self._max_unpacked_bytes)
+        key = (kind, definition.name, definition.generation, definition.version, schema)
         with self._lock:
-            self._kept[(kind, definition.name, definition.generation, definition.version, schema)] = made
-            if len(self._kept) > _MOST_KEPT:
-                self._kept.popitem(last=False)
+            if key not in self._kept:
+                self._bytes += len(schema)
+            self._kept[key] = made
+            while len(self._kept) > _MOST_KEPT or (self._bytes > _MOST_KEPT_BYTES and len(self._kept) > 1):
+                (*_, unused), _ = self._kept.popitem(last=False)
+                self._bytes -= len(unused)
         return made
 
 

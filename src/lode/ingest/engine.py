@@ -12,22 +12,24 @@ import threading
 import time
 import uuid
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final
 
-from lode.errors import ComponentMismatchError
+from lode.errors import ComponentMismatchError, LodeError
 from lode.ingest.batch_commit import BatchCommit, commit_streams
 from lode.ingest.budget import StagedBytes
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.damaged import Damaged
 from lode.ingest.flush import flush_rows
+from lode.ingest.log.acknowledged import LogMissing, read_acknowledged
 from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, StreamLog
 from lode.ingest.metrics import Metrics
 from lode.ingest.names import StreamName, TableName, parse_stream
 from lode.ingest.position import State, StreamType
 from lode.ingest.state import hold
-from lode.ingest.status import Code, Refused, StorageCode
+from lode.ingest.status import Code, Refused, StorageCode, not_found
 from lode.ingest.strategies import select_strategy
 from lode.ingest.streams import Stream
 from lode.ingest.table import TableWriter
@@ -68,6 +70,8 @@ class Engine:
         self._lock = threading.Lock()
         self._writers: dict[tuple[TableName, int], TableWriter] = {}
         self._streams: dict[str, Stream] = {}
+        # Streams that are counted by the limit and not in the table above yet.
+        self._creating = 0
         self._defaults: dict[TableName, Stream] = {}
         self.damaged = Damaged()
         self._held = hold(state)
@@ -83,9 +87,22 @@ class Engine:
     def create_stream(self, table: TableName, kind: StreamType) -> Stream:
         """A new stream, which survives from here on."""
         writer = self._writer(table)
-        self._check_room()
+        self._reserve_stream()
+        try:
+            stream = self._create_stream(writer, kind)
+        except BaseException:
+            with self._lock:
+                self._creating -= 1
+            raise
+        with self._lock:
+            self._creating -= 1
+            self._streams[stream.id] = stream
+        return stream
+
+    def _create_stream(self, writer: TableWriter, kind: StreamType) -> Stream:
         if select_strategy(kind).stages:
             writer.make_ready()
+        table = writer.name
         name = StreamName(table, f"s-{uuid.uuid4().hex}")
         created = datetime.now(UTC)
         facts = {
@@ -95,13 +112,12 @@ class Engine:
             "generation": writer.generation,
             "dataset": writer.open()[0].dataset_id,
         }
-        log = StreamLog.create(self._state / "streams" / name.stream, facts)
+        log = StreamLog.create(
+            self._state / "streams" / name.stream, facts, acknowledged=self._acknowledged(name.stream)
+        )
         stream = Stream(name, kind, created, writer, log, self._pool, self.staged)
         stream.count_staged()
         writer.progress.follow(stream.id)
-        with self._lock:
-            self._streams[name.stream] = stream
-        self.metrics.created(stream)
         return stream
 
     def stream(self, name: StreamName) -> Stream:
@@ -111,13 +127,7 @@ class Engine:
         found = self._streams.get(name.stream)
         self.damaged.check(name)
         if found is None or found.name != name or not self._is_current(found):
-            raise Refused(
-                Code.NOT_FOUND,
-                f"Requested entity was not found: there is no write stream {name}.",
-                storage=StorageCode.STREAM_NOT_FOUND,
-                entity=str(name),
-                ends_call=True,
-            )
+            raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
         return found
 
     def append(self, table: TableName, batch: pa.RecordBatch) -> Future[int | None]:
@@ -131,8 +141,7 @@ class Engine:
     def finalize(self, name: StreamName) -> int:
         """Close a stream for rows; returns how many it has."""
         stream = self.stream(name)
-        if stream.finalize():
-            self.metrics.finalized(stream)
+        stream.finalize()
         return stream.position.durable
 
     def batch_commit(self, table: TableName, names: Sequence[StreamName]) -> BatchCommit:
@@ -144,13 +153,22 @@ class Engine:
         with self._lock:
             return sorted(self._streams.values(), key=lambda stream: stream.created)
 
+    def count_active(self, kind: StreamType) -> int:
+        """How many streams of this type take rows, without those whose table is known to be deleted."""
+        return sum(
+            stream.type is kind and stream.position.state is State.OPEN and not self._is_orphan(stream)
+            for stream in self.streams()
+        )
+
     # -- life ----------------------------------------------------------------------------------
 
     def expire(self) -> int:
         """Remove the streams nobody has used for longer than they live, and dead rows; returns how many.
 
         Streams that are done are kept for clients that ask again, but not more of them than may be open.
+        Those of deleted tables go at once.
         """
+        dropped = self._drop_orphans()
         limit = time.monotonic() - self.settings.stream_ttl
         by_use = sorted(self.streams(), key=lambda stream: stream.last_used)
         expired = [stream for stream in by_use if stream.last_used < limit]
@@ -163,7 +181,7 @@ class Engine:
             self._remove(stream)
         for stream in self.streams():
             stream.compact()
-        return len(expired)
+        return dropped + len(expired)
 
     def close(self) -> None:
         """Wait for what is under way, and let the state go."""
@@ -177,16 +195,42 @@ class Engine:
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _check_room(self) -> None:
-        if len(self._streams) < self.settings.streams:
-            return
-        unfinished = sum(not stream.is_done for stream in self.streams())
-        if unfinished >= self.settings.streams:
-            raise Refused(
-                Code.RESOURCE_EXHAUSTED,
-                f"{unfinished} write streams are open, the limit is {self.settings.streams}: "
-                "finalize and commit some, or raise the limit.",
-            )
+    def _reserve_stream(self) -> None:
+        """Count a stream that is about to be created, or refuse it."""
+        limit = self.settings.streams
+        if len(self._streams) + self._creating >= limit:
+            self._drop_orphans()
+        with self._lock:
+            taken = len(self._streams) + self._creating
+            if taken >= limit:
+                taken -= sum(stream.is_done for stream in self._streams.values())
+            if taken >= limit:
+                raise Refused(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"{taken} write streams are open, the limit is {limit}: "
+                    "finalize and commit some, or raise the limit.",
+                )
+            self._creating += 1
+
+    def _drop_orphans(self) -> int:
+        """Remove the streams of deleted tables; returns how many."""
+        streams = self.streams()
+        for table in {stream.name.table for stream in streams}:
+            with suppress(Refused, LodeError):  # asked again with the next expiry
+                self.catalog.table(table)
+        orphans = [stream for stream in streams if self._is_orphan(stream)]
+        for stream in orphans:
+            with self._lock:
+                self._streams.pop(stream.id, None)
+            logger.info("write stream %s is removed, as its table was deleted", stream.name)
+            self._remove(stream)
+        return len(orphans)
+
+    def _is_orphan(self, stream: Stream) -> bool:
+        return self.catalog.is_known_deleted(stream.name.table, stream.writer.generation)
+
+    def _acknowledged(self, stream: str) -> Path:
+        return self._state / "acknowledged" / stream
 
     def _writer(self, table: TableName) -> TableWriter:
         definition = self.catalog.table(table)
@@ -241,7 +285,7 @@ class Engine:
         by_writer: dict[TableWriter, list[Stream]] = {}
         for directory in sorted((self._state / "streams").iterdir()):
             try:
-                log = StreamLog.open(directory)
+                log = StreamLog.open(directory, acknowledged=self._acknowledged(directory.name))
             except LogIncomplete:
                 shutil.rmtree(directory, ignore_errors=True)  # nobody was told of it
                 continue
@@ -252,14 +296,31 @@ class Engine:
             if stream is None:
                 log.remove()
                 continue
-            self._streams[stream.id] = stream
             by_writer.setdefault(stream.writer, []).append(stream)
+        self._find_missing()
         for writer, streams in by_writer.items():
             self._recover_progress(writer, streams)
             for stream in streams:
-                self._resume(stream)
+                try:
+                    self._resume(stream)
+                except LogDamaged as error:
+                    self.damaged.add(stream.id, error)
+                    continue
+                self._streams[stream.id] = stream
         if self._streams:
             logger.info("%d write streams continue where they were", len(self._streams))
+
+    def _find_missing(self) -> None:
+        """Find the streams of which nothing but the length is left."""
+        for record in sorted((self._state / "acknowledged").iterdir()):
+            directory = self._state / "streams" / record.name
+            if directory.exists():
+                continue
+            length = read_acknowledged(record)
+            if length is None:
+                record.unlink()  # it was never finished, as its log
+            else:
+                self.damaged.add(record.name, LogMissing(directory, record, length.end))
 
     def _reopen(self, log: StreamLog) -> Stream | None:
         """The stream of a log; None if its table is gone."""
@@ -291,6 +352,12 @@ class Engine:
         assert log is not None
         shown = stream.writer.progress.shown(stream.id)
         position.visible = shown.rows if shown else 0
+        if stream.strategy.stages and not log.start <= position.visible <= log.end:
+            raise LogDamaged(
+                log.directory,
+                0,
+                f"it has rows {log.start} to {log.end - 1}, but the next row to show is {position.visible}",
+            )
         position.durable = log.end if stream.strategy.stages else position.visible
         position.accepted = position.durable
         if log.marks.get("finalized"):
@@ -300,7 +367,5 @@ class Engine:
             stream.show(shown.rows, shown.at)
 
     def _remove(self, stream: Stream) -> None:
-        if stream.position.state is State.OPEN:
-            self.metrics.finalized(stream)
         stream.remove()
         stream.writer.progress.forget(stream.id)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from lode.ingest.position import State, StreamType
+from lode.ingest.position import StreamType
 
 if TYPE_CHECKING:
     import lode
@@ -32,8 +33,6 @@ class Metrics:
             ["stream_type"],
             **of,
         )
-        for kind in (StreamType.COMMITTED, StreamType.PENDING, StreamType.BUFFERED):
-            self._active.labels(kind.name)
         self.calls = Gauge("lode_append_calls_open", "AppendRows calls that are open.", **of)
         self.appends = Counter("lode_appends", "Append requests that were stored.", ["stream_type"], **of)
         self.rows = Counter("lode_append_rows", "Rows that were stored.", ["stream_type"], **of)
@@ -56,16 +55,9 @@ class Metrics:
     def watch(self, engine: Engine) -> None:
         """Show what the engine holds at the moment of each scrape."""
         self._staged.set_function(lambda: engine.staged.bytes)
-        self._damaged.set(len(engine.damaged))
-        for stream in engine.streams():
-            if stream.position.state is State.OPEN:
-                self.created(stream)
-
-    def created(self, stream: Stream) -> None:
-        self._active.labels(stream.type.name).inc()
-
-    def finalized(self, stream: Stream) -> None:
-        self._active.labels(stream.type.name).dec()
+        self._damaged.set_function(lambda: len(engine.damaged))
+        for kind in (StreamType.COMMITTED, StreamType.PENDING, StreamType.BUFFERED):
+            self._active.labels(kind.name).set_function(partial(engine.count_active, kind))
 
     def appended(self, stream: Stream, rows: int, size: int) -> None:
         self.appends.labels(stream.type.name).inc()

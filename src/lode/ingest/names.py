@@ -17,8 +17,12 @@ _PROJECT = r"[^/\s]{1,255}"
 _DATASET = r"[A-Za-z0-9_]{1,1024}"
 _TABLE = r"[^/.\\\x00-\x1f\x7f]{1,1024}"
 _TABLE_NAME = re.compile(rf"projects/({_PROJECT})/datasets/({_DATASET})/tables/({_TABLE})")
+# The ids that the engine makes: any other id is malformed, and not merely unknown.
+_STREAM_ID = r"s-[0-9a-f]{32}"
 # Java clients leave out ``streams/`` for the default stream.
-_STREAM_NAME = re.compile(rf"({_TABLE_NAME.pattern})/(?:streams/([A-Za-z0-9_-]{{1,256}})|{DEFAULT_STREAM})")
+_STREAM_NAME = re.compile(
+    rf"({_TABLE_NAME.pattern})/(?:streams/({_STREAM_ID}|{DEFAULT_STREAM})|{DEFAULT_STREAM})"
+)
 _ESCAPES: Final = str.maketrans({chr(code): f"%{code:02X}" for code in (*range(32), 127, *map(ord, "%/\\."))})
 _DECORATORS: Final = {"$": "a partition", "@": "a moment of the past"}
 
@@ -73,11 +77,7 @@ def parse_stream(name: str) -> StreamName:
     """Read a write stream's name, in either form of the default stream's, or refuse it."""
     match = _STREAM_NAME.fullmatch(name)
     if match is None:
-        raise invalid(
-            f"Invalid stream name {shortened(name)}: it must be "
-            "projects/<project>/datasets/<dataset>/tables/<table>/streams/<stream>, or end in /_default.",
-            ends_call=True,
-        )
+        raise invalid(f"Invalid stream name. Entity: {name}", ends_call=True)
     _, project, dataset, table, stream = match.groups()
     return StreamName(_checked(TableName(project, dataset, table)), stream or DEFAULT_STREAM)
 

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+# How many times larger than the largest request its rows may be in memory. Dense rows take two to three times
+# their size in Protobuf, integers of one byte eight times.
+MAX_EXPANSION = 8
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
@@ -37,8 +41,9 @@ class Settings:
         allow_hosts: Names that HTTP requests may give for this host, besides loopback and ``host``. A
             listener on loopback answers to no other name, one on another address to any if this is empty.
         location: Where datasets are that name no location.
-        request_bytes: The largest append request.
-        window_bytes: How much of all requests may be in memory before their answers.
+        request_bytes: The largest append request. Its rows may take eight times as much in memory.
+        window_bytes: How much of all requests may be in memory before their answers, and how much of the rows
+            that they unpack to.
         staged_bytes: How much PENDING and BUFFERED streams may have on disk together.
         streams: How many streams may be open.
         stream_ttl: Seconds after which an unused stream is removed, with what it staged.
@@ -88,6 +93,11 @@ class Settings:
         if is_loopback(address) or self.allow_hosts:
             return (self.host, *self.allow_hosts)
         return None
+
+    @property
+    def unpacked_bytes(self) -> int:
+        """How much memory the rows of one append may take."""
+        return MAX_EXPANSION * self.request_bytes
 
     @property
     def is_exposed(self) -> bool:

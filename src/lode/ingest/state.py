@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 def hold(state: Path) -> int:
     """Make and hold the state directory: two servers over one would both think its streams theirs."""
     try:
-        for directory in (state / "streams", state / "tables"):
+        for directory in (state / "streams", state / "acknowledged", state / "tables"):
             directory.mkdir(parents=True, exist_ok=True)
         held = os.open(state / "lock", os.O_RDWR | os.O_CREAT, 0o644)
     except OSError as error:

@@ -87,16 +87,28 @@ class Refused(Exception):  # noqa: N818, an answer rather than a failure of ours
         self.stream = ""
 
 
+def not_found(entity: str, storage: StorageCode) -> Refused:
+    """A stream or table that does not exist, in the words of the Storage Write API."""
+    return Refused(
+        Code.NOT_FOUND,
+        f"Requested entity was not found. Entity: {entity}",
+        storage=storage,
+        entity=entity,
+        ends_call=True,
+    )
+
+
 def invalid(message: str, *, ends_call: bool = False) -> Refused:
     """A request that cannot be understood."""
     return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
 
 
-def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...]) -> Refused:
+def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...], *, all_known: bool = True) -> Refused:
     """A request with bad rows: refused whole, its call goes on."""
     return Refused(
         Code.INVALID_ARGUMENT,
-        f"Errors found while processing rows: {len(problems)} of them bad, none appended. "
+        f"Errors found while processing rows: {len(problems)}{'' if all_known else ' or more'} of them bad, "
+        "none appended. "
         "Please refer to the row_errors field for details.",
         rows=tuple(problems),
     )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import StoreError
 from lode.ingest.append import Append, succeed
 from lode.ingest.group import Group
+from lode.ingest.log.record import RowsEncoder
 from lode.ingest.position import Position, State, StreamType
 from lode.ingest.status import Code, Refused
 from lode.ingest.strategies import select_strategy
@@ -74,6 +75,7 @@ class Stream:
         self._staged = staged
         self._counted = 0
         self._counting = threading.Lock()
+        self._encoder = RowsEncoder()
         self._lock = threading.Lock()
         # Held while the state says FINALIZED and rows are still under way.
         self._finalizing = threading.Lock()
@@ -93,12 +95,10 @@ class Stream:
         """Whether nothing more can become of it."""
         at = self.position
         match self.type:
-            case StreamType.COMMITTED:
+            case StreamType.COMMITTED | StreamType.BUFFERED:
                 return at.state is State.FINALIZED
             case StreamType.PENDING:
                 return at.state is State.COMMITTED
-            case StreamType.BUFFERED:
-                return at.state is State.FINALIZED and at.visible == at.durable
         return False
 
     def check(self, offset: int | None) -> None:
@@ -118,12 +118,15 @@ class Stream:
             Underway: It is too soon to tell.
         """
         self.last_used = time.monotonic()
-        if self.strategy.stages:
-            self._staged.check()
         with self._lock:
             self._check_underway(offset)
+            self.strategy.check(self.position, offset)
+            reserved = self._encoder.size(batch) if self.strategy.stages else 0
+            if reserved:
+                self._staged.reserve(reserved)
             first = self.strategy.accept(self.position, offset, batch.num_rows)
             append = Append(self, batch, first, self.position.epoch)
+            append.reserved = reserved
             self._last = append.answer
             self._sink.put(append)
         return append.answer
@@ -184,18 +187,26 @@ class Stream:
                 logger.warning("the log of %s could not be trimmed: %s", self.name, error)
             self.count_staged()
 
-    def count_staged(self) -> None:
-        """Tell what its log holds by now; appends and flushes change that at the same time."""
+    def count_staged(self, reserved: int = 0) -> None:
+        """Count what its log holds by now, in place of what was reserved for it.
+
+        Appends and flushes change that at the same time.
+        """
         if self.log is not None and self.strategy.stages:
             with self._counting:
                 held = 0 if self.is_done else self.log.bytes
-                self._staged.add(held - self._counted)
+                self._staged.add(held - self._counted - reserved)
                 self._counted = held
 
     def compact(self) -> None:
         """Give back the room of rows nobody needs any more; not worth its syncs while somebody waits."""
-        if self.log is not None and self.strategy.stages and self.is_done:
-            self.log.trim(self.log.end, to_nothing=True)
+        if self.log is None or not self.strategy.stages or not self.is_done:
+            return
+        # A flush that began before the stream was finalized still reads its rows, and a finalize that fails
+        # opens the stream again.
+        with self.writer.staged_lock, self._finalizing:
+            if self.is_done:
+                self.log.trim(self.log.end, to_nothing=True)
 
     def remove(self) -> None:
         """Delete its log, and all it staged."""
@@ -221,19 +232,19 @@ class Stream:
     def _write_log(self, group: list[Append]) -> None:
         assert self.log is not None
         live = [append for append in group if append.begin()]
-        if not live:
-            return
+        refusal: Refused | None = None
         try:
             self.log.append([append.batch for append in live])
         except Exception as error:  # an answer is owed whatever went wrong
             refusal = Refused(
                 Code.UNAVAILABLE, f"Stream {self.name} could not be written ({error}): try again."
             )
-            for append in live:
-                append.fail(refusal)
+        self.count_staged(sum(append.reserved for append in group))
+        if refusal is None:
+            succeed(live, visible=False)
             return
-        self.count_staged()
-        succeed(live, visible=False)
+        for append in live:
+            append.fail(refusal)
 
     def _mark_finalized(self) -> None:
         assert self.log is not None

@@ -25,6 +25,7 @@ from lode.ingest.catalog.paths import no_table
 from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.group import Group
 from lode.ingest.joined import joined
+from lode.ingest.log.record import LogDamaged
 from lode.ingest.progress import METADATA, Progress
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
@@ -174,6 +175,9 @@ class TableWriter:
             raise self._unavailable(error) from error
         except SnapshotConflictError as error:
             raise Refused(Code.ABORTED, f"{error}. Try again.") from error
+        except LogDamaged as error:
+            logger.error("a commit to %s failed: %s", self.name.short, error)
+            raise Refused(Code.DATA_LOSS, f"The commit to {self.name.short} failed: {error}.") from error
         except LodeError as error:
             logger.exception("a commit to %s failed", self.name.short)
             raise Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}") from error

@@ -16,14 +16,14 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from lode.ingest.append_call import AppendCall, Taken
+from lode.ingest.append_call import BYTES_HERE, AppendCall, Taken, request_weight
 from lode.ingest.budget import Window
 from lode.ingest.decoders import Decoders
 from lode.ingest.details import end_call, internal, status_of, storage_error
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.position import StreamType
 from lode.ingest.schema.wire import to_wire
-from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
 from lode.store.open import is_nearby
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.engine import Engine
     from lode.ingest.metrics import Metrics
+    from lode.ingest.names import TableName
     from lode.ingest.streams import Stream
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
@@ -40,6 +41,9 @@ _MOST_UNANSWERED: Final = 256
 
 # Clients take answers of 4 MB; what does not fit is left out of the list of bad rows.
 _ROW_ERROR_BYTES: Final = 2 << 20
+# More bad rows than this are put into a response on a thread, and larger requests are parsed on one.
+_ROW_ERRORS_HERE: Final = 1_000
+_BYTES_HERE: Final = 64 << 10
 
 logger = logging.getLogger("lode.ingest")
 T = TypeVar("T")
@@ -48,8 +52,9 @@ _STOPPING: Final = Refused(Code.UNAVAILABLE, "The server is stopping: connect ag
 
 _Response: Any = types.AppendRowsResponse.pb()
 _WriteStream: Any = types.WriteStream.pb()
+_VIEWS: Final = types.GetWriteStreamRequest.pb().DESCRIPTOR.fields_by_name["view"].enum_type.values_by_number
 _FULL: Final = int(types.WriteStreamView.FULL)
-_INSERT: Final = int(types.WriteStream.WriteMode.INSERT)
+_WRITE_MODES: Final = _WriteStream.DESCRIPTOR.fields_by_name["write_mode"].enum_type.values_by_number
 _FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
 
 
@@ -59,8 +64,10 @@ class WriteService:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._metrics = engine.metrics
-        self._decoders = Decoders()
+        self._decoders = Decoders(engine.settings.unpacked_bytes)
+        # Requests wait for the second while they hold the first, never the other way round.
         self._window = Window(engine.settings.window_bytes)
+        self._unpacked = Window(engine.settings.window_bytes)
         self._nearby = is_nearby(engine.store)
         self._readers: set[asyncio.Task[None]] = set()
         self._draining = False
@@ -97,11 +104,11 @@ class WriteService:
             self._metrics.calls.dec()
         if last is not None:
             self._metrics.refused("AppendRows", last.code)
-            await end_call(context, last)
+            await end_call(context, _in_words_of_the_api(last))
 
     async def _read(self, context: Any, answers: _Answers) -> None:
         """Take requests until the client is done, one of them ends the call, or the server stops."""
-        call = AppendCall(self._engine, self._decoders, nearby=self._nearby)
+        call = AppendCall(self._engine, self._decoders, self._unpacked, nearby=self._nearby)
         end: Refused | None = _STOPPING if self._draining else None
         # From here, not from where it was created: a task cancelled before it starts says nothing to anybody.
         task = asyncio.current_task()
@@ -126,7 +133,10 @@ class WriteService:
 
     async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
         """Take one request in; returns the refusal that ends the call, if it does."""
-        size = len(data)
+        if len(data) <= BYTES_HERE:
+            size = request_weight(data)
+        else:
+            size = await asyncio.to_thread(request_weight, data)
         await self._window.enter(size)
         try:
             taken = await call.take(data)
@@ -139,7 +149,7 @@ class WriteService:
             error.stream = call.name
             answers.put(error)
             return None
-        # The rows are in memory until they are stored, whether or not anybody still waits to hear of it.
+        # The rows are in memory until they are stored, also if the client disconnects.
         taken.answer.add_done_callback(lambda _: self._window.leave(size))
         answers.put(taken)
         return None
@@ -151,7 +161,7 @@ class WriteService:
             if item is None or (isinstance(item, Refused) and item.ends_call):
                 return item
             if isinstance(item, Refused):
-                response = self._refusal(item, item.stream)
+                response = await self._refused(item, item.stream)
             else:
                 try:
                     if not item.answer.done():
@@ -160,7 +170,9 @@ class WriteService:
                 except Refused as refusal:
                     if refusal.ends_call:
                         return refusal
-                    response = self._refusal(refusal, item.name)
+                    response = await self._refused(refusal, item.name)
+                if item.schema is not None:
+                    response.updated_schema.CopyFrom(await asyncio.to_thread(to_wire, item.schema))
             await context.write(response.SerializeToString())
 
     def _stored(self, taken: Taken, offset: int | None) -> Any:
@@ -168,10 +180,13 @@ class WriteService:
         response.append_result.SetInParent()
         if offset is not None:
             response.append_result.offset.value = offset
-        if taken.schema is not None:
-            response.updated_schema.CopyFrom(to_wire(taken.schema))
         self._metrics.appended(taken.stream, taken.rows, taken.size)
         return response
+
+    async def _refused(self, refusal: Refused, name: str) -> Any:
+        if len(refusal.rows) <= _ROW_ERRORS_HERE:
+            return self._refusal(refusal, name)
+        return await asyncio.to_thread(self._refusal, refusal, name)
 
     def _refusal(self, refusal: Refused, name: str) -> Any:
         self._metrics.refused("AppendRows", refusal.code)
@@ -190,13 +205,15 @@ class WriteService:
         table = parse_table(request.parent)
         if request.write_stream.type_ not in (1, 2, 3):
             raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
+        if request.write_stream.write_mode not in _WRITE_MODES:
+            raise invalid(f"The write_mode {request.write_stream.write_mode} is not known: use INSERT.")
         kind = StreamType(request.write_stream.type_)
-        stream = await asyncio.to_thread(self._engine.create_stream, table, kind)
-        return self._describe(stream, str(stream.name), full=True)
+        return await asyncio.to_thread(self._created, table, kind)
 
     async def _get(self, request: Any, context: Any) -> Any:
-        stream = await asyncio.to_thread(self._engine.stream, parse_stream(request.name))
-        return self._describe(stream, request.name, full=request.view == _FULL)
+        if request.view not in _VIEWS:
+            raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
+        return await asyncio.to_thread(self._found, request.name, full=request.view == _FULL)
 
     async def _finalize(self, request: Any, context: Any) -> Any:
         rows = await asyncio.to_thread(self._engine.finalize, parse_stream(request.name))
@@ -213,9 +230,12 @@ class WriteService:
         return types.FlushRowsResponse.pb()(offset=offset)
 
     async def _batch_commit(self, request: Any, context: Any) -> Any:
+        return await asyncio.to_thread(self._commit, request)
+
+    def _commit(self, request: Any) -> Any:
         table = parse_table(request.parent)
         names = [parse_stream(name) for name in request.write_streams]
-        outcome = await asyncio.to_thread(self._engine.batch_commit, table, names)
+        outcome = self._engine.batch_commit(table, names)
         response = types.BatchCommitWriteStreamsResponse.pb()()
         if outcome.at is not None:
             response.commit_time.CopyFrom(_timestamp(outcome.at))
@@ -225,21 +245,19 @@ class WriteService:
                 response.stream_errors.append(detail)
         return response
 
-    def _describe(self, stream: Stream, name: str, *, full: bool) -> Any:
-        definition, _ = stream.writer.open()
-        kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
-        described = _WriteStream(
-            name=name,
-            type_=kind.value,
-            create_time=_timestamp(stream.created),
-            write_mode=_INSERT,
-            location=self._engine.catalog.location,
-        )
-        committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
-        if committed is not None:
-            described.commit_time.CopyFrom(_timestamp(committed))
+    def _created(self, table: TableName, kind: StreamType) -> Any:
+        stream = self._engine.create_stream(table, kind)
+        described = _described(stream, str(stream.name))
+        described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
+        return described
+
+    def _found(self, name: str, *, full: bool) -> Any:
+        stream = self._engine.stream(parse_stream(name))
+        described = _described(stream, name)
+        # Writers that share a connection choose it by this location, which the service has in lower case.
+        described.location = self._engine.catalog.location_of(stream.name.table).lower()
         if full:
-            described.table_schema.CopyFrom(to_wire(definition.schema))
+            described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described
 
 
@@ -269,12 +287,18 @@ def _unary(
     """A unary method whose refusals become the call's status."""
     name = request_type.__name__.removesuffix("Request")
 
+    def parse(data: bytes) -> Any:
+        try:
+            return request_type.pb().FromString(data)
+        except Exception:
+            raise invalid(f"The request is not a {request_type.__name__}.") from None
+
     async def answer(data: bytes, context: Any) -> bytes:
         try:
-            try:
-                request = request_type.pb().FromString(data)
-            except Exception:
-                raise invalid(f"The request is not a {request_type.__name__}.") from None
+            if len(data) <= _BYTES_HERE:
+                request = parse(data)
+            else:
+                request = await asyncio.to_thread(parse, data)
             response = await method(request, context)
             serialized: bytes = response.SerializeToString()
             return serialized
@@ -286,10 +310,27 @@ def _unary(
             logger.exception("%s failed", name)
             refused = internal(error)
         metrics.refused(name, refused.code)
-        await end_call(context, refused)
+        await end_call(context, _in_words_of_the_api(refused))
         raise AssertionError("a call that was ended goes on")
 
     return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _described(stream: Stream, name: str) -> Any:
+    """What every view has of a stream."""
+    kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
+    described = _WriteStream(name=name, type_=kind.value, create_time=_timestamp(stream.created))
+    committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
+    if committed is not None:
+        described.commit_time.CopyFrom(_timestamp(committed))
+    return described
+
+
+def _in_words_of_the_api(refusal: Refused) -> Refused:
+    """The refusal as the Storage Write API words it: REST has another sentence for a missing table."""
+    if refusal.storage is StorageCode.TABLE_NOT_FOUND:
+        return not_found(refusal.entity, StorageCode.TABLE_NOT_FOUND)
+    return refusal
 
 
 def _timestamp(moment: datetime) -> Timestamp:

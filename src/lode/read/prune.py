@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from lode.format.manifest import ColumnStats, FileRef
 
 _DAY: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_WORD: Final = re.compile(r"\w+")
 
 
 def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
@@ -46,7 +47,15 @@ def matching(
 def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
     """The columns whose name is somewhere in the expression: what is known of others cannot decide it."""
     text = str(where)
-    return pa.schema([column for column in schema if column.name in text])
+    words = set(_WORD.findall(text))
+    # Searching the whole text for each of thousands of columns takes seconds; most names are one word.
+    return pa.schema(
+        [
+            column
+            for column in schema
+            if (column.name in words if _WORD.fullmatch(column.name) else column.name in text)
+        ]
+    )
 
 
 def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression | None:

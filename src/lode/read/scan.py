@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
 from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
+from lode.format.ids import shortened
 from lode.lazy import pa
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
@@ -29,10 +31,16 @@ if TYPE_CHECKING:
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
     from lode.definition import Definition
+    from lode.filter import Filter
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
     from lode.read.define import Definitions
     from lode.store.protocol import Store
+
+
+_FLOAT: Final = re.compile("float|double")
+# What may be true of NaN, which the statistics of row groups leave out: all but comparisons, AND and OR.
+_TRUE_OF_NAN: Final = re.compile(r"!=|\) (?:[=<>])|\b(?!is_in|is_null|is_valid|and|or|FieldRef)\w+\(")
 
 
 def read_files(
@@ -157,11 +165,12 @@ class Scan:
     def size_bytes(self) -> int:
         return self._line.size_bytes
 
-    def pruned(self, where: pc.Expression | None, schema: pa.Schema) -> list[FileRef]:
+    def pruned(self, where: pc.Expression | str | None, schema: pa.Schema) -> list[FileRef]:
         """The files that may hold a row for which ``where`` is true."""
-        if where is None:
+        found = _filter(where, schema)
+        if found is None:
             return self.files
-        return [file for span in self._spans() for file in self._matching(span, schema, where)]
+        return [file for span in self._spans() for file in self._matching(span, schema, found)]
 
     def other_names(self) -> dict[str, dict[str, str | None]]:
         """By path of a file, the columns with another name in it than in the dataset; None if it has none.
@@ -176,9 +185,9 @@ class Scan:
         return found
 
     def read(
-        self, *, columns: Sequence[str] | None = None, where: pc.Expression | None = None
+        self, *, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None
     ) -> pa.RecordBatchReader:
-        """Stream the rows as Arrow batches."""
+        """Stream the rows as Arrow batches; ``where`` may be SQL, such as ``"n > 3 AND kind LIKE 'a%'"``."""
         _check_options(columns, where)
         for manifest in self.manifests:
             check_components(manifest, self.components)
@@ -188,13 +197,14 @@ class Scan:
             )
         schema = self.schema()
         wanted = _projected(schema, columns, self.dataset_id)
+        found = _filter(where, schema)
         try:
-            if where is not None:
-                mentioned(schema, where).empty_table().filter(where)
-            batches = self._batches(schema, columns, where)
+            if found is not None:
+                mentioned(schema, found.where).empty_table().filter(found.where)
+            batches = self._batches(schema, columns, found)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
             raise InvalidOptionError(
-                f"where={where} does not fit dataset {self.dataset_id!r}, "
+                f"where={str(where)[:120]} does not fit dataset {self.dataset_id!r}, "
                 f"whose columns are {', '.join(schema.names)}: {error}"
             ) from None
         return pa.RecordBatchReader.from_batches(wanted, batches)
@@ -234,7 +244,7 @@ class Scan:
         return all(span.names is None for span in self._spans())
 
     def _batches(
-        self, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+        self, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         spans = self._spans()
         if len(spans) == 1 and spans[0].names is None:
@@ -260,16 +270,16 @@ class Scan:
         return [_Span([file for span in spans for file in span.files])]
 
     def _plain(
-        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read files whose columns have the names that the dataset has now."""
         if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
             return self._native(span.files, schema, columns, where)
-        files = span.files if where is None else matching(span.files, self._partition, schema, where)
+        files = span.files if where is None else self._matching(span, schema, where)
         return self._decoded(files, schema, columns, where)
 
     def _span(
-        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: pc.Expression | None
+        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read files written under another definition: columns by the names they had, then renamed."""
         if span.names is None:
@@ -292,15 +302,15 @@ class Scan:
             # Without columns only a batch that has some rows already keeps their number.
             found = pa.RecordBatch.from_arrays(arrays, schema=found_schema) if arrays else batch.select([])
             if where is not None:
-                found = found.filter(where)
+                found = where.apply(found)
             yield found if columns is None else found.select(list(columns))
 
-    def _matching(self, span: _Span, schema: pa.Schema, where: pc.Expression) -> list[FileRef]:
+    def _matching(self, span: _Span, schema: pa.Schema, where: Filter) -> list[FileRef]:
         """The files of a span that may hold a row for which ``where`` is true."""
         if span.names is None:
-            return matching(span.files, self._partition, schema, where)
+            return matching(span.files, self._partition, schema, where.where)
         renamed = [_renamed(file, span.names) for file in span.files]
-        paths = {file.path for file in matching(renamed, self._partition, schema, where)}
+        paths = {file.path for file in matching(renamed, self._partition, schema, where.where)}
         return [file for file in span.files if file.path in paths]
 
     def _native(
@@ -308,16 +318,32 @@ class Scan:
         files: Sequence[FileRef],
         schema: pa.Schema,
         columns: Sequence[str] | None,
-        where: pc.Expression | None,
+        where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
-        known = pa.schema([]) if where is None else mentioned(schema, where)
+        if where is not None and not where.fits_row_groups:
+            return self._native_after(files, schema, columns, where)
+        condition = None if where is None else where.where
+        known = pa.schema([]) if condition is None else mentioned(schema, condition)
         dataset = self.arrow_dataset(files, schema, known)
-        kept = dataset.get_fragments(filter=where)
+        kept = dataset.get_fragments(filter=condition)
         sized = {file.path: file for file in files}
         check_sizes(self.store, (sized[fragment.path] for fragment in kept))
-        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=where)
+        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=condition)
         return self._streamed(scanner)
+
+    def _native_after(
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for a filter that row groups must not be pruned by: it is applied to what was read."""
+        kept = matching(files, self._partition, schema, where.where)
+        used = [
+            name for name in schema.names if any(f"{path}.".startswith(f"{name}.") for path in where.columns)
+        ]
+        wanted = list(dict.fromkeys([*columns, *used])) if columns is not None else None
+        for batch in self._native(kept, schema, wanted, None):
+            found = where.apply(batch)
+            yield found if columns is None else found.select(list(columns))
 
     def arrow_dataset(
         self, files: Sequence[FileRef], schema: pa.Schema, known: pa.Schema
@@ -360,7 +386,7 @@ class Scan:
         files: list[FileRef],
         schema: pa.Schema,
         columns: Sequence[str] | None,
-        where: pc.Expression | None,
+        where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
         # What was written was checked, so a column that is not there any more was dropped.
         checked = self.definition is not None and self.definition.columns is not None
@@ -372,7 +398,7 @@ class Scan:
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
-                    batch = batch.filter(where)
+                    batch = where.apply(batch)
                 yield batch if columns is None else batch.select(list(columns))
 
     @property
@@ -440,10 +466,22 @@ def _check_options(columns: object, where: object) -> None:
 
     if isinstance(columns, str):
         raise InvalidOptionError(f"columns is a list of names: write columns=[{columns!r}]")
-    if where is not None and not isinstance(where, pc.Expression):
+    if where is not None and not isinstance(where, pc.Expression | str):
         raise InvalidOptionError(
-            f"where is {where!r}: give a pyarrow expression, such as pyarrow.compute.field('day') == 'mon'"
+            f"where is {shortened(where)}: give SQL such as \"day = 'mon'\", or a pyarrow expression"
         )
+
+
+def _filter(where: pc.Expression | str | None, schema: pa.Schema) -> Filter | None:
+    if where is None:
+        return None
+    from lode.filter import Filter, parse_filter
+
+    if isinstance(where, str):
+        return parse_filter(where, schema)
+    columns = mentioned(schema, where)
+    floats = any(_FLOAT.search(str(column.type)) for column in columns)
+    return Filter(where, tuple(columns.names), not floats or _TRUE_OF_NAN.search(str(where)) is None)
 
 
 def _blob(store: Store, file: FileRef, components: Components) -> bytes:

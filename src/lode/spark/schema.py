@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from lode.read.scan import Scan
 
+# Of a decimal in Spark.
+MAX_DIGITS: Final = 38
 _WIDER: Any = {
     pa.uint8(): pa.int16(),
     pa.uint16(): pa.int32(),
@@ -92,6 +94,12 @@ def _is_stored(scan: Scan) -> bool:
 
 def spark_schema(schema: pa.Schema) -> StructType:
     """An Arrow schema as Spark has it; what Spark has no type for is widened to the next it has."""
+    for field in schema:
+        if _is_too_precise(field.type):
+            raise InvalidOptionError(
+                f"column {field.name!r} is {field.type}, and Spark's decimals have at most "
+                f"{MAX_DIGITS} digits: give .schema(…) without it, or with a decimal that its values fit"
+            )
     plain = pa.schema([pa.field(field.name, _plain(field.type)) for field in schema])
     try:
         return from_arrow_schema(plain)
@@ -152,6 +160,13 @@ def _nullable(kind: Any) -> Any:
     if pt.is_timestamp(kind) and kind.tz:
         return pa.timestamp(kind.unit, "UTC")
     return kind.value_type if pt.is_dictionary(kind) else kind
+
+
+def _is_too_precise(kind: Any) -> bool:
+    """Whether a decimal, at any depth, has more digits than Spark's."""
+    if pt.is_nested(kind) and not pt.is_dictionary(kind):
+        return any(_is_too_precise(kind.field(index).type) for index in range(kind.num_fields))
+    return pt.is_decimal(kind) and kind.precision > MAX_DIGITS
 
 
 def _plain(kind: Any) -> Any:

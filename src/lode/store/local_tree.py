@@ -299,6 +299,8 @@ def openat2() -> Callable[[str, int], int] | None:
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
     call.restype = ctypes.c_long
     size = ctypes.sizeof(How)
+    # What os.fsencode does, without its checks.
+    encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
     @cache
     def how(flags: int) -> tuple[ctypes.Structure, ctypes._CArgObject]:
@@ -306,7 +308,7 @@ def openat2() -> Callable[[str, int], int] | None:
         return structure, ctypes.byref(structure)
 
     def open_(file: str, flags: int) -> int:
-        name = os.fsencode(file)
+        name = file.encode(*encoding)
         while True:
             descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how(flags)[1], size)
             if descriptor >= 0:

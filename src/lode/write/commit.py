@@ -662,6 +662,9 @@ class Committer(Generic[M]):
         if draft.append:
             return None
         ours = draft.touched()
+        # Nearly all commits touch nothing of each other: one look at all of them.
+        if common_partition(ours, frozenset().union(*(rival.partitions for rival in rivals))) is None:
+            return None
         for rival in rivals:
             common = common_partition(ours, rival.partitions)
             if common is not None:

@@ -218,7 +218,7 @@ class Stager:
         for chunk in self._conformed(data, timestamps):
             for partition, part in split(chunk, self.layout.keys):
                 groups.setdefault(partition, []).append(part)
-        few = timestamps.rows < FEW_ROWS and is_nearby(self.store)
+        few = len(groups) == 1 or (timestamps.rows < FEW_ROWS and is_nearby(self.store))
         files = self._write(
             [FileJob(partition, suffix, chunks) for partition, chunks in groups.items()],
             one_by_one if few else self.runtime.each,

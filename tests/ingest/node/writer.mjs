@@ -142,7 +142,7 @@ const scenarios = {
   },
 
   async unknownStream(client) {
-    const name = `${table}/streams/s-none`;
+    const name = `${table}/streams/s-${'0'.repeat(32)}`;
     const raw = new BigQueryWriteClient(options);
     const unary = await raw.getWriteStream({name}).then(() => null, told);
     const call = raw.appendRows();

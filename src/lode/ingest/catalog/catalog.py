@@ -104,6 +104,14 @@ class Catalog:
                 return record
         raise no_table(name)
 
+    def is_known_deleted(self, name: TableName, generation: int) -> bool:
+        """Whether this process has seen that the table is gone. Does not ask the store."""
+        record = self._tables.recent(table_path(name))
+        if isinstance(record, DeletedTable) or (record is not None and record.generation > generation):
+            return True
+        dataset = self._datasets.recent(dataset_path(dataset_of(name)))
+        return record is not None and dataset is not None and not _holds(dataset, record)
+
     def create_table(
         self,
         name: TableName,

@@ -80,6 +80,11 @@ class Objects(Generic[T]):
             return self._record(seen)
         return self._fetch(path)[1]
 
+    def recent(self, path: str) -> T | None:
+        """The record as this process saw it last, however long ago; None if it saw none."""
+        seen = self._seen.get(path)
+        return None if seen is None else self._record(seen)
+
     def read_all(self, paths: list[str]) -> list[T | None]:
         """The records at ``paths``, several at a time, from the store."""
         return self._runtime.each(lambda path: self.read(path, fresh=True), paths)

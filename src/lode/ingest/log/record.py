@@ -135,13 +135,16 @@ class RowsEncoder:
         self._message: Buffer = b""
         self._has_dictionaries = False
 
+    def size(self, batch: pa.RecordBatch) -> int:
+        """The bytes of the record of a batch without dictionaries."""
+        self._prepare(batch.schema)
+        message = memoryview(self._message).nbytes
+        return HEADER + message + pa.ipc.get_record_batch_size(batch) + len(_END_OF_STREAM)
+
     def payload(self, batch: pa.RecordBatch) -> list[Buffer]:
         """A whole Arrow stream, in pieces whose lengths are multiples of the alignment."""
         schema = batch.schema
-        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
-            self._message = schema.serialize()
-            self._has_dictionaries = any(_has_dictionary(field.type) for field in schema)
-            self._schema = schema
+        self._prepare(schema)
         if self._has_dictionaries:
             # A batch's own message leaves its dictionaries out; a writer sends them before it.
             sink = pa.BufferOutputStream()
@@ -149,6 +152,12 @@ class RowsEncoder:
                 writer.write_batch(batch)
             return [sink.getvalue()]
         return [self._message, batch.serialize(), _END_OF_STREAM]
+
+    def _prepare(self, schema: pa.Schema) -> None:
+        if self._schema is None or not schema.equals(self._schema, check_metadata=True):
+            self._message = schema.serialize()
+            self._has_dictionaries = any(_has_dictionary(field.type) for field in schema)
+            self._schema = schema
 
 
 def decode_rows(payload: bytes) -> pa.RecordBatch:

@@ -36,13 +36,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from lode.ingest.log.acknowledged import Acknowledged
+
 _CHUNK = 1 << 20
 
 
-def recovered(directory: Path, *, durable: bool) -> tuple[Head, tuple[Segment, ...]]:
-    """The segments of a log, the newest read and cut after its last good record; a head with its marks."""
+def recovered(
+    directory: Path, acknowledged: Acknowledged | None = None, *, durable: bool
+) -> tuple[Head, tuple[Segment, ...]]:
+    """The segments of a log, the newest read and cut after its last good record; a head with its marks.
+
+    A log that is shorter than what was acknowledged is damaged. It is left as it is.
+    """
     found = segments_in(directory)
     head = read_head(found[-1][1]) if found else None
+    if head is None and acknowledged is not None and (not found or found[-1][0] <= acknowledged.first):
+        # A segment is not acknowledged before it has a head.
+        first, path = found[-1] if found else (0, directory)
+        raise acknowledged.damage(path, 0, first)
     if head is None and len(found) > 1:
         # It was to be the newest one, but without a head nothing was ever written to it.
         found.pop()[1].unlink()
@@ -58,7 +69,7 @@ def recovered(directory: Path, *, durable: bool) -> tuple[Head, tuple[Segment, .
     for first, older in reversed(found):
         segments.append(Segment(older, first, check_sealed(older, head.salt, end), end))
         end = first
-    marks = _marks_of(newest, head, durable=durable)
+    marks = _marks_of(newest, head, acknowledged, durable=durable)
     if durable:
         # A process that died may have left names behind that are not on the disk yet.
         sync_directory(directory)
@@ -102,8 +113,8 @@ def check_sealed(path: Path, salt: int, end: int) -> int:
 def recover(descriptor: int, segment: Segment, salt: int) -> Iterator[tuple[Record, bytes]]:
     """Grow the newest segment by each of its good records, given with its payload.
 
-    A bad record is damage when one behind it was written after it had been synced. One thing looks like a
-    crash and is not: the very last append going bad after its sync. Nothing on the disk tells it apart.
+    A bad record is damage when one behind it was written after it had been synced. The very last append going
+    bad after its sync looks like a crash here; only the length that was acknowledged tells it apart.
     """
     size = os.fstat(descriptor).st_size
     position, offset = 0, segment.first
@@ -118,7 +129,9 @@ def recover(descriptor: int, segment: Segment, salt: int) -> Iterator[tuple[Reco
         position, offset = segment.size, segment.end
 
 
-def _marks_of(newest: Segment, head: Head, *, durable: bool) -> dict[str, Any]:
+def _marks_of(
+    newest: Segment, head: Head, acknowledged: Acknowledged | None, *, durable: bool
+) -> dict[str, Any]:
     """Grow the newest segment to all its good records, cut off the rest, and return the latest marks."""
     marks = dict(head.marks)
     descriptor = os.open(newest.path, os.O_RDWR)
@@ -126,6 +139,8 @@ def _marks_of(newest: Segment, head: Head, *, durable: bool) -> dict[str, Any]:
         for record, payload in recover(descriptor, newest, head.salt):
             if record.kind is Kind.MARK:
                 marks.update(msgspec.json.decode(payload))
+        if acknowledged is not None:
+            acknowledged.check(newest, head.salt)
         if os.fstat(descriptor).st_size > newest.size:
             os.ftruncate(descriptor, newest.size)
         if durable:

@@ -19,6 +19,12 @@ from typing import TYPE_CHECKING, Any, Self
 import msgspec
 
 from lode.errors import UsageError
+from lode.ingest.log.acknowledged import (
+    Acknowledged,
+    read_acknowledged,
+    remove_acknowledged,
+    write_acknowledged,
+)
 from lode.ingest.log.record import (
     Kind,
     LogDamaged,
@@ -62,7 +68,14 @@ class StreamLog:
     """
 
     def __init__(
-        self, directory: Path, head: Head, segments: tuple[Segment, ...], *, durable: bool, segment_bytes: int
+        self,
+        directory: Path,
+        head: Head,
+        segments: tuple[Segment, ...],
+        *,
+        acknowledged: Path | None,
+        durable: bool,
+        segment_bytes: int,
     ) -> None:
         self.directory = directory
         self.facts = head.facts
@@ -70,6 +83,7 @@ class StreamLog:
         self._salt = head.salt
         # Replaced, never changed: a reader goes on with those it began with.
         self._segments = segments
+        self._acknowledged = acknowledged
         self._durable = durable
         self._segment_bytes = segment_bytes
         self._encoder = RowsEncoder()
@@ -77,6 +91,7 @@ class StreamLog:
         self._descriptor: int | None = None
         self._has_leftovers = False
         self._removed = False
+        self._acknowledge()
 
     @classmethod
     def create(
@@ -84,6 +99,7 @@ class StreamLog:
         directory: Path,
         facts: dict[str, Any],
         *,
+        acknowledged: Path | None = None,
         durable: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> Self:
@@ -92,6 +108,8 @@ class StreamLog:
         Args:
             directory: Where; directories above it are made too.
             facts: Any JSON object; it never changes.
+            acknowledged: The file of the length that was acknowledged, in another directory. Without it, a
+                log that is cut at its end is taken for one whose last append did not finish.
             durable: Whether every change is on the disk itself, not only in the kernel's cache, before the
                 call that made it returns.
             segment_bytes: The size at which a segment is full.
@@ -103,10 +121,24 @@ class StreamLog:
         # All salts have as many digits, so that logs of the same facts begin equally long.
         head = Head(VERSION, secrets.randbits(62) + (1 << 62), facts, {})
         segment = make_segment(directory, 0, head, durable=durable)
-        return cls(directory, head, (segment,), durable=durable, segment_bytes=segment_bytes)
+        return cls(
+            directory,
+            head,
+            (segment,),
+            acknowledged=acknowledged,
+            durable=durable,
+            segment_bytes=segment_bytes,
+        )
 
     @classmethod
-    def open(cls, directory: Path, *, durable: bool = True, segment_bytes: int = SEGMENT_BYTES) -> Self:
+    def open(
+        cls,
+        directory: Path,
+        *,
+        acknowledged: Path | None = None,
+        durable: bool = True,
+        segment_bytes: int = SEGMENT_BYTES,
+    ) -> Self:
         """Take up a log where it was left, without what a crash left of an append that did not finish.
 
         Only the newest segment is read; of the older ones, the ends are checked, and their rows when read.
@@ -115,8 +147,16 @@ class StreamLog:
             LogIncomplete: Its ``create`` did not finish; remove the directory.
             LogDamaged: What had been stored is not there any more; says which file, and where in it.
         """
-        head, segments = recovered(directory, durable=durable)
-        return cls(directory, head, segments, durable=durable, segment_bytes=segment_bytes)
+        length = None if acknowledged is None else read_acknowledged(acknowledged)
+        head, segments = recovered(directory, length, durable=durable)
+        return cls(
+            directory,
+            head,
+            segments,
+            acknowledged=acknowledged,
+            durable=durable,
+            segment_bytes=segment_bytes,
+        )
 
     @property
     def start(self) -> int:
@@ -185,11 +225,14 @@ class StreamLog:
     def remove(self) -> None:
         """Delete the log. Does nothing the second time.
 
-        Oldest first: what is left if this is interrupted is a log that was trimmed, with all its marks.
+        Oldest first: what is left if this is interrupted is a log that was trimmed, with all its marks. The
+        length that was acknowledged goes before it: without a log it would be taken for damage.
         """
         with self._lock:
             self._close()
             self._removed = True
+            if self._acknowledged is not None:
+                remove_acknowledged(self._acknowledged)
             if not self.directory.exists():
                 return
             for _, path in segments_in(self.directory):
@@ -243,6 +286,7 @@ class StreamLog:
             write_all(descriptor, pieces, newest.size)
             if self._durable:
                 sync_data(descriptor)
+            self._acknowledge(position, written[-1][0].end)
         except OSError:
             # At once, to give back what it took. The next append tries again, and refuses if it cannot.
             with suppress(OSError):
@@ -287,10 +331,27 @@ class StreamLog:
         has_rows = newest.end > newest.first
         if has_rows and not newest.sealed:
             self._write([(Kind.SEAL, [], newest.end, 0)])
+        if not has_rows:
+            # The segment in its place may be smaller. This must not be known later than the segment itself.
+            self._acknowledge(0, newest.end, sync=self._durable)
         head = Head(VERSION, self._salt, self.facts, self.marks)
         segment = make_segment(self.directory, newest.end, head, durable=self._durable)
         self._close()
         self._segments = (*self._segments, segment) if has_rows else (*self._segments[:-1], segment)
+        self._acknowledge()
+
+    def _acknowledge(self, size: int | None = None, end: int | None = None, *, sync: bool = False) -> None:
+        """Keep how long the log is, apart from it."""
+        if self._acknowledged is None:
+            return
+        newest = self._segments[-1]
+        length = Acknowledged(
+            self._salt,
+            newest.first,
+            newest.size if size is None else size,
+            newest.end if end is None else end,
+        )
+        write_acknowledged(self._acknowledged, length, sync=sync)
 
     def _drop_below(self, upto: int) -> None:
         while len(self._segments) > 1 and self._segments[0].end <= upto:

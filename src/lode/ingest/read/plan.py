@@ -169,6 +169,17 @@ def cut(
     return sorted({borders[_nearest(before, target)] for target in targets}) if borders else []
 
 
+def cut_at_row(pieces: Sequence[Piece], span: Span, share: float) -> list[int]:
+    """Where to cut a span that has no border inside it; nowhere if it has but one row.
+
+    Both streams then read the same row group, which is why ``cut`` is tried first.
+    """
+    for inside in (piece.within(span) for piece in pieces):
+        if inside.rows > 1:
+            return [inside.start + min(max(round(share * inside.rows), 1), inside.rows - 1)]
+    return []
+
+
 def row_groups(store: Store) -> Callable[[FileRef], Sequence[int]]:
     """Tells at which of its rows the row groups of a file begin, by its footer."""
 

@@ -16,8 +16,11 @@ if TYPE_CHECKING:
 
     from lode.ingest.catalog.table import TableDefinition
 
+AVRO: Final = 1
 ARROW: Final = 2
 COMPRESSIONS: Final = (None, "lz4", "zstd")
+# None, and LZ4 over a whole response: a server may send any response without it, and this one always does.
+RESPONSE_CODECS: Final = (0, 2)
 # Without a word from the client: one stream for so many bytes of files, at most so many for a core.
 STREAM_BYTES: Final = 16 << 20
 STREAMS_PER_CORE: Final = 4
@@ -34,9 +37,18 @@ def parsed(kind: Any, data: bytes) -> Any:
 def check_format(wanted: Any) -> None:
     if wanted.data_format == 0:
         raise invalid("data_format is not set: it must be ARROW.")
-    if wanted.data_format != ARROW:
-        raise Refused(Code.UNIMPLEMENTED, "Lode reads tables as Arrow only: set data_format to ARROW.")
+    if wanted.data_format not in (ARROW, AVRO):
+        raise invalid(f"data_format {wanted.data_format} is not known: it must be ARROW.")
+    if wanted.data_format == AVRO:
+        raise Refused(
+            Code.UNIMPLEMENTED,
+            "Read sessions in Avro are not supported by this server: set data_format to ARROW.",
+        )
     options = wanted.read_options
+    if options.response_compression_codec not in RESPONSE_CODECS:
+        raise invalid(
+            f"response_compression_codec {options.response_compression_codec} is not known: leave it unset."
+        )
     if options.HasField("sample_percentage") and options.sample_percentage != 100:
         raise Refused(Code.UNIMPLEMENTED, "Lode does not sample tables: leave sample_percentage unset.")
 

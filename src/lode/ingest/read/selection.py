@@ -31,13 +31,14 @@ def select(schema: TableSchema, fields: Iterable[str]) -> TableSchema:
 
 
 def _chosen(columns: Sequence[Column], paths: list[tuple[str, ...]], inside: str) -> tuple[Column, ...]:
-    known = {column.name.lower() for column in columns}
+    by_name: dict[str, list[tuple[str, ...]]] = {column.name.lower(): [] for column in columns}
     for path in paths:
-        if path[0] not in known:
+        if path[0] not in by_name:
             raise invalid(f"Selected field {shown(inside + path[0])} is not a field of the table.")
+        by_name[path[0]].append(path[1:])
     found = []
     for column in columns:
-        tails = [path[1:] for path in paths if path[0] == column.name.lower()]
+        tails = by_name[column.name.lower()]
         if not tails:
             continue
         if () not in tails:

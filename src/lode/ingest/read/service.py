@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import quote
 
 import grpc
 import grpc.aio
@@ -23,7 +24,7 @@ from lode.errors import NoSnapshotsError
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read.message import message_of
-from lode.ingest.read.plan import Plans, cut, row_groups
+from lode.ingest.read.plan import Plans, cut, cut_at_row, row_groups
 from lode.ingest.read.request import (
     ARROW,
     check_format,
@@ -86,13 +87,11 @@ class ReadService:
     Args:
         catalog: The tables.
         store: Where their rows are.
-        location: What the names of sessions say about where they are.
     """
 
-    def __init__(self, catalog: Catalog, store: Store, *, location: str = "us") -> None:
+    def __init__(self, catalog: Catalog, store: Store) -> None:
         self._catalog = catalog
         self._store = store
-        self._location = location
         self._plans = Plans(store)
         # Its own threads: reads that wait for a slow store must not keep writers waiting.
         self._threads = ThreadPoolExecutor(THREADS, "lode-read")
@@ -165,14 +164,17 @@ class ReadService:
             outline(columns),
             options.row_restriction,
             compression_of(options.arrow_serialization_options),
+            restriction.now_micros if restriction else None,
         )
-        name = SessionName(project, self._location, token_of(session, self._store))
+        location = self._catalog.location_of(table.name).lower()
+        # Any text may be a dataset's location, but not a part of a name.
+        name = SessionName(project, quote(location, safe="")[:64], token_of(session, self._store))
         made = _ReadSession(
             name=str(name),
             data_format=ARROW,
             table=str(table.name),
             table_modifiers=wanted.table_modifiers if wanted.HasField("table_modifiers") else None,
-            read_options=options,
+            read_options=options if wanted.HasField("read_options") else None,
             trace_id=wanted.trace_id,
         )
         made.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
@@ -233,7 +235,6 @@ class ReadService:
         for batch, done in opened.reader.read(opened.span, request.offset):
             response = _ReadRowsResponse(row_count=batch.num_rows)
             response.arrow_record_batch.serialized_record_batch = message_of(batch, compression)
-            response.arrow_record_batch.row_count = batch.num_rows
             response.stats.progress.at_response_start = start
             response.stats.progress.at_response_end = start = done
             if schema is not None:
@@ -248,7 +249,8 @@ class ReadService:
         opened = self._open(request.name)
         response = _SplitReadStreamResponse()
         kept = list(opened.reader.kept(opened.span))
-        for middle in cut(kept, opened.span, [request.fraction], row_groups(self._store)):
+        middles = cut(kept, opened.span, [request.fraction], row_groups(self._store))
+        for middle in middles or cut_at_row(kept, opened.span, request.fraction):
             response.primary_stream.name = opened.name.stream(opened.span._replace(stop=middle))
             response.remainder_stream.name = opened.name.stream(opened.span._replace(start=middle))
         encoded: bytes = response.SerializeToString()
@@ -277,7 +279,7 @@ class ReadService:
             table,
             self._plans.plan(table, session.snapshot),
             follow(table.schema, session.columns),
-            parse_restriction(session.restriction, table.schema),
+            parse_restriction(session.restriction, table.schema, session.now_micros),
             self._fetchers,
         )
 

@@ -49,6 +49,8 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     columns: tuple[Outline, ...]
     restriction: str = ""
     compression: Annotated[int, msgspec.Meta(ge=0, le=2)] = 0
+    # What the restriction's CURRENT_TIMESTAMP() is, so that it stays the same for every stream and offset.
+    now_micros: int | None = None
 
 
 class Span(NamedTuple):

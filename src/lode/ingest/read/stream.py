@@ -6,22 +6,22 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from lode.errors import InvalidOptionError
 from lode.ingest.catalog.table import complete
 from lode.ingest.joined import one_batch
 from lode.ingest.read.ahead import fetch_ahead
 from lode.ingest.read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.read.selection import paths, select
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator
     from concurrent.futures import Executor
 
-    import pyarrow as pa
-
+    from lode.filter import Filter
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.read.plan import Piece, Plan
-    from lode.ingest.read.restriction import Restriction
     from lode.ingest.read.session import Span
     from lode.ingest.schema.columns import TableSchema
 
@@ -65,13 +65,17 @@ class Reader:
     table: TableDefinition
     plan: Plan
     columns: TableSchema
-    restriction: Restriction | None
+    restriction: Filter | None
     threads: Executor
 
     def kept(self, span: Span) -> Iterator[Piece]:
         """The files that a span's rows are in, as far as statistics and partitions can tell."""
-        where = self.restriction.where if self.restriction else None
-        return self.plan.kept(span, where, self.table.arrow)
+        if self.restriction is None:
+            return self.plan.kept(span, None, self.table.arrow)
+        # Only the columns that it is about: a table may have 10,000, and each file is asked.
+        used = {path.partition(".")[0] for path in self.restriction.columns}
+        schema = pa.schema([column for column in self.table.arrow if column.name in used])
+        return self.plan.kept(span, self.restriction.where, schema)
 
     def read(self, span: Span, offset: int) -> Iterator[Progress]:
         """Yield the span's rows from ``offset`` on, counted among those that the restriction lets through."""
@@ -121,7 +125,10 @@ class Reader:
     def _matching(self, group: _Group, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
         for batch in group.read(columns):
-            yield complete(batch, columns).filter(self.restriction.where)
+            try:
+                yield self.restriction.apply(complete(batch, columns))
+            except InvalidOptionError as error:
+                raise invalid(f"row_restriction: {error}.") from None
 
     def _groups(self, span: Span) -> Iterator[_Group]:
         store = self.plan.scan.store

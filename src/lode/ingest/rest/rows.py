@@ -49,6 +49,7 @@ _WORDINGS: Final = {
 }
 
 
+_NO_NUMBER: Final = re.compile(r"'(.*)' is (?:not a|out of the range of) ((?:BIG)?NUMERIC)\b.*", re.DOTALL)
 # A column's name may have quotes, in which case it is written between double ones.
 _COLUMN: Final = re.compile(r"""Column (?:'|")(.*?)(?:'|"): (.*)""", re.DOTALL)
 
@@ -234,10 +235,17 @@ def _insert_error(problem: RowProblem) -> dict[str, Any]:
         match = _COLUMN.fullmatch(problem.message)
         location, sentence = match.groups() if match else ("", problem.message)
         location = location[:_MAX_MESSAGE_CHARS]
-        wording = _WORDINGS.get(sentence)
-        message = (wording.format(location) if wording else sentence)[:_MAX_MESSAGE_CHARS]
+        message = _worded(location, sentence)[:_MAX_MESSAGE_CHARS]
         error |= {"reason": "invalid", "location": location, "message": message}
     return {"index": problem.index, "errors": [error]}
+
+
+def _worded(location: str, sentence: str) -> str:
+    """A sentence about a value as the service words it."""
+    if sentence in _WORDINGS:
+        return _WORDINGS[sentence].format(location)
+    match = _NO_NUMBER.fullmatch(sentence)
+    return f"Invalid {match[2]} value: {match[1]}" if match else sentence
 
 
 def _timestamps(call: Call) -> TimestampFormat:

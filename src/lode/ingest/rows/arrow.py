@@ -6,23 +6,43 @@ its buffer or text that is not UTF-8 is a refusal, never a crash and never store
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.ingest.rows.arrow_message import unpacked_bytes
+import msgspec
+
+from lode.ingest.rows.arrow_message import read_layout
 from lode.ingest.rows.fill import Filler
-from lode.ingest.rows.fit_cast import without
+from lode.ingest.rows.fit_cast import viewed_bytes, without
+from lode.ingest.rows.packed import (
+    MAX_UNPACKED_BYTES,
+    OFFSET_BYTES,
+    VALIDITY_BYTES,
+    PackedRows,
+    check_unpacked,
+    count_columns,
+    fixed_bytes,
+    value_bytes,
+)
 from lode.ingest.rows.problems import Place, Problems, failing
+from lode.ingest.schema.columns import arrow_type
 from lode.ingest.status import Refused, invalid
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
 
-    from lode.ingest.schema.columns import TableSchema
+    from lode.ingest.schema.columns import Column, TableSchema
 
-# Compressed bodies and columns of nothing but nulls can claim any size; these bound what a request becomes.
-MAX_UNPACKED_BYTES: Final = 256 << 20
+# Columns of nothing but nulls can claim any number of rows; this bounds it.
 MAX_ROWS: Final = 1 << 25
+# Clients send one message in a request.
+MAX_MESSAGES: Final = 1_000
+# Views may all show the same bytes. They may come to so many bytes, or to so many times what was sent.
+MIN_VIEWED_BYTES: Final = 4 << 20
+MAX_VIEWED_FACTOR: Final = 8
+# A value that becomes text or a decimal passes through Python.
+_OBJECT_BYTES: Final = 64
 
 
 class ArrowRows:
@@ -33,10 +53,23 @@ class ArrowRows:
         serialized_schema: The writer's, an IPC schema message.
     """
 
-    def __init__(self, schema: TableSchema, serialized_schema: bytes) -> None:
+    def __init__(
+        self, schema: TableSchema, serialized_schema: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES
+    ) -> None:
         self._arrow = _read_schema(serialized_schema)
+        # How many columns the table has: each costs some microseconds, however few rows there are.
+        self.columns = count_columns(schema.columns)
         self._names = self._arrow.names
+        self.defaulted = Filler.defaulted(schema, self._names)
         self._filler = Filler(schema, self._names, self._arrow.types)
+        self._max_unpacked_bytes = max_unpacked_bytes
+        by_name = {column.name.lower(): column for column in schema}
+        # For each field, with those inside it: the bytes that fitting one of its values takes.
+        self._made = [
+            size for field in self._arrow for size in _made_bytes(field.type, by_name[field.name.lower()])
+        ]
+        self._has_views = any(_has_views(field.type) for field in self._arrow)
+        self._is_plain = not any(self._made)
 
     def decode(self, serialized_batch: bytes, defaults: Collection[str] = ()) -> pa.RecordBatch:
         """The rows of an IPC record batch message, or of a whole stream of the same schema.
@@ -45,48 +78,131 @@ class ArrowRows:
             serialized_batch: The message, or a schema message and messages.
             defaults: The columns whose missing values become their default.
         """
-        batch = self._read(serialized_batch)
+        return self.open(serialized_batch, defaults).decode()
+
+    def open(self, serialized_batch: bytes, defaults: Collection[str] = ()) -> PackedRows:
+        """The same rows before they are unpacked; refuses those that are too large to be."""
+        with _readable():
+            messages = list(self._messages(serialized_batch))
+            layouts = [read_layout(message, with_lengths=not self._is_plain) for message in messages]
+        rows = size = body = 0
+        for layout in layouts:
+            rows += layout.rows
+            body += layout.body_bytes
+            size += sum(length * made for length, made in zip(layout.lengths, self._made, strict=False))
+        # Fitting copies text as well, which is part of the body.
+        size += body if self._is_plain else 2 * body
+        size += self._filler.filled_bytes(rows, defaults)
+        check_unpacked(size, self._max_unpacked_bytes)
+        if rows > MAX_ROWS:
+            raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
+        if not self._has_views:
+            return PackedRows(size, lambda: self._decode(messages, defaults))
+        most = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * body)
+        viewed = min(most, self._max_unpacked_bytes - size)
+        return PackedRows(size + viewed, lambda: self._decode(messages, defaults, viewed))
+
+    def _decode(
+        self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None
+    ) -> pa.RecordBatch:
+        batch = self._read(messages)
         problems = Problems()
         columns = batch.columns
         try:
             batch.validate(full=True)
         except pa.ArrowException:
             columns = _valid_columns(batch, problems)
+        if viewed is not None:
+            _check_viewed(columns, viewed)
         return self._filler.batch(columns, batch.num_rows, defaults, problems)
 
-    def _read(self, serialized: bytes) -> pa.RecordBatch:
-        try:
-            batches = list(self._batches(serialized))
+    def _read(self, messages: list[pa.ipc.Message]) -> pa.RecordBatch:
+        with _readable():
+            batches = [pa.ipc.read_record_batch(message, self._arrow) for message in messages]
             if len(batches) == 1:
                 return batches[0]
             # Only a valid batch may be copied from.
             for batch in batches:
                 batch.validate(full=True)
             return pa.Table.from_batches(batches, self._arrow).combine_chunks().to_batches()[0]
-        except Refused:
-            raise
-        # Whatever Arrow makes of foreign bytes, among it IndexError for no rows and MemoryError for too much.
-        except Exception as why:
-            raise invalid(f"The serialized record batch cannot be read: {_first_line(why)}.") from None
 
-    def _batches(self, serialized: bytes) -> Iterator[pa.RecordBatch]:
-        rows = unpacked = 0
+    def _messages(self, serialized: bytes) -> Iterator[pa.ipc.Message]:
+        """The messages of record batches."""
+        count = 0
         for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(serialized)):
             if message.type == "schema":
                 if not pa.ipc.read_schema(message).equals(self._arrow):
                     raise invalid("The stream's schema differs from the writer's schema sent before it.")
                 continue
-            unpacked += unpacked_bytes(message)
-            if unpacked > MAX_UNPACKED_BYTES:
-                raise invalid(
-                    f"The record batch is {unpacked} bytes when unpacked: "
-                    f"send at most {MAX_UNPACKED_BYTES} in one request."
-                )
-            batch = pa.ipc.read_record_batch(message, self._arrow)
-            rows += batch.num_rows
-            if rows > MAX_ROWS:
-                raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
-            yield batch
+            if message.type != "record batch":
+                raise invalid(f"The request has a {message.type} message: send record batches alone.")
+            count += 1
+            if count > MAX_MESSAGES:
+                raise invalid(f"The request has more than {MAX_MESSAGES} record batches: send one.")
+            yield message
+        if not count:
+            raise invalid("The request has no record batch: an append needs at least one.")
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Refuse what Arrow cannot read, among it IndexError for no rows and MemoryError for too much."""
+    try:
+        yield
+    except Refused:
+        raise
+    except Exception as why:
+        raise invalid(f"The serialized record batch cannot be read: {_first_line(why)}.") from None
+
+
+def _made_bytes(kind: Any, column: Column) -> Iterator[int]:
+    """For an Arrow type and each inside it: the bytes that fitting one value takes, without text."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pt.is_null(kind):
+        yield value_bytes(column)
+    elif column.mode == "REPEATED":
+        yield OFFSET_BYTES
+        yield from _made_bytes(kind.value_type, msgspec.structs.replace(column, mode="NULLABLE"))
+    elif column.children:
+        by_name = {child.name.lower(): child for child in column.children}
+        sent = [by_name.pop(field.name.lower()) for field in kind]
+        yield VALIDITY_BYTES + sum(value_bytes(child) for child in by_name.values()) if by_name else 0
+        for field, child in zip(kind, sent, strict=True):
+            yield from _made_bytes(field.type, child)
+    elif kind == arrow_type(column):
+        yield 0
+    else:
+        slow = pt.is_interval(kind) or (pt.is_decimal(arrow_type(column)) and not pt.is_integer(kind))
+        yield value_bytes(column) + fixed_bytes(arrow_type(column)) + (_OBJECT_BYTES if slow else 0)
+
+
+def _has_views(kind: Any) -> bool:
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pt.is_string_view(kind) or pt.is_binary_view(kind):
+        return True
+    return any(_has_views(kind.field(position).type) for position in range(kind.num_fields))
+
+
+def _check_viewed(columns: Sequence[Any], most: int) -> None:
+    total = sum(_viewed(column) for column in columns)
+    if total > most:
+        raise invalid(
+            f"The request has views onto {total:,} bytes, the limit is {most:,}: "
+            "send plain text, or fewer rows at a time."
+        )
+
+
+def _viewed(array: Any) -> int:
+    kind = array.type
+    if isinstance(kind, pa.BaseExtensionType):
+        return _viewed(array.storage)
+    if pt.is_string_view(kind) or pt.is_binary_view(kind):
+        return viewed_bytes(array)
+    if pt.is_struct(kind):
+        return sum(_viewed(array.field(position)) for position in range(kind.num_fields))
+    return _viewed(array.values) if kind.num_fields else 0
 
 
 def _read_schema(serialized: bytes) -> pa.Schema:
@@ -144,6 +260,9 @@ def _valid_columns(batch: pa.RecordBatch, problems: Problems) -> list[pa.Array[A
 def _valid_column(column: pa.Array[Any], place: Place, why: Exception) -> pa.Array[Any]:
     try:
         column.validate()
+        if column.type == pa.decimal256(76, 38):
+            # A BIGNUMERIC has up to 77 digits, one more than Arrow allows; decimals.py checks the range.
+            return column.slice(0)
         bad = failing(column, _validate)
     except pa.ArrowException:
         bad = []
@@ -169,5 +288,7 @@ def _what_is_wrong(value: pa.Array[Any]) -> str:
     except pa.ArrowException as why:
         if "UTF8" in str(why):
             return "the value is not valid UTF-8."
+        if "does not fit in precision" in str(why):
+            return f"the value has more digits than {value.type} can have: send it as text."
         return f"the value is not valid ({_first_line(why)})."
     return "the value is not valid."

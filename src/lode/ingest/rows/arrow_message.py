@@ -7,9 +7,11 @@ tables that point to a list of where each of their fields lies.
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     import pyarrow as pa
 
 _I16: Final = Struct("<h").unpack_from
@@ -18,39 +20,66 @@ _I64: Final = Struct("<q").unpack_from
 _TWO_I64: Final = Struct("<qq")
 # The fields' positions in the tables Message and RecordBatch of Arrow's format.
 _HEADER: Final = 2
+_LENGTH: Final = 0
+_NODES: Final = 1
 _BUFFERS: Final = 2
 _COMPRESSION: Final = 3
 
 
-def unpacked_bytes(message: pa.ipc.Message) -> int:
-    """How many bytes the compressed buffers of a record batch message say they hold; 0 if none is compressed.
+class Layout(NamedTuple):
+    """What the metadata of a record batch message says about its size.
+
+    Attributes:
+        rows: How many rows.
+        lengths: How many values each field has, with those inside it, in the order of the schema.
+        body_bytes: The bytes of all buffers when they are unpacked.
+    """
+
+    rows: int
+    lengths: tuple[int, ...]
+    body_bytes: int
+
+
+def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> Layout:
+    """The layout of a record batch message, the lengths only if they are asked for.
 
     The message must have been read by Arrow, which checks that its metadata is a well-formed flatbuffer.
     """
-    metadata, body = memoryview(message.metadata), message.body
+    metadata = memoryview(message.metadata)
     header = _field(metadata, _I32(metadata, 0)[0], _HEADER)
     if header is None:
-        return 0
+        return Layout(0, (), 0)
     batch = header + _I32(metadata, header)[0]
-    if body is None or _field(metadata, batch, _COMPRESSION) is None:
+    length = _field(metadata, batch, _LENGTH)
+    rows = 0 if length is None else max(0, _I64(metadata, length)[0])
+    lengths: tuple[int, ...] = ()
+    if with_lengths:
+        lengths = tuple(max(0, length) for length, _ in _pairs(metadata, batch, _NODES))
+    if message.body is None:
+        return Layout(rows, lengths, 0)
+    body = memoryview(message.body)
+    if _field(metadata, batch, _COMPRESSION) is None:
+        return Layout(rows, lengths, len(body))
+    spans = _pairs(metadata, batch, _BUFFERS)
+    return Layout(rows, lengths, sum(_stated_size(body, offset, length) for offset, length in spans))
+
+
+def _stated_size(body: memoryview[Any], offset: int, length: int) -> int:
+    """What a buffer states in front of its compressed bytes; -1 there says that it is not compressed."""
+    if length < 8 or not 0 <= offset <= len(body) - 8:
         return 0
-    total: int = sum(_stated_sizes(metadata, batch, memoryview(body)))
-    return total
+    stated: int = _I64(body, offset)[0]
+    return stated if stated >= 0 else length
 
 
-def _stated_sizes(metadata: memoryview[Any], batch: int, body: memoryview[Any]) -> list[int]:
-    """What each buffer states in front of its compressed bytes; -1 there says that it is not compressed."""
-    place = _field(metadata, batch, _BUFFERS)
+def _pairs(metadata: memoryview[Any], batch: int, number: int) -> Iterator[tuple[int, int]]:
+    """The structs of two numbers in a vector."""
+    place = _field(metadata, batch, number)
     if place is None:
-        return []
+        return iter(())
     vector = place + _I32(metadata, place)[0]
     count = _I32(metadata, vector)[0]
-    spans = _TWO_I64.iter_unpack(metadata[vector + 4 : vector + 4 + count * _TWO_I64.size])
-    return [
-        max(0, _I64(body, offset)[0])
-        for offset, length in spans
-        if length >= 8 and 0 <= offset <= len(body) - 8
-    ]
+    return _TWO_I64.iter_unpack(metadata[vector + 4 : vector + 4 + count * _TWO_I64.size])
 
 
 def _field(metadata: memoryview[Any], table: int, number: int) -> int | None:

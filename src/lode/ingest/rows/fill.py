@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.ingest.rows.fit import check_affordable, fit_for, match_children, missing
+from lode.ingest.rows.packed import value_bytes
 from lode.ingest.rows.problems import Place, Problems
 from lode.ingest.schema.defaults import default_values, parse_default
 from lode.lazy import pa
@@ -45,6 +46,19 @@ class Filler:
             for column, source in zip(schema.columns, sources, strict=True)
         ]
         self._left_out = sum(source is None for source in sources)
+        self._left_out_bytes = sum(value_bytes(column) for column, source, _ in self._plan if source is None)
+        self._default_bytes = {
+            column.name.lower(): default_values(column, self._defaults[column.name.lower()], 1, 0).nbytes
+            for column in schema
+            if column.default
+        }
+
+    def filled_bytes(self, rows: int, defaults: Collection[str] = ()) -> int:
+        """How much memory the columns that were not sent take, and the defaults that are asked for."""
+        wanted = {name.lower() for name in defaults}
+        # The defaults, and what they are mixed into.
+        filled = sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
+        return rows * (self._left_out_bytes + filled)
 
     def batch(
         self,
@@ -52,6 +66,7 @@ class Filler:
         rows: int,
         defaults: Collection[str] = (),
         problems: Found | None = None,
+        unsent: Mapping[str, pa.Array[Any]] | None = None,
     ) -> pa.RecordBatch:
         """The rows as a batch in the table's schema, or a refusal that names every bad one.
 
@@ -60,6 +75,7 @@ class Filler:
             rows: How many rows there are; there may be no columns.
             defaults: The columns whose missing values become their default, where they have one.
             problems: What is known to be wrong with the rows already.
+            unsent: Where the values of columns are missing, for writers that tell missing from null.
         """
         check_affordable(rows * self._left_out, "columns")
         problems = Problems() if problems is None else problems
@@ -72,7 +88,8 @@ class Filler:
             sent = None if source is None else columns[source]
             array = missing(column, rows) if sent is None or fit is None else fit(sent, place)
             if wanted and column.name.lower() in wanted:
-                array = self._with_default(column, array, sent, now_ns)
+                where = None if unsent is None else unsent[column.name]
+                array = self._with_default(column, array, sent, now_ns, where)
             if array.null_count and column.mode == "REQUIRED":
                 place.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
             arrays.append(array)
@@ -81,7 +98,12 @@ class Filler:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
 
     def _with_default(
-        self, column: Column, array: pa.Array[Any], sent: pa.Array[Any] | None, now_ns: int
+        self,
+        column: Column,
+        array: pa.Array[Any],
+        sent: pa.Array[Any] | None,
+        now_ns: int,
+        where: pa.Array[Any] | None,
     ) -> pa.Array[Any]:
         """The column with its default for each value that was not sent."""
         import pyarrow.compute as pc
@@ -92,8 +114,17 @@ class Filler:
         if sent is None:
             return values
         # Where it was null as sent: a REPEATED column has become empty lists since.
-        filled: pa.Array[Any] = pc.call_function("if_else", [sent.is_null(), values, array])
+        missing_at = sent.is_null() if where is None else where
+        filled: pa.Array[Any] = pc.call_function("if_else", [missing_at, values, array])
         return filled
+
+    @staticmethod
+    def defaulted(schema: TableSchema, names: Collection[str]) -> frozenset[str]:
+        """The columns with a default that a writer of columns of these names leaves out."""
+        sent = {name.lower() for name in names}
+        return frozenset(
+            column.name for column in schema if column.default and column.name.lower() not in sent
+        )
 
 
 def fill(

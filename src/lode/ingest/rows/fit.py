@@ -78,7 +78,8 @@ def extra_column(path: str) -> Refused:
         )
     return Refused(
         Code.INVALID_ARGUMENT,
-        f"The writer's schema has the column {path!r}, which the table lacks: add it to the table first.",
+        f"Input schema has more fields than BigQuery schema, extra fields: '{path}'. "
+        "Add the column to the table first.",
         storage=StorageCode.SCHEMA_MISMATCH_EXTRA_FIELDS,
         ends_call=True,
     )

@@ -1,13 +1,19 @@
-"""Which Arrow types a column takes beside its own, and how their values become the column's, without loss."""
+"""Which Arrow types a column takes beside its own, and how their values become the column's.
+
+Nothing is lost but the digits of a number beyond its column's scale; see ``decimals.py``.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lode.ingest.rows.fit_decimal import decimal_bounds, plain_numbers
+from lode.ingest.rows.decimals import decimals_for
+from lode.ingest.rows.geography import geographies_of_text, need_shapely
+from lode.ingest.rows.intervals import intervals_of_arrow, intervals_of_text
 from lode.ingest.rows.problems import failing, shown
 from lode.ingest.schema.columns import arrow_type
-from lode.ingest.status import invalid
+from lode.ingest.status import Refused
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
@@ -17,9 +23,6 @@ if TYPE_CHECKING:
     from lode.ingest.schema.columns import Column
 
     Cast: TypeAlias = Callable[[pa.Array[Any], Place], pa.Array[Any]]
-
-# Views may all show the same bytes, so what they come to is not bounded by what was sent.
-MAX_VIEWED_BYTES: Final = 256 << 20
 
 _TEXT: Final = ("is_string", "is_large_string", "is_string_view")
 _TAKEN: Final = {
@@ -53,14 +56,24 @@ def takes(column: Column, kind: pa.DataType) -> bool:
 
 def cast_for(column: Column, kind: pa.DataType) -> Cast | None:
     """How values of a type the column takes become the column's; None if they already are."""
-    target = arrow_type(column)
-    if kind == target:
-        return None
-    if pt.is_interval(kind):
-        return _interval_text
-    if pt.is_decimal(target):
-        return _to_decimal(column, kind)
-    return _plain_cast(column, kind)
+    match column.type:
+        case "NUMERIC" | "BIGNUMERIC":
+            return _read(kind, decimals_for(column, kind))
+        case "INTERVAL":
+            return intervals_of_arrow if pt.is_interval(kind) else _read(kind, intervals_of_text)
+        case "GEOGRAPHY":
+            # Loaded now, on the thread that makes decoders, and not with the first rows, on the event loop.
+            with suppress(Refused):
+                need_shapely(column.name)
+            return _read(kind, geographies_of_text)
+    return None if kind == arrow_type(column) else _plain_cast(column, kind)
+
+
+def _read(kind: pa.DataType, parse: Cast) -> Cast:
+    """Parse values of the type; text of any Arrow type is plain text before."""
+    if pt.is_string_view(kind) or pt.is_large_string(kind):
+        return lambda array, place: parse(array.cast(pa.string()), place)
+    return parse
 
 
 def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
@@ -70,7 +83,6 @@ def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
 
     def cast(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
         if viewed:
-            _check_viewed(array, place)
             array = array.cast(plain)
         try:
             return array.cast(target)
@@ -83,30 +95,6 @@ def _plain_cast(column: Column, kind: pa.DataType) -> Cast:
     return cast
 
 
-def _to_decimal(column: Column, kind: pa.DataType) -> Cast:
-    cast = _plain_cast(column, kind)
-    if pt.is_decimal(kind):
-        too_large = decimal_bounds(column, kind)
-
-        def from_decimal(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-            bad = [] if too_large is None else too_large(array, place)
-            return cast(without(array, bad) if bad else array, place)
-
-        return from_decimal
-    if pt.is_integer(kind):
-        return cast
-    viewed = pt.is_string_view(kind)
-    rewrite = plain_numbers(column)
-    parse = _plain_cast(column, pa.string())
-
-    def from_text(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-        if viewed:
-            _check_viewed(array, place)
-        return parse(rewrite(array.cast(pa.string()), place), place)
-
-    return from_text
-
-
 def without(array: pa.Array[Any], bad: list[int]) -> pa.Array[Any]:
     """The array with nulls for the bad values."""
     if pt.is_string_view(array.type) or pt.is_binary_view(array.type):
@@ -117,40 +105,16 @@ def without(array: pa.Array[Any], bad: list[int]) -> pa.Array[Any]:
     return array.take(pa.array(kept, pa.int64()))
 
 
-def _check_viewed(array: pa.Array[Any], place: Place) -> None:
+def viewed_bytes(array: pa.Array[Any]) -> int:
+    """How many bytes the views of an array come to."""
     import pyarrow.compute as pc
 
     views = array.buffers()[1]
     if views is None or not len(array):
-        return
+        return 0
     # A view is sixteen bytes, of which the first four are the length.
     count = array.offset + len(array)
     words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, views])
     lengths: Any = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0)
-    total = pc.sum(pc.cast(lengths, pa.int64())).as_py()
-    if total > MAX_VIEWED_BYTES:
-        raise invalid(
-            f"Column {place.path!r} has views onto {total} bytes: "
-            f"send at most {MAX_VIEWED_BYTES} in one request."
-        )
-
-
-def _interval_text(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-    """Months, days and nanoseconds as BigQuery writes an INTERVAL: ``years-months days h:m:s.micros``."""
-    values: list[Any] = array.to_pylist()
-    place.report(
-        (index for index, value in enumerate(values) if value is not None and value.nanoseconds % 1000),
-        lambda index: f"{values[index]} has parts of a microsecond, which an INTERVAL has not.",
-    )
-    return pa.array([None if value is None else _interval(*value) for value in values], pa.string())
-
-
-def _interval(months: int, days: int, nanoseconds: int) -> str:
-    years, months_left = divmod(abs(months), 12)
-    seconds, micros = divmod(abs(nanoseconds) // 1000, 1_000_000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    fraction = f".{micros:06}" if micros else ""
-    before = "-" if months < 0 else ""
-    before_time = "-" if nanoseconds < 0 else ""
-    return f"{before}{years}-{months_left} {days} {before_time}{hour}:{minute}:{second}{fraction}"
+    total: int = pc.sum(pc.cast(lengths, pa.int64())).as_py()
+    return total

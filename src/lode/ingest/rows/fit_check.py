@@ -1,4 +1,4 @@
-"""What the values of a column must be beyond their Arrow type: ranges, lengths, digits, valid text."""
+"""What the values of a column must be beyond their Arrow type: ranges, lengths, valid JSON."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from lode.ingest.rows.problems import failing, shown
+from lode.ingest.rows.problems import shown
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -28,10 +28,6 @@ _BOUNDS: Final = {
     "DATE": (_FIRST_DAY, _LAST_DAY),
     "TIME": (0, _DAY_US - 1),
 }
-_INTERVAL: Final = (
-    r"^(-?\d+-\d+ -?\d+ -?\d+:\d+:\d+(\.\d{1,6})?"
-    r"|P(-?\d+[YMWD])*(T(-?\d+(\.\d{1,6})?[HMS])+)?)$"
-)
 
 
 def check_for(column: Column) -> Check | None:
@@ -41,12 +37,8 @@ def check_for(column: Column) -> Check | None:
             return _length(column.max_length, "utf8_length" if column.type == "STRING" else "binary_length")
         case "TIMESTAMP" | "DATETIME" | "DATE" | "TIME":
             return _bounds(column.type)
-        case "NUMERIC" | "BIGNUMERIC":
-            return _digits(column)
         case "JSON":
             return _json
-        case "INTERVAL":
-            return _interval
         case "RANGE":
             return _range
         case _:
@@ -93,29 +85,6 @@ def _range_of(name: str) -> str:
     return "00:00:00 to 23:59:59.999999" if name == "TIME" else "years 1 to 9999"
 
 
-def _digits(column: Column) -> Check:
-    """Decimals may hold more digits than their type says, which only a validation notices."""
-    narrow: pa.DataType | None = None
-    if column.precision:
-        decimal = pa.decimal128 if column.type == "NUMERIC" else pa.decimal256
-        narrow = decimal(column.precision, column.scale)
-
-    def attempt(array: pa.Array[Any]) -> None:
-        array.validate(full=True)
-        if narrow is not None:
-            array.cast(narrow)
-
-    kind = f"{column.type}({column.precision}, {column.scale})" if column.precision else column.type
-
-    def check(array: pa.Array[Any], place: Place) -> None:
-        try:
-            attempt(array)
-        except pa.ArrowException:
-            place.report(failing(array, attempt), lambda index: f"{shown(array, index)} does not fit {kind}.")
-
-    return check
-
-
 # Raw reads the text to its end without making values of it.
 _READ_JSON: Final = msgspec.json.Decoder(msgspec.Raw).decode
 
@@ -133,16 +102,6 @@ def _json(array: pa.Array[Any], place: Place) -> None:
     values: list[bytes | None] = array.cast(pa.binary()).to_pylist()
     bad = [index for index, text in enumerate(values) if text is not None and not is_json(text)]
     place.report(bad, lambda index: f"{shown(array, index)} is not valid JSON.")
-
-
-def _interval(array: pa.Array[Any], place: Place) -> None:
-    import pyarrow.compute as pc
-
-    matches: Any = pc.match_substring_regex(array, _INTERVAL)
-    if not pc.all(matches, min_count=0).as_py():
-        place.report_where(
-            pc.invert(matches), lambda index: f"{shown(array, index)} is not an INTERVAL (Y-M D H:M:S)."
-        )
 
 
 def _range(array: Any, place: Place) -> None:

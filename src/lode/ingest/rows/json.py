@@ -1,7 +1,7 @@
 """Rows as REST v2 sends them in ``insertAll``: JSON objects, made into a batch of the table's schema.
 
 Clients write most values as text, but numbers, booleans and objects come as they are, too. Each value is
-read by its column's type; what does not fit is told row by row. The way back is ``rows_json_cells.py``.
+read by its column's type; what does not fit is reported row by row. The way back is ``json_cells.py``.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.ingest.rows.fill import Filler
 from lode.ingest.rows.json_values import reader_for
 from lode.ingest.rows.problems import Problems
-from lode.ingest.schema.defaults import default_values, parse_default
 from lode.ingest.status import invalid
 from lode.lazy import pa, pt
 from lode.runtime import REAL
@@ -44,12 +43,12 @@ class JsonRows:
     ) -> None:
         self._schema = schema
         self._ignore_unknown = ignore_unknown
-        self._now_ns = now_ns
         self._readers: list[tuple[Column, Reader]] = [
             (column, reader_for(column, ignore_unknown=ignore_unknown)) for column in schema
         ]
         self._names = frozenset(schema.arrow.names)
-        self._filler = Filler(schema, schema.arrow.names, schema.arrow.types, now_ns=now_ns)
+        self._types = [_sent_type(kind) for kind in schema.arrow.types]
+        self._filler = Filler(schema, schema.arrow.names, self._types, now_ns=now_ns)
 
     def decode(self, rows: Sequence[Any]) -> pa.RecordBatch:
         """The rows as a batch in the table's schema, or a refusal that names every bad one.
@@ -58,8 +57,14 @@ class JsonRows:
         """
         problems = Problems()
         objects = [self._checked(row, index, problems) for index, row in enumerate(rows)]
-        columns = [self._column(column, reader, objects, problems) for column, reader in self._readers]
-        return self._filler.batch(columns, len(rows), problems=problems)
+        columns: list[Any] = []
+        unsent: dict[str, Any] = {}
+        for (column, reader), kind in zip(self._readers, self._types, strict=True):
+            found = [row.get(column.name, _MISSING) for row in objects]
+            columns.append(_column(column, reader, kind, found, problems))
+            if column.default and _MISSING in found:
+                unsent[column.name] = pa.array([value is _MISSING for value in found])
+        return self._filler.batch(columns, len(rows), unsent, problems, unsent)
 
     def _checked(self, row: Any, index: int, problems: Problems) -> dict[str, Any]:
         """A row by its columns' names as the table spells them."""
@@ -81,33 +86,32 @@ class JsonRows:
             spelt[own] = value
         return spelt
 
-    def _column(self, column: Column, reader: Reader, rows: list[dict[str, Any]], problems: Problems) -> Any:
-        name = column.name
-        found = [row.get(name, _MISSING) for row in rows]
-        kind = self._schema.arrow.field(name).type
-        array = _parsed_at_once(found, kind)
-        if array is not None:
-            return array
-        values = [
-            None if value is _MISSING else _read(reader, value, column, index, problems)
-            for index, value in enumerate(found)
-        ]
-        try:
-            array = pa.array(values, kind)
-        except (pa.ArrowException, OverflowError) as error:
-            raise invalid(
-                f"The values of column {column.name!r} are too many for one request: {error}."
-            ) from None
-        if column.default and _MISSING in found:
-            return self._with_default(column, array, [value is _MISSING for value in found])
+
+def _column(column: Column, reader: Reader, kind: Any, found: list[Any], problems: Problems) -> Any:
+    array = _parsed_at_once(found, kind)
+    if array is not None:
         return array
+    values = [
+        None if value is _MISSING else _read(reader, value, column, index, problems)
+        for index, value in enumerate(found)
+    ]
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowException, OverflowError) as error:
+        raise invalid(
+            f"The values of column {column.name!r} are too many for one request: {error}."
+        ) from None
 
-    def _with_default(self, column: Column, array: Any, missing: list[bool]) -> Any:
-        import pyarrow.compute as pc
 
-        compute: Any = pc
-        values = default_values(column, parse_default(column), len(array), self._now_ns())
-        return compute.if_else(pa.array(missing), values, array)
+def _sent_type(kind: Any) -> Any:
+    """The Arrow type of the values that readers give: numbers are text, as other writers send them."""
+    if pt.is_decimal(kind):
+        return pa.string()
+    if pt.is_list(kind):
+        return pa.list_(_sent_type(kind.value_type))
+    if pt.is_struct(kind):
+        return pa.struct([field.with_type(_sent_type(field.type)) for field in kind])
+    return kind
 
 
 def _parsed_at_once(values: list[Any], kind: Any) -> Any:

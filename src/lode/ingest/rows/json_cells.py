@@ -6,6 +6,7 @@ import math
 from base64 import b64encode
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lode.ingest.rows.intervals import shown_interval
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _values(array: Any, column: Column, timestamps: TimestampFormat) -> list[Any
             return _where_valid(array, ranges)
         case "TIMESTAMP":
             return _each(array.view(pa.int64()), _TIMESTAMPS[timestamps])
-        case "STRING" | "GEOGRAPHY" | "JSON" | "INTERVAL":
+        case "STRING" | "GEOGRAPHY" | "JSON":
             texts: list[Any] = array.to_pylist()
             return texts
     return _each(array, _TEXTS[column.type])
@@ -122,6 +123,7 @@ _TEXTS: dict[str, Callable[[Any], str]] = {
     "DATE": lambda value: str(value.isoformat()),
     "TIME": lambda value: str(value.isoformat()),
     "DATETIME": lambda value: str(value.isoformat()),
+    "INTERVAL": shown_interval,
     "NUMERIC": _decimal,
     "BIGNUMERIC": _decimal,
 }

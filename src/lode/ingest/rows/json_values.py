@@ -1,7 +1,8 @@
 """One JSON value of each of BigQuery's types, as what Arrow makes an array of.
 
 A reader takes a value that is not null, and raises ``BadValue`` for one that its column cannot hold. Times
-are read to the microseconds, days and Decimals that Arrow stores.
+are read to the microseconds and days that Arrow stores; NUMERIC, INTERVAL and GEOGRAPHY stay text, which is
+read as that of every other writer.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from lode.filter.datetimes import parse_date, parse_datetime, parse_time, parse_timestamp
 from lode.format.ids import is_utf8
-from lode.ingest.schema.moments import parse_date, parse_datetime, parse_time, parse_timestamp
 
 if TYPE_CHECKING:
     from lode.ingest.schema.columns import Column
@@ -29,8 +30,6 @@ _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 _INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
 _LONGEST_NUMBER: Final = 400
 _EXACT: Final = Context(prec=200)
-# Digits in all, and behind the point.
-_DECIMALS: Final = {"NUMERIC": (38, 9), "BIGNUMERIC": (76, 38)}
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
@@ -42,8 +41,6 @@ _UNREADABLE: Final = {
     "INT64": "Cannot convert value to integer (bad value): {}",
     "FLOAT64": "Cannot convert value to floating point (bad value): {}",
     "BOOL": "Cannot convert value to boolean (bad value): {}",
-    "NUMERIC": "Invalid NUMERIC value: {}",
-    "BIGNUMERIC": "Invalid BIGNUMERIC value: {}",
     "TIMESTAMP": "Could not parse '{}' as a timestamp. Required format is YYYY-MM-DD HH:MM[:SS[.SSSSSS]]",
     "DATE": 'Invalid date string "{}"',
     "TIME": 'Invalid time string "{}"',
@@ -72,7 +69,7 @@ def _reader(column: Column, *, ignore_unknown: bool) -> Reader:
         case "RANGE":
             return _range(column)
         case "NUMERIC" | "BIGNUMERIC":
-            return partial(_decimal, column.type)
+            return partial(_number_text, column.type)
     return _READERS[column.type]
 
 
@@ -188,20 +185,13 @@ def _bool(value: Any) -> bool:
     raise _unreadable(value, "BOOL")
 
 
-def _decimal(kind: str, value: Any) -> Decimal:
-    digits, scale = _DECIMALS[kind]
-    number = _number(value, kind)
-    if isinstance(number, float):
-        raise BadValue(f"{_shown(value)} is no {kind}.")
-    if number.adjusted() >= digits - scale and number:
-        raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
-    # A number in JSON is a binary fraction at heart, so its tail is noise; text means every digit it has.
-    rounded = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP, context=_EXACT)
-    if isinstance(value, str) and rounded != number:
-        raise BadValue(f"{_shown(value)} has more than {scale} digits behind the point.")
-    if rounded.copy_abs() >= Decimal(10) ** (digits - scale):
-        raise BadValue(f"{_shown(value)} has too many digits before the point for a {kind}.")
-    return rounded
+def _number_text(kind: str, value: Any) -> str:
+    """The number as it was written; a float as Python writes it."""
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _unreadable(value, kind)
+    return str(value)
 
 
 def _timestamp(value: Any) -> int:

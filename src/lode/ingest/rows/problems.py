@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.status import RowProblem, bad_rows
@@ -14,23 +15,33 @@ if TYPE_CHECKING:
     from lode.ingest.status import Refused
 
 _SHOWN: Final = 60
+# A response has room for about so many. Naming more takes memory and time that the request has not earned.
+MAX_BAD_ROWS: Final = 10_000
 
 
 class Problems:
-    """The bad rows so far, each with the first thing found wrong with it."""
+    """The bad rows so far, each with the first thing found wrong with it.
+
+    Raises the refusal when there are ``MAX_BAD_ROWS``: the rest is not looked at.
+    """
 
     def __init__(self) -> None:
         self._messages: dict[int, str] = {}
 
     def add(self, row: int, message: str) -> None:
         self._messages.setdefault(row, message)
+        if len(self._messages) >= MAX_BAD_ROWS:
+            raise self.refusal()
 
     def __bool__(self) -> bool:
         return bool(self._messages)
 
     def refusal(self) -> Refused:
-        """The refusal that names every bad row, in order."""
-        return bad_rows([RowProblem(row, self._messages[row]) for row in sorted(self._messages)])
+        """The refusal that names the bad rows, in order."""
+        return bad_rows(
+            [RowProblem(row, self._messages[row]) for row in sorted(self._messages)],
+            all_known=len(self._messages) < MAX_BAD_ROWS,
+        )
 
 
 class Place:
@@ -54,7 +65,7 @@ class Place:
 
     def report(self, indices: Iterable[int], says: str | Callable[[int], str]) -> None:
         """Record that the values at these indices are bad; ``says`` is the sentence about all or one."""
-        found = list(indices)
+        found = list(islice(indices, MAX_BAD_ROWS))
         for row, index in zip(self._rows(found), found, strict=True):
             sentence = says if isinstance(says, str) else says(index)
             self._problems.add(row, f"Column {self.path!r}: {sentence}")
@@ -64,7 +75,7 @@ class Place:
         import pyarrow.compute as pc
 
         indices: Any = pc.indices_nonzero(mask)
-        self.report(indices.to_pylist(), says)
+        self.report(indices.slice(0, MAX_BAD_ROWS).to_pylist(), says)
 
     def _rows(self, indices: list[int]) -> list[int]:
         if self._lists is not None:
@@ -76,12 +87,15 @@ class Place:
 
 
 def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) -> list[int]:
-    """The indices of the values for which the attempt raises, found by halves: few bad ones cost little."""
+    """The indices of the values for which the attempt raises, found by halves: few bad ones cost little.
+
+    At most ``MAX_BAD_ROWS`` of them: reporting these ends the request.
+    """
     import pyarrow as pa
 
     found: list[int] = []
     pending = [(0, len(array))]
-    while pending:
+    while pending and len(found) < MAX_BAD_ROWS:
         start, stop = pending.pop()
         try:
             attempt(array.slice(start, stop - start))
@@ -90,7 +104,7 @@ def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) ->
                 found.append(start)
             else:
                 middle = (start + stop) // 2
-                pending += [(start, middle), (middle, stop)]
+                pending += [(middle, stop), (start, middle)]
     return sorted(found)
 
 
@@ -102,3 +116,18 @@ def shown(array: pa.Array[Any], index: int) -> str:
     except Exception:
         text = "the value"
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def each(array: pa.Array[Any], place: Place, convert: Callable[[Any], Any]) -> list[Any]:
+    """Convert each value; a ``ValueError`` finishes the sentence about a bad one, which becomes None."""
+    converted: list[Any] = []
+    bad: dict[int, str] = {}
+    for index, value in enumerate(array.to_pylist()):
+        try:
+            converted.append(None if value is None else convert(value))
+        except ValueError as why:
+            bad[index] = str(why)
+            converted.append(None)
+    if bad:
+        place.report(bad, lambda index: f"{shown(array, index)} {bad[index]}.")
+    return converted

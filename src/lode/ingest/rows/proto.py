@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.ingest.rows.fill import Filler
+from lode.ingest.rows.packed import MAX_UNPACKED_BYTES, PackedRows, check_unpacked, count_columns
 from lode.ingest.rows.problems import Place, Problems
 from lode.ingest.rows.proto_columns import column_converter, report_unset
 from lode.ingest.rows.proto_parser import Parser
@@ -38,14 +39,24 @@ class ProtoRows:
         Refused: The descriptor is malformed, or has a field that the table lacks or whose type does not fit.
     """
 
-    def __init__(self, schema: TableSchema, descriptor: DescriptorProto) -> None:
+    def __init__(
+        self,
+        schema: TableSchema,
+        descriptor: DescriptorProto,
+        *,
+        max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
+    ) -> None:
+        self._max_unpacked_bytes = max_unpacked_bytes
+        # How many columns the table has: each costs some microseconds, however few rows there are.
+        self.columns = count_columns(schema.columns)
         self._fields = plan(schema, descriptor)
         self._parser = Parser(self._fields)
         self._converters = [column_converter(field) for field in self._fields]
         names = [field.column.name for field in self._fields]
-        nothing, _ = self._parser.parse([])
+        nothing = self._parser.parse([], 0, Problems())
         types = [column.type for column in self._columns(nothing, Problems())]
         self._filler = Filler(schema, names, types)
+        self.defaulted = Filler.defaulted(schema, names)
 
     def decode(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> pa.RecordBatch:
         """Decode the rows into a batch exactly in ``schema.arrow``.
@@ -57,10 +68,19 @@ class ProtoRows:
         Raises:
             Refused: With every bad row.
         """
-        batch, malformed = self._parser.parse(rows)
+        return self.open(rows, defaults).decode()
+
+    def open(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> PackedRows:
+        """The same rows before they are unpacked; refuses those that are too large to be."""
+        sent = sum(map(len, rows))
+        size = self._filler.filled_bytes(len(rows), defaults)
+        size += self._parser.survey.unpacked_bytes(rows, sent, self._max_unpacked_bytes - size)
+        check_unpacked(size, self._max_unpacked_bytes)
+        return PackedRows(size, lambda: self._decode(rows, sent, defaults))
+
+    def _decode(self, rows: Sequence[bytes], sent: int, defaults: Collection[str]) -> pa.RecordBatch:
         problems = Problems()
-        for index, message in malformed.items():
-            problems.add(index, message)
+        batch = self._parser.parse(rows, sent, problems)
         return self._filler.batch(self._columns(batch, problems), len(rows), defaults, problems)
 
     def _columns(self, batch: pa.RecordBatch, problems: Problems) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.ingest.rows.intervals import MAX_HOURS, interval_text
 from lode.ingest.rows.proto_plan import Shape
 from lode.ingest.rows.proto_values import refuse_outside, value_converter
 from lode.lazy import pa
@@ -15,8 +16,8 @@ if TYPE_CHECKING:
 
 # The seconds of 0001-01-01 and of the end of 9999-12-31, counted from 1970-01-01.
 _MOMENTS: Final = (-719_162 * 86_400, 2_932_897 * 86_400 - 1)
-# BigQuery's longest INTERVAL has 10,000 years of 366 days, in hours.
-_LONGEST: Final = 87_840_000 * 3600
+# Of an INTERVAL, so that its microseconds fit 64 bits.
+_LONGEST: Final = MAX_HOURS * 3600
 _NANOS: Final = 999_999_999
 
 
@@ -124,26 +125,23 @@ def _timestamps(array: Any, place: Place) -> Any:
 
 
 def _intervals(array: Any, place: Place) -> Any:
-    """Durations as BigQuery writes an INTERVAL of no months and no days."""
+    """Durations as INTERVALs of no months and no days, cut to microseconds as a Timestamp is."""
     seconds = refuse_outside(_filled(array.field(0)), -_LONGEST, _LONGEST, place, "an INTERVAL").to_pylist()
     nanos = refuse_outside(_filled(array.field(1)), -_NANOS, _NANOS, place, "a Duration's nanos").to_pylist()
     texts: list[str | None] = []
-    mixed: list[int] = []
+    bad: dict[int, str] = {}
     for index, (is_set, second, nano) in enumerate(
         zip(array.is_valid().to_pylist(), seconds, nanos, strict=True)
     ):
+        texts.append(None)
         if not is_set or second is None or nano is None:
-            texts.append(None)
             continue
         if second * nano < 0:
-            mixed.append(index)
-        texts.append(_interval(second < 0 or nano < 0, abs(second), abs(nano) // 1000))
-    place.report(mixed, "the seconds and nanos of a Duration must have the same sign.")
+            bad[index] = "the seconds and nanos of a Duration must have the same sign."
+        else:
+            try:
+                texts[index] = interval_text(0, 0, second * 1_000_000 + int(nano / 1000))
+            except ValueError as why:
+                bad[index] = f"a Duration of {second} seconds {why}."
+    place.report(bad, lambda index: bad[index])
     return pa.array(texts, pa.string())
-
-
-def _interval(negative: bool, seconds: int, micros: int) -> str:
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    fraction = f".{micros:06}" if micros else ""
-    return f"0-0 0 {'-' if negative else ''}{hour}:{minute}:{second}{fraction}"

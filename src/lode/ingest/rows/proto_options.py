@@ -29,7 +29,7 @@ def column_name(field: Any) -> str:
     """The column a field of a descriptor is meant for: the option, or the field's own name."""
     if field.HasField("options"):
         try:
-            name = _options().FromString(field.options.SerializeToString()).column_name
+            name = _options().FromString(field.options.SerializePartialToString()).column_name
         except (DecodeError, UnicodeDecodeError):
             name = ""
         if isinstance(name, str) and name:

@@ -6,21 +6,27 @@ kinds of fields: optional throughout, so that unset is null; enums as their numb
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import ptars
 from google.protobuf import descriptor_pb2, descriptor_pool
 
+from lode.ingest.joined import one_batch
 from lode.ingest.rows.proto_plan import F, Shape
 from lode.ingest.rows.proto_survey import Survey
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
 
+    from lode.ingest.rows.problems import Problems
     from lode.ingest.rows.proto_plan import Field
+
+# What ptars parses in a few milliseconds.
+MAX_CHUNK_ROWS: Final = 16_384
+MAX_CHUNK_BYTES: Final = 1 << 20
 
 
 class Parser:
@@ -43,36 +49,66 @@ class Parser:
             self._handler = _calm(lambda: ptars.HandlerPool([descriptor.file]).get_for_message(descriptor))
         except ValueError as why:
             raise invalid(f"The descriptor cannot be used: {why}.", ends_call=True) from why
-        self._survey = Survey(fields)
+        self.survey = Survey(fields)
 
-    def parse(self, rows: Sequence[bytes]) -> tuple[pa.RecordBatch, dict[int, str]]:
-        """Parse the rows; those that are malformed are named, and empty in the batch."""
+    def parse(self, rows: Sequence[bytes], size: int, problems: Problems) -> pa.RecordBatch:
+        """Parse rows of so many bytes; those that are malformed are reported, and empty in the batch."""
         # ptars takes nothing but lists.
         wanted = rows if isinstance(rows, list) else list(rows)
-        malformed = self._survey.malformed(wanted)
-        if malformed:
-            wanted = _emptied(wanted, malformed)
+        malformed = _Malformed(problems)
+        self.survey.find_malformed(wanted, malformed.add)
+        return one_batch(
+            [self._parse_chunk(wanted, chunk, malformed) for chunk in _chunks(len(wanted), size)]
+        )
+
+    def _parse_chunk(self, rows: list[bytes], chunk: range, malformed: _Malformed) -> pa.RecordBatch:
+        wanted = malformed.emptied(rows, chunk)
         try:
-            return self._parse(wanted), malformed
+            return self._parse(wanted)
         except ValueError:
-            self._find_malformed(wanted, 0, malformed)
-        return self._parse(_emptied(wanted, malformed)), malformed
+            self._find_malformed(wanted, chunk.start, malformed)
+        return self._parse(malformed.emptied(rows, chunk))
 
     def _parse(self, rows: list[bytes]) -> pa.RecordBatch:
         batch: pa.RecordBatch = _calm(lambda: self._handler.list_to_record_batch(rows))
         return batch
 
-    def _find_malformed(self, rows: list[bytes], start: int, malformed: dict[int, str]) -> None:
+    def _find_malformed(self, rows: list[bytes], start: int, malformed: _Malformed) -> None:
         """Halve the rows until every one that does not parse stands alone."""
         try:
             self._parse(rows)
         except ValueError as error:
             if len(rows) == 1:
-                malformed[start] = f"The row is malformed: {str(error).rpartition(': ')[2]}."
+                malformed.add(start, f"The row is malformed: {str(error).rpartition(': ')[2]}.")
                 return
             middle = len(rows) // 2
             self._find_malformed(rows[:middle], start, malformed)
             self._find_malformed(rows[middle:], start + middle, malformed)
+
+
+class _Malformed:
+    """The rows that are not parsed."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._indices: set[int] = set()
+
+    def add(self, index: int, message: str) -> None:
+        self._problems.add(index, message)
+        self._indices.add(index)
+
+    def emptied(self, rows: list[bytes], chunk: range) -> list[bytes]:
+        """The rows of a chunk, with empty ones in the place of those that are malformed."""
+        if self._indices:
+            return [b"" if index in self._indices else rows[index] for index in chunk]
+        return rows if len(chunk) == len(rows) else rows[chunk.start : chunk.stop]
+
+
+def _chunks(rows: int, size: int) -> Iterator[range]:
+    """Cut rows into chunks: ptars holds the interpreter's lock while it parses one."""
+    step = min(MAX_CHUNK_ROWS, max(1, rows * MAX_CHUNK_BYTES // max(1, size)))
+    for start in range(0, max(1, rows), step):
+        yield range(start, min(start + step, rows))
 
 
 def _calm(work: Callable[[], Any]) -> Any:
@@ -83,10 +119,6 @@ def _calm(work: Callable[[], Any]) -> Any:
         if type(why).__module__ == "pyo3_runtime":
             raise ValueError(str(why)) from None
         raise
-
-
-def _emptied(rows: list[bytes], malformed: dict[int, str]) -> list[bytes]:
-    return [b"" if index in malformed else row for index, row in enumerate(rows)]
 
 
 def _declare(message: Any, fields: tuple[Field, ...]) -> None:

@@ -80,6 +80,7 @@ class Names:
             by_number.setdefault(value.number, value.name)  # an alias comes second
         self.numbers = pa.array(list(by_number), pa.int32())
         self.names = pa.array(list(by_number.values()), pa.string())
+        self.longest = max((len(name.encode()) for name in by_number.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)

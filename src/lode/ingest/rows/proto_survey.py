@@ -1,12 +1,16 @@
 """A look at rows before they are parsed, where parsing them could cost more than a request may.
 
 Two things are found. Groups, which ptars skips by recursion without a limit, so that a long row of nothing
-but nested groups would exhaust the stack; protobuf itself allows a depth of 100. And messages that are
-repeated without content: two bytes on the wire each, but a value in every column below.
+but nested groups would exhaust the stack; protobuf itself allows a depth of 100. And how much memory the
+rows will take: a row without content takes two bytes on the wire, and so does a message that is repeated, but
+each has a value in every column below; a packed number takes one byte.
 """
 
 from __future__ import annotations
 
+import sys
+import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -14,18 +18,32 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from lode.ingest.rows.proto_plan import F, Shape
-from lode.ingest.status import invalid
+from lode.ingest.rows.packed import OFFSET_BYTES, VALIDITY_BYTES, fixed_bytes
+from lode.ingest.rows.proto_plan import INT64, F, Shape
+from lode.ingest.schema.columns import arrow_type
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from lode.ingest.rows.proto_plan import Field
 
 # Skipping a group takes about 80 bytes of the stack, and a byte or more of the row.
 LONGEST_UNSEEN: Final = 4096
-# Set or not, each takes up to eight bytes in Arrow.
-MOST_VALUES: Final = 1 << 26
-# What a message without content takes on the wire, inside another.
-_LEAST_BYTES: Final = 2
+# A number as ptars gives it, and whether it is set.
+_PARSED_BYTES: Final = 9
+# A value that passes through Python on its way to the column's type.
+_OBJECT_BYTES: Final = 24
+_INTERVAL_BYTES: Final = 64
+_FIXED32: Final = frozenset({F.TYPE_FIXED32, F.TYPE_SFIXED32, F.TYPE_FLOAT})
+_FIXED64: Final = frozenset({F.TYPE_FIXED64, F.TYPE_SFIXED64, F.TYPE_DOUBLE})
+_DELIMITED: Final = frozenset({F.TYPE_STRING, F.TYPE_BYTES})
+# What needs no other array than the parsed one.
+_SAME: Final = frozenset(
+    [(kind, number) for kind in ("INT64", "TIMESTAMP") for number in INT64]
+    + [("FLOAT64", F.TYPE_DOUBLE), ("BOOL", F.TYPE_BOOL)]
+)
+# Rows that are counted may take much more memory than they will when they are decoded: one request at a time.
+_counting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +51,8 @@ class _Level:
     """The row, or a message that is repeated; what it repeats itself is bytes to its class."""
 
     parse: Any
-    values: int
-    # Where the messages that it repeats are, as the names of fields, and what they are.
-    repeated: tuple[tuple[tuple[str, ...], _Level], ...]
+    # What is repeated: the names of fields that lead to it, the bytes of an element, the level of a message.
+    repeated: tuple[tuple[tuple[str, ...], int, _Level | None], ...]
 
 
 class Survey:
@@ -43,28 +60,37 @@ class Survey:
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self._fields = fields
-        self._values = _values(fields)
-        self._most_values_of_one = _most_values_of_one(fields)
+        self._row_bytes = _message_bytes(fields)
+        self._expansion = _expansion(fields)
 
-    def malformed(self, rows: list[bytes]) -> dict[int, str]:
-        """Name the rows that must not be parsed; refuse the request if its rows are too much together."""
-        left = MOST_VALUES - len(rows) * self._values
-        if left < 0:
-            raise _too_much()
-        found: dict[int, str] = {}
-        might_be_much = (
-            self._most_values_of_one > 0
-            and sum(map(len, rows)) // _LEAST_BYTES * self._most_values_of_one > left
-        )
-        if not might_be_much and max(map(len, rows), default=0) <= LONGEST_UNSEEN:
-            return found
+    def unpacked_bytes(self, rows: Sequence[bytes], size: int, limit: int) -> int:
+        """How much memory rows of so many bytes take when they are decoded, at most.
+
+        Rows that might be over the limit are counted, others are judged by their size.
+        """
+        fixed = size + len(rows) * self._row_bytes
+        bound = fixed + size * self._expansion
+        if bound <= limit:
+            return bound
+        total = fixed
+        with _counting:
+            for row in rows:
+                with suppress(DecodeError):  # found again, and named, when it is parsed
+                    total += _count(self._level, row, limit - total)
+                if total > limit:
+                    break
+        return total
+
+    def find_malformed(self, rows: list[bytes], report: Callable[[int, str], None]) -> None:
+        """Report the rows that must not be parsed."""
+        if max(map(len, rows), default=0) <= LONGEST_UNSEEN:
+            return
         for index, row in enumerate(rows):
-            if might_be_much or len(row) > LONGEST_UNSEEN:
+            if len(row) > LONGEST_UNSEEN:
                 try:
-                    left -= _count(self._level, row, left)
+                    _count(self._level, row, sys.maxsize)
                 except DecodeError:
-                    found[index] = "The row is malformed, or nested too deep."
-        return found
+                    report(index, "The row is malformed, or nested too deep.")
 
     @cached_property
     def _level(self) -> _Level:
@@ -78,16 +104,23 @@ class Survey:
 @dataclass(frozen=True, slots=True)
 class _Declared:
     name: str
-    values: int
-    repeated: tuple[tuple[tuple[str, ...], _Declared], ...]
+    repeated: tuple[tuple[tuple[str, ...], int, _Declared | None], ...]
 
 
 def _declare_level(file: Any, fields: tuple[Field, ...]) -> _Declared:
     name = f"L{len(file.message_type)}"
-    found: list[tuple[tuple[str, ...], tuple[Field, ...]]] = []
+    found: list[tuple[tuple[str, ...], Field]] = []
     _declare(file.message_type.add(name=name), fields, (), found)
     return _Declared(
-        name, _values(fields), tuple((path, _declare_level(file, below)) for path, below in found)
+        name,
+        tuple(
+            (
+                path,
+                _element_bytes(field),
+                None if field.shape is Shape.SCALAR else _declare_level(file, field.fields),
+            )
+            for path, field in found
+        ),
     )
 
 
@@ -95,62 +128,95 @@ def _declare(
     message: Any,
     fields: tuple[Field, ...],
     above: tuple[str, ...],
-    repeated: list[tuple[tuple[str, ...], tuple[Field, ...]]],
+    repeated: list[tuple[tuple[str, ...], Field]],
 ) -> None:
     for field in fields:
-        if field.shape is Shape.SCALAR:
-            continue
         name = f"f{field.number}"
         if field.repeated:
-            message.field.add(name=name, number=field.number, type=F.TYPE_BYTES, label=F.LABEL_REPEATED)
-            repeated.append(((*above, name), field.fields))
-            continue
-        nested = message.nested_type.add(name=f"M{field.number}")
-        message.field.add(
-            name=name, number=field.number, type=F.TYPE_MESSAGE, label=F.LABEL_OPTIONAL, type_name=nested.name
-        )
-        _declare(nested, field.fields, (*above, name), repeated)
+            kind = field.kind if field.shape is Shape.SCALAR else F.TYPE_BYTES
+            kind = F.TYPE_INT32 if kind == F.TYPE_ENUM else F.TYPE_BYTES if kind == F.TYPE_STRING else kind
+            message.field.add(name=name, number=field.number, type=kind, label=F.LABEL_REPEATED)
+            repeated.append(((*above, name), field))
+        elif field.shape is not Shape.SCALAR:
+            nested = message.nested_type.add(name=f"M{field.number}")
+            message.field.add(
+                name=name,
+                number=field.number,
+                type=F.TYPE_MESSAGE,
+                label=F.LABEL_OPTIONAL,
+                type_name=nested.name,
+            )
+            _declare(nested, field.fields, (*above, name), repeated)
 
 
 def _load(pool: Any, declared: _Declared) -> _Level:
     parse = message_factory.GetMessageClass(pool.FindMessageTypeByName(declared.name)).FromString
-    below = tuple((path, _load(pool, level)) for path, level in declared.repeated)
-    return _Level(parse, declared.values, below)
+    return _Level(
+        parse,
+        tuple(
+            (path, size, None if level is None else _load(pool, level))
+            for path, size, level in declared.repeated
+        ),
+    )
 
 
 def _count(level: _Level, row: bytes, most: int) -> int:
-    """How many values the messages that a row repeats have, at any depth; more than ``most`` are refused."""
+    """How many bytes the elements that a row repeats take, at any depth; counting ends above ``most``."""
     message = level.parse(row)
     count = 0
-    for path, below in level.repeated:
+    for path, size, below in level.repeated:
         holder = message
         for name in path:
             holder = getattr(holder, name)
-        count += len(holder) * below.values
+        count += len(holder) * size
         if count > most:
-            raise _too_much()
-        for item in holder:
-            if below.repeated or len(item) > LONGEST_UNSEEN:
-                count += _count(below, item, most - count)
+            return count
+        if below is not None:
+            for item in holder:
+                if below.repeated or len(item) > LONGEST_UNSEEN:
+                    count += _count(below, item, most - count)
+                    if count > most:
+                        return count
     return count
 
 
-def _values(fields: tuple[Field, ...]) -> int:
-    """How many values one message has, without those of the messages it repeats."""
-    return 1 + sum(1 if field.repeated else _values(field.fields) for field in fields)
+def _message_bytes(fields: tuple[Field, ...]) -> int:
+    """The bytes of one message, without those of what it repeats, and without text."""
+    return VALIDITY_BYTES + sum(OFFSET_BYTES if field.repeated else _element_bytes(field) for field in fields)
 
 
-def _most_values_of_one(fields: tuple[Field, ...]) -> int:
-    """How many values one repeated message has at the most; 0 where nothing but scalars is repeated."""
+def _element_bytes(field: Field) -> int:
+    """The bytes of one value of a field, as it is parsed and as its column has it."""
+    match field.shape:
+        case Shape.MESSAGE:
+            return _message_bytes(field.fields)
+        case Shape.DURATION:
+            return 2 * _PARSED_BYTES + _INTERVAL_BYTES
+        case Shape.TIMESTAMP:
+            return 4 * _PARSED_BYTES
+    if (field.column.type, field.kind) in _SAME:
+        return _PARSED_BYTES
+    made = VALIDITY_BYTES + fixed_bytes(arrow_type(field.column))
+    if field.kind in _DELIMITED and field.column.type in ("STRING", "BYTES", "JSON", "GEOGRAPHY"):
+        return made
+    if field.names is not None and field.column.type == "STRING":
+        return _PARSED_BYTES + made + field.names.longest
+    slow = field.kind in _DELIMITED or field.column.type in ("NUMERIC", "BIGNUMERIC")
+    return _PARSED_BYTES + made + (_OBJECT_BYTES if slow else 0)
+
+
+def _expansion(fields: tuple[Field, ...]) -> int:
+    """How many bytes a byte on the wire becomes at the most in what is repeated; 0 where nothing is."""
     most = 0
     for field in fields:
-        if field.repeated and field.shape is not Shape.SCALAR:
-            most = max(most, _values(field.fields))
-        most = max(most, _most_values_of_one(field.fields))
+        if field.repeated:
+            most = max(most, -(-_element_bytes(field) // _least_bytes(field)))
+        most = max(most, _expansion(field.fields))
     return most
 
 
-def _too_much() -> Exception:
-    return invalid(
-        f"The rows come to more than {MOST_VALUES} values, set and unset: send fewer rows in one request."
-    )
+def _least_bytes(field: Field) -> int:
+    """What an element takes on the wire at least: numbers are packed, others have a tag and a length."""
+    if field.shape is not Shape.SCALAR or field.kind in _DELIMITED:
+        return 2
+    return 8 if field.kind in _FIXED64 else 4 if field.kind in _FIXED32 else 1

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.ingest.rows.proto_each import each
-from lode.ingest.schema.moments import parse_date, parse_datetime, parse_time, parse_timestamp
+from lode.filter.datetimes import parse_date, parse_datetime, parse_time, parse_timestamp
+from lode.ingest.rows.problems import each
 from lode.lazy import pa
 
 if TYPE_CHECKING:

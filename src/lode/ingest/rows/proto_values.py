@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from lode.ingest.rows.decimals import decimals_of_bytes, decimals_of_floats
 from lode.ingest.rows.problems import shown
 from lode.ingest.rows.proto_civil import unpack_datetimes, unpack_times
-from lode.ingest.rows.proto_decimal import decimals_of_bytes, decimals_of_floats, decimals_of_text
-from lode.ingest.rows.proto_plan import INT32, INTEGERS, F
+from lode.ingest.rows.proto_plan import INT32, F
 from lode.ingest.rows.proto_text import dates_of_text, datetimes_of_text, times_of_text, timestamps_of_text
-from lode.ingest.schema.columns import arrow_type
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -41,8 +40,10 @@ def value_converter(field: Field) -> Convert | None:
             return lambda array, _place: array.cast(pa.binary())
         case "BOOL" if field.kind != F.TYPE_BOOL:
             return _booleans
-        case "NUMERIC" | "BIGNUMERIC" if field.kind not in INTEGERS:
-            return _decimals(field)
+        case "NUMERIC" | "BIGNUMERIC" if field.kind == F.TYPE_BYTES:
+            return lambda array, place: decimals_of_bytes(array, field.column, place)
+        case "NUMERIC" | "BIGNUMERIC" if field.kind in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
+            return lambda array, place: decimals_of_floats(array, field.column, place)
         case "DATE" | "TIME" | "DATETIME" | "TIMESTAMP" if field.kind == F.TYPE_STRING:
             return _TEXT_READERS[field.column.type]
         case "DATE":
@@ -79,17 +80,6 @@ def _booleans(array: Any, _place: Place) -> Any:
 
     compute: Any = pc
     return compute.not_equal(array, pa.scalar(0, array.type))
-
-
-def _decimals(field: Field) -> Convert:
-    kind = arrow_type(field.column)
-    match field.kind:
-        case F.TYPE_BYTES:
-            return lambda array, place: decimals_of_bytes(array, kind, place)
-        case F.TYPE_STRING:
-            return lambda array, place: decimals_of_text(array, kind, place)
-        case _:
-            return lambda array, place: decimals_of_floats(array, kind, place)
 
 
 def _timestamps(array: Any, _place: Place) -> Any:

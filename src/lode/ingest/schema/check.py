@@ -5,7 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING, Final
 
-from lode.ingest.schema.columns import RANGE_ELEMENTS, TYPES
+from lode.ingest.rows.geography import need_shapely
+from lode.ingest.schema.columns import RANGE_ELEMENTS, ROUNDING_MODES, TYPES
 from lode.ingest.schema.defaults import check_default
 from lode.ingest.status import invalid
 
@@ -105,6 +106,13 @@ def _check_parameters(column: Column, where: str) -> None:
         raise invalid(f"Column {where!r} has the maxLength {column.max_length}: it must be above 0.")
     if column.precision or column.scale:
         _check_precision(column, where)
+    if column.rounding and (column.type not in _DIGITS or column.rounding not in ROUNDING_MODES):
+        raise invalid(
+            f"Column {where!r} of type {column.type} has the roundingMode {column.rounding!r}: only NUMERIC "
+            f"and BIGNUMERIC take one, {' or '.join(ROUNDING_MODES)}."
+        )
+    if column.type == "GEOGRAPHY":
+        need_shapely(where)
     if column.type == "RANGE" and column.range_element not in RANGE_ELEMENTS:
         raise invalid(
             f"Column {where!r} is a RANGE of {column.range_element or 'nothing'}: "

@@ -15,7 +15,7 @@ import msgspec
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 Mode: TypeAlias = Literal["NULLABLE", "REQUIRED", "REPEATED"]
 
@@ -46,6 +46,7 @@ ALIASES: Final = {
     "DECIMAL": "NUMERIC",
     "BIGDECIMAL": "BIGNUMERIC",
 }
+ROUNDING_MODES: Final = ("ROUND_HALF_AWAY_FROM_ZERO", "ROUND_HALF_EVEN")
 RANGE_ELEMENTS: Final = ("DATE", "DATETIME", "TIMESTAMP")
 # Types that Arrow knows only as text or bytes carry their name in the field's metadata, as the Storage
 # Read API writes it.
@@ -68,6 +69,8 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     precision: int = 0
     scale: int = 0
     range_element: str = ""
+    # How numbers are rounded to the scale, one of ROUNDING_MODES; empty for the first.
+    rounding: str = ""
 
     @property
     def children(self) -> tuple[Column, ...]:
@@ -92,11 +95,20 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         """Where each column is, by its name in lower case: names match whatever their case."""
         return {column.name.lower(): position for position, column in enumerate(self.columns)}
 
+    @cached_property
+    def has_geography(self) -> bool:
+        """Whether a column or a field inside of one is a GEOGRAPHY, whose values take long to check."""
+        return _has_geography(self.columns)
+
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
     def __len__(self) -> int:
         return len(self.columns)
+
+
+def _has_geography(columns: Iterable[Column]) -> bool:
+    return any(column.type == "GEOGRAPHY" or _has_geography(column.fields) for column in columns)
 
 
 def arrow_field(column: Column) -> pa.Field[Any]:

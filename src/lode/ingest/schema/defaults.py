@@ -6,17 +6,19 @@ understood, and anything else is refused when the table is created, not when the
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
+from lode.filter.datetimes import PARSERS
+from lode.filter.literals import NotALiteralError, parse_literals
+from lode.filter.tree import Call, Literal
+from lode.format.ids import shortened
+from lode.ingest.rows.decimals import decimals_of_literals
 from lode.ingest.rows.fit import missing
 from lode.ingest.rows.fit_check import is_json
 from lode.ingest.schema.columns import arrow_field, arrow_type
-from lode.ingest.schema.literals import Call, Literal, NotALiteralError, read_literals
-from lode.ingest.schema.moments import PARSERS
 from lode.ingest.status import invalid
-from lode.lazy import pa
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -53,7 +55,7 @@ def parse_default(column: Column) -> Default:
         return _default(column)
     except (ValueError, ArithmeticError, pa.ArrowException) as why:
         raise invalid(
-            f"The default {column.default!r} of column {column.name!r} is refused: {why}. "
+            f"The default {shortened(column.default, 120)} of column {column.name!r} is refused: {why}. "
             "Use a literal of its type, an array of literals, CURRENT_TIMESTAMP(), CURRENT_DATE(), "
             "CURRENT_TIME(), CURRENT_DATETIME() or GENERATE_UUID()."
         ) from None
@@ -80,7 +82,7 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
 
 
 def _default(column: Column) -> Default:
-    parsed = read_literals(column.default)
+    parsed = parse_literals(column.default)
     if isinstance(parsed, Call):
         if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
             raise NotALiteralError(f"{parsed.name}() is not a {column.mode} {column.type}")
@@ -92,12 +94,17 @@ def _default(column: Column) -> Default:
         values = [_value(column, literal) for literal in parsed]
         if None in values:
             raise NotALiteralError("an element of a REPEATED column cannot be NULL")
+        if pt.is_decimal(kind.value_type):
+            numbers = decimals_of_literals(values, column)
+            return Constant(pa.ListArray.from_arrays([0, len(values)], numbers, type=kind)[0])
         return Constant(pa.scalar(values, kind))
     if isinstance(parsed, list):
         raise NotALiteralError("only a REPEATED column takes an array")
     value = _value(column, parsed)
     if value is None and column.mode == "REQUIRED":
         raise NotALiteralError("a REQUIRED column cannot be NULL")
+    if pt.is_decimal(kind) and value is not None:
+        return Constant(decimals_of_literals([value], column)[0])
     return Constant(pa.scalar(value, kind))
 
 
@@ -110,19 +117,7 @@ def _value(column: Column, literal: Literal) -> Any:
     value = _READS[column.type](literal.value)
     if column.max_length and len(value) > column.max_length:
         raise NotALiteralError(f"it is longer than {column.max_length}")
-    if column.precision:
-        _check_digits(column, value)
     return value
-
-
-def _check_digits(column: Column, value: Decimal) -> None:
-    kind = (pa.decimal128 if column.type == "NUMERIC" else pa.decimal256)(column.precision, column.scale)
-    try:
-        pa.scalar(value, kind)
-    except pa.ArrowException:
-        raise NotALiteralError(
-            f"it has more digits than {column.type}({column.precision}, {column.scale})"
-        ) from None
 
 
 # The kinds of literals each type takes; text stands for times as it does in SQL.
@@ -146,14 +141,9 @@ def _integer(text: str) -> int:
     return int(text, 16 if "0x" in text.lower() else 10)
 
 
-def _decimal(text: str) -> Decimal:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        raise NotALiteralError(f"{text!r} is not a number") from None
-    if not value.is_finite():
-        raise NotALiteralError(f"{text!r} is not a number")
-    return value
+def _number(text: str) -> str:
+    """The text of a number, which ``decimals.py`` reads; SQL has whole numbers in hexadecimal, too."""
+    return str(_integer(text)) if "0x" in text.lower() else text
 
 
 def _moment(kind: str) -> Callable[[str], int]:
@@ -161,14 +151,14 @@ def _moment(kind: str) -> Callable[[str], int]:
         try:
             return PARSERS[kind](text)
         except ValueError as why:
-            raise NotALiteralError(f"{text!r} {why}") from None
+            raise NotALiteralError(f"{shortened(text)} {why}") from None
 
     return read
 
 
 def _json(text: str) -> str:
     if not is_json(text.encode()):
-        raise NotALiteralError(f"{text!r} is not valid JSON")
+        raise NotALiteralError(f"{shortened(text)} is not valid JSON")
     return text
 
 
@@ -178,8 +168,8 @@ _READS: Final[dict[str, Any]] = {
     "BOOL": bool,
     "INT64": _integer,
     "FLOAT64": float,
-    "NUMERIC": _decimal,
-    "BIGNUMERIC": _decimal,
+    "NUMERIC": _number,
+    "BIGNUMERIC": _number,
     **{kind: _moment(kind) for kind in PARSERS},
     "JSON": _json,
 }

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # REST v2 answers with the older names, and clients compare with them.
 _LEGACY: Final = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
 # Attributes that would change who sees values or what they are; without them such a table would mislead.
-_UNSUPPORTED: Final = ("policyTags", "dataPolicies", "collation", "roundingMode", "foreignTypeDefinition")
+_UNSUPPORTED: Final = ("policyTags", "dataPolicies", "collation", "foreignTypeDefinition")
 _MAX_PARSED_DEPTH: Final = 32
 
 
@@ -69,6 +69,7 @@ def _column(field: Any, parent: str, depth: int) -> Column:
         precision=_integer(field, "precision", where),
         scale=_integer(field, "scale", where),
         range_element=_type(element, where) if element else "",
+        rounding=_rounding(field, where),
     )
 
 
@@ -76,7 +77,12 @@ def _says_something(value: Any) -> bool:
     """Whether an attribute is more than an empty shell, which clients send along."""
     if isinstance(value, dict):
         return any(value.values())
-    return bool(value) and value != "ROUNDING_MODE_UNSPECIFIED"
+    return bool(value)
+
+
+def _rounding(field: dict[str, Any], where: str) -> str:
+    mode = _text(field, "roundingMode", where)
+    return "" if mode == "ROUNDING_MODE_UNSPECIFIED" else mode
 
 
 def _type(field: dict[str, Any], where: str) -> str:
@@ -132,4 +138,6 @@ def _to_field(column: Column) -> dict[str, Any]:
             field[key] = str(number)
     if column.range_element:
         field["rangeElementType"] = {"type": column.range_element}
+    if column.rounding:
+        field["roundingMode"] = column.rounding
     return field

@@ -21,16 +21,12 @@ class Strategy:
     def check(self, position: Position, offset: int | None) -> None:
         """Refuse an append before its rows are even looked at."""
         if position.state is not State.OPEN:
-            raise Refused(
-                Code.FAILED_PRECONDITION,
-                f"Stream {position.name} is finalized and takes no more rows: create another stream.",
-                storage=StorageCode.STREAM_FINALIZED,
-                entity=position.name,
-            )
+            raise finalized(position)
         if offset is None or offset == position.accepted:
             return
         if offset < 0:
             raise invalid(f"The offset {offset} is negative: offsets count rows from 0.")
+        # The Java client reads the two numbers from the end of the sentence.
         expected = f"expected offset {position.accepted}, received {offset}"
         if offset < position.accepted:
             raise Refused(
@@ -73,3 +69,13 @@ class Strategy:
             storage=StorageCode.INVALID_STREAM_TYPE,
             entity=position.name,
         )
+
+
+def finalized(position: Position) -> Refused:
+    """An append or a flush after FinalizeWriteStream. Clients must not retry it, so it is no precondition."""
+    return Refused(
+        Code.INVALID_ARGUMENT,
+        f"Stream has been finalized: create another stream. Entity: {position.name}",
+        storage=StorageCode.STREAM_FINALIZED,
+        entity=position.name,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 from lode.ingest.position import StreamType
-from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.status import StorageCode, invalid, not_found
 from lode.ingest.strategies.base import Strategy
 
 if TYPE_CHECKING:
@@ -29,9 +29,5 @@ class DefaultStrategy(Strategy):
         return None
 
     def check_finalize(self, position: Position) -> None:
-        raise Refused(
-            Code.INVALID_ARGUMENT,
-            f"Stream {position.name} is the default stream, which is always open and cannot be finalized.",
-            storage=StorageCode.INVALID_STREAM_TYPE,
-            entity=position.name,
-        )
+        # As the live service answers: only streams that were created can be finalized.
+        raise not_found(position.name, StorageCode.STREAM_NOT_FOUND)

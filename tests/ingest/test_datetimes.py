@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lode.ingest.read.literal import Literal, value_of
+from lode.ingest.read.restriction import parse_restriction
 from lode.ingest.rows.problems import Place, Problems
 from lode.ingest.rows.proto_text import dates_of_text, datetimes_of_text, times_of_text, timestamps_of_text
-from lode.ingest.schema.columns import Column
+from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.schema.defaults import Constant, parse_default
 from lode.ingest.status import Refused
 
@@ -42,7 +42,10 @@ def test_a_text_is_the_same_time_everywhere(kind: str, text: str) -> None:
     assert isinstance(default, Constant)
     row = READERS[kind](pa.array([text]), Place(Problems(), "c"))[0]
     assert default.value == row
-    assert value_of(Literal(kind, text), Column("c", kind)) == row
+    schema = TableSchema((Column("c", kind),))
+    restriction = parse_restriction(f"c = {kind} '{text}'", schema)
+    assert restriction is not None
+    assert pa.table([pa.array([row])], schema=schema.arrow).filter(restriction.where).num_rows == 1
 
 
 @pytest.mark.parametrize(
@@ -61,5 +64,6 @@ def test_what_is_no_time_is_refused_everywhere(kind: str, text: str) -> None:
     problems = Problems()
     READERS[kind](pa.array([text, "also bad"]), Place(problems, "c"))
     assert [row.index for row in problems.refusal().rows] == [0, 1]
-    with pytest.raises(Refused, match=f"not a valid {kind}: write "):
-        value_of(Literal(kind, text), Column("c", kind))
+    with pytest.raises(Refused, match="row_restriction") as refused:
+        parse_restriction(f"c = {kind} '{text}'", TableSchema((Column("c", kind),)))
+    assert repr(text) in refused.value.message

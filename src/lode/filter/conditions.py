@@ -1,0 +1,486 @@
+"""Conditions as expressions of pyarrow: true, false and unknown as SQL has them.
+
+A negation is pushed down to the conditions: each negates itself, so that files can be pruned by it, and null
+and NaN are right. Unknown must differ from false only where the truth of a condition is used as a value, as
+in ``(a > 1) IS NULL``; such an expression is *exact*.
+"""
+
+from __future__ import annotations
+
+import operator
+import time
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.errors import InvalidOptionError
+from lode.filter.arithmetic import alike, arithmetic
+from lode.filter.functions import FUNCTIONS, like
+from lode.filter.syntax import parse
+from lode.filter.tree import Call, Items, Literal, Name, Node, Operation, Text
+from lode.filter.values import (
+    NUMBERS,
+    TIMES,
+    Between,
+    Value,
+    a,
+    kind_of,
+    micros,
+    number,
+    value_in,
+)
+from lode.format.ids import shortened
+from lode.lazy import pa, pc, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow.compute
+
+
+MAX_SIZE: Final = 50_000
+
+_COMPARE: Final[dict[str, Any]] = {
+    "=": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_FLIPPED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+_OPPOSITE: Final = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_ARITHMETIC: Final = ("+", "-", "*", "/", "NEG")
+_PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME", "_CHANGE_TYPE")
+
+
+class Sense(NamedTuple):
+    """What is asked of a condition: whether it is true or false, and whether false differs from unknown."""
+
+    negated: bool = False
+    exact: bool = False
+
+    @property
+    def opposite(self) -> Sense:
+        return self._replace(negated=not self.negated)
+
+
+TRUE: Final = Sense()
+EXACT: Final = Sense(exact=True)
+
+
+class Filter(NamedTuple):
+    """What must be true of a row, and the columns, by path, that it is about.
+
+    ``fits_row_groups`` says whether row groups can be pruned by their statistics: these leave out NaN and say
+    nothing about the results of functions, and an older file may lack a field of a struct.
+    """
+
+    where: pyarrow.compute.Expression
+    columns: tuple[str, ...] = ()
+    fits_row_groups: bool = True
+    # What CURRENT_TIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
+    now_micros: int | None = None
+
+    def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows that pass."""
+        try:
+            return batch.filter(self.where)
+        except pa.ArrowException as error:
+            first = str(error).partition("\n")[0]
+            raise InvalidOptionError(f"the filter cannot be computed: {shortened(first, 120)}") from None
+
+
+def parse_filter(
+    text: str,
+    schema: pa.Schema,
+    *,
+    name: str = "where",
+    double_quotes: bool = True,
+    now_micros: int | None = None,
+) -> Filter:
+    """Parse a condition on the columns of ``schema``, or raise ``InvalidOptionError``.
+
+    Args:
+        text: The condition.
+        schema: The columns.
+        name: What errors call the text.
+        double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
+        now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
+    """
+    source = Text(text, name, double_quotes)
+    compiler = Compiler(source, schema, now_micros)
+    try:
+        where = compiler.truth(parse(source)).expression
+    except RecursionError:
+        raise source.wrong(0, "there are too many operators inside each other") from None
+    try:
+        used = dict.fromkeys(path[0] for path in compiler.columns) or schema.names[:1]
+        pa.table({name: pa.nulls(1, schema.field(name).type) for name in used}).filter(where)
+    except (pa.ArrowException, NotImplementedError) as error:
+        first = str(error).partition("\n")[0]
+        raise source.wrong(0, f"it cannot be computed ({shortened(first, 120)})") from None
+    paths = tuple(".".join(path) for path in compiler.columns)
+    return Filter(where, paths, compiler.fits_row_groups, compiler.asked_now)
+
+
+class Compiler:
+    """Makes expressions of a tree."""
+
+    def __init__(self, text: Text, schema: pa.Schema, now_micros: int | None = None) -> None:
+        self._text = text
+        self._schema = schema
+        self._now = now_micros
+        self.asked_now: int | None = None
+        # By the id of a node, which the tree keeps: a node that is used twice is compiled once.
+        self._values: dict[int, Value | Literal] = {}
+        self._names_in: dict[tuple[str, ...], dict[str, list[str]]] = {}
+        # In the order in which they are named.
+        self.columns: dict[tuple[str, ...], None] = {}
+        self.fits_row_groups = True
+
+    def wrong(self, node: Node, complaint: str) -> InvalidOptionError:
+        return self._text.wrong(node.at, complaint)
+
+    def made(self, expression: Any, kind: str, arrow: Any, *parts: Value, at: Node) -> Value:
+        """A value made of others; refused if it takes too many of them."""
+        size = 1 + sum(part.size for part in parts)
+        if size > MAX_SIZE:
+            raise self.wrong(at, "it is too large")
+        return Value(expression, kind, arrow, size)
+
+    def truth_of(self, expression: Any, *parts: Value, at: Node) -> Value:
+        return self.made(expression, "BOOL", pa.bool_(), *parts, at=at)
+
+    # -- conditions ----------------------------------------------------------------------------
+
+    def truth(self, node: Node, sense: Sense = TRUE) -> Value:
+        """Whether a condition is true, or in the sense of its negation whether it is false."""
+        if isinstance(node, Operation):
+            first, *rest = node.operands
+            match node.sign:
+                case "AND" | "OR":
+                    parts = [self.truth(part, sense) for part in node.operands]
+                    return self._joined(parts, node, all_of=(node.sign == "AND") != sense.negated)
+                case "NOT":
+                    return self.truth(first, sense.opposite)
+                case "IN":
+                    return self._in(node, sense)
+                case "IS":
+                    return self._is(node, sense)
+                case "IS NOT DISTINCT FROM":
+                    return self._same(node, sense)
+                case "IS DISTINCT FROM":
+                    return self._same(node, sense.opposite)
+                case "BETWEEN":
+                    ends = zip((">=", "<="), rest, strict=True)
+                    parts = [self._compared(sign, first, end, node, sense) for sign, end in ends]
+                    return self._joined(parts, node, all_of=not sense.negated)
+                case "LIKE":
+                    return self._turned(like(self, node, prunes=sense == TRUE), node, sense)
+                case sign if sign in _COMPARE:
+                    return self._compared(sign, first, rest[0], node, sense)
+        found = self.value(node)
+        if found.kind == "NULL":
+            return self._unknown(sense)
+        if found.kind != "BOOL":
+            raise self.wrong(node, f"{self.shown(node)} is {a(found.kind)}, where a condition must be")
+        return self._turned(self.typed(found), node, sense)
+
+    def _turned(self, value: Value, node: Node, sense: Sense) -> Value:
+        return self.truth_of(~value.expression, value, at=node) if sense.negated else value
+
+    def _joined(self, parts: Sequence[Value], node: Node, *, all_of: bool) -> Value:
+        """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
+        expressions = [part.expression for part in parts]
+        join = operator.and_ if all_of else operator.or_
+        while len(expressions) > 1:
+            pairs = [expressions[index : index + 2] for index in range(0, len(expressions), 2)]
+            expressions = [pair[0] if len(pair) == 1 else join(*pair) for pair in pairs]
+        return self.truth_of(expressions[0], *parts, at=node)
+
+    def _unknown(self, sense: Sense) -> Value:
+        return Value(pc.scalar(pa.scalar(None if sense.exact else False, pa.bool_())), "BOOL", pa.bool_())
+
+    def _constant(self, holds: bool, value: Value, node: Node, sense: Sense) -> Value:
+        """True or false of every value; of null neither is."""
+        holds = holds != sense.negated
+        if sense.exact:
+            found = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
+        else:
+            found = value.expression.is_valid() if holds else pc.scalar(False)
+        return self.truth_of(found, value, at=node)
+
+    def _compared(self, sign: str, left: Node, right: Node, node: Node, sense: Sense) -> Value:
+        one, two = self.value(left), self.value(right)
+        if isinstance(one, Literal) and isinstance(two, Value):
+            one, two, left, right, sign = two, one, right, left, _FLIPPED[sign]
+        if "NULL" in (one.kind, two.kind):
+            return self._unknown(sense)
+        one = self.typed(one, two.kind if two.kind in TIMES else None)
+        if isinstance(two, Literal):
+            return self._compared_with(sign, one, two, node, sense)
+        if not _comparable(one.kind, two.kind):
+            shown = f"{self.shown(left)}, {a(one.kind)}, cannot be compared with {self.shown(right)}"
+            raise self.wrong(node, f"{shown}, {a(two.kind)}")
+        self.fits_row_groups = False
+        if "uint64" in (str(one.type), str(two.type)):
+            # pyarrow would compare with a signed number as one.
+            one, two = alike(self, [one, two], node)
+        return self._comparison(sign, one, two.expression, node, sense, two)
+
+    def _compared_with(self, sign: str, value: Value, literal: Literal, node: Node, sense: Sense) -> Value:
+        """A value compared with a literal, exactly, whether or not its type has the literal."""
+        found = self.fitted(literal, value, node)
+        if found is None:  # NaN
+            return self._constant(sign == "!=", value, node, sense)
+        if not isinstance(found, Between):
+            return self._comparison(sign, value, found, node, sense)
+        below, above = sign in ("<", "<="), sign in (">", ">=")
+        if found.below is None or not (below or above):
+            outside = found.below is None and (below or above) and below == found.above_all
+            return self._constant(sign == "!=" or outside, value, node, sense)
+        return self._comparison("<=" if below else ">", value, found.below, node, sense)
+
+    def _comparison(
+        self, sign: str, value: Value, other: Any, node: Node, sense: Sense, *parts: Value
+    ) -> Value:
+        is_float = "FLOAT64" in (value.kind, *(part.kind for part in parts))
+        if sense.negated and not is_float:
+            sign, sense = _OPPOSITE[sign], sense.opposite
+        if sense.exact or not value.is_column or (is_float and (sense.negated or sign == "!=")):
+            self.fits_row_groups = False
+        found = self.truth_of(_COMPARE[sign](value.expression, other), value, *parts, at=node)
+        return self._turned(found, node, sense)
+
+    def _in(self, node: Operation, sense: Sense) -> Value:
+        operand, items = node.operands
+        if not isinstance(items, Items) or not items.values:
+            raise self.wrong(node, "IN must be followed by values in parentheses, or by UNNEST of an array")
+        value = self.value(operand)
+        plain: list[Any] = []
+        parts: list[Value] = []
+        for item in items.values:
+            literal = self.value(item)
+            if isinstance(value, Value) and isinstance(literal, Literal) and literal.kind != "NULL":
+                plain.append(self.fitted(literal, value, node))
+            else:
+                parts.append(self._compared("=", operand, item, node, sense))
+        if plain:
+            assert isinstance(value, Value)
+            parts.append(self._among(value, plain, node, sense))
+        return self._joined(parts, node, all_of=sense.negated)
+
+    def _among(self, value: Value, fitted: list[Any], node: Node, sense: Sense) -> Value:
+        # NaN and what the type does not have are equal to nothing.
+        plain = [one for one in fitted if one is not None and not isinstance(one, Between)]
+        if not plain:
+            return self._constant(False, value, node, sense)
+        if value.kind == "FLOAT64" and any(one.as_py() == 0 for one in plain):
+            # Equal in SQL, but not to a table of values.
+            plain += [pa.scalar(zero) for zero in (0.0, -0.0)]
+        if sense.exact or not value.is_column or (value.kind == "FLOAT64" and sense.negated):
+            self.fits_row_groups = False
+        among = value.expression.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
+        among = ~among if sense.negated else among
+        # A table of values answers false for null, where SQL does not know.
+        if sense.exact:
+            among = pc.if_else(value.expression.is_valid(), among, pa.scalar(None, pa.bool_()))
+        elif sense.negated:
+            among = among & value.expression.is_valid()
+        return self.truth_of(among, value, value, at=node)
+
+    def _is(self, node: Operation, sense: Sense) -> Value:
+        operand, what = node.operands
+        if not isinstance(what, Literal) or what.kind not in ("NULL", "BOOL"):
+            raise self.wrong(node, "IS must be followed by NULL, TRUE, FALSE or DISTINCT FROM")
+        if what.kind == "NULL":
+            value = self.value(operand)
+            if isinstance(value, Literal):
+                return self._turned(self.typed(Literal("BOOL", value.kind == "NULL")), node, sense)
+            self.fits_row_groups &= value.is_column
+            test = value.expression.is_valid() if sense.negated else value.expression.is_null()
+            return self.truth_of(test, value, at=node)
+        if sense == TRUE:
+            return self.truth(operand, Sense(negated=not what.value))
+        found = self.truth(operand, Sense(negated=not what.value, exact=True))
+        surely = self.truth_of(pc.coalesce(found.expression, False), found, at=node)
+        return self._turned(surely, node, sense)
+
+    def _same(self, node: Operation, sense: Sense) -> Value:
+        """Equality that takes null for a value, and NaN as equal to itself."""
+        left, right = node.operands
+        one, two = self.value(left), self.value(right)
+        if isinstance(one, Literal):
+            one, two, left, right = two, one, right, left
+        if isinstance(two, Literal) and two.kind == "NULL":
+            return self._is(Operation("IS", (left, two), node.at), sense)
+        if sense == TRUE and isinstance(two, Literal) and one.kind != "FLOAT64":
+            return self._compared("=", left, right, node, sense)
+        self.fits_row_groups = False
+        equal = self._compared("=", left, right, node, EXACT)
+        one, two = self.typed(one), self.typed(two)
+        if one.kind == two.kind == "FLOAT64":
+            nan = pc.is_nan(one.expression) & pc.is_nan(two.expression)
+            equal = equal._replace(expression=equal.expression | nan)
+        missing = one.expression.is_null() & two.expression.is_null()
+        same = pc.coalesce(equal.expression, missing, False)
+        return self._turned(self.truth_of(same, equal, one, two, one, two, at=node), node, sense)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def value(self, node: Node) -> Value | Literal:
+        """What a node comes to; a literal stays one until it is known what it meets."""
+        if isinstance(node, Literal):
+            return node
+        found = self._values.get(id(node))
+        if found is None:
+            found = self._values[id(node)] = self._value(node)
+        return found
+
+    def _value(self, node: Node) -> Value | Literal:
+        match node:
+            case Name():
+                return self._column(node)
+            case Call():
+                function = FUNCTIONS.get(node.name)
+                if function is None:
+                    known = ", ".join(FUNCTIONS)
+                    shown = shortened(node.name, 40)
+                    raise self.wrong(node, f"{shown} is not one of the functions {known}")
+                found: Value | Literal = function(self, node)
+                self.fits_row_groups &= isinstance(found, Literal)
+                return found
+            case Operation() if node.sign in _ARITHMETIC:
+                self.fits_row_groups = False
+                return arithmetic(self, node)
+            case Operation():
+                self.fits_row_groups = False
+                return self.truth(node, EXACT)
+            case _:
+                raise self.wrong(node, "an array or a type is not expected here")
+
+    def _column(self, node: Name) -> Value:
+        fields: Any = self._schema
+        path: list[str] = []
+        for part in node.path:
+            same = self._names(tuple(path), fields).get(part.lower(), [])
+            same = [part] if same.count(part) == 1 else same
+            if len(same) != 1:
+                raise self._no_column(node, part, [field.name for field in fields], same)
+            path.append(same[0])
+            field = fields.field(same[0])
+            fields = field.type if kind_of(field) == "STRUCT" else ()
+        self.columns[tuple(path)] = None
+        self.fits_row_groups &= len(path) == 1
+        kind, arrow, column = kind_of(field), field.type, pc.field(*path)
+        plain = arrow.value_type if pt.is_dictionary(arrow) else arrow
+        if kind == "FLOAT64":
+            plain = pa.float64()
+        elif pt.is_fixed_size_binary(plain):
+            plain = pa.binary()  # a literal may be of another length
+        if plain != arrow:
+            return Value(column.cast(plain), kind, plain, 2)
+        return Value(column, kind, arrow, is_column=True)
+
+    def _names(self, path: tuple[str, ...], fields: Any) -> dict[str, list[str]]:
+        """The names inside of a struct, or of the columns, by their lower case."""
+        found = self._names_in.get(path)
+        if found is None:
+            found = self._names_in[path] = {}
+            for field in fields:
+                found.setdefault(field.name.lower(), []).append(field.name)
+        return found
+
+    def _no_column(self, node: Name, part: str, names: list[str], same: list[str]) -> InvalidOptionError:
+        shown = shortened(".".join(node.path))
+        if part.upper() in _PSEUDO_COLUMNS:
+            return self.wrong(node, f"the pseudo-column {shown} is not supported: name a column of the table")
+        if same:
+            return self.wrong(node, f"{shown} could be {' or '.join(same)}: use the column's own case")
+        known = f"there are {shortened_list(names)}" if names else "there is nothing inside of it"
+        return self.wrong(node, f"there is no column {shown}: {known}")
+
+    def fitted(self, literal: Literal, value: Value, node: Node) -> Any:
+        """A literal as a scalar of a value's type, a ``Between``, or None if it is NaN."""
+        kind = value.kind
+        fits = literal.kind == kind or (kind in NUMBERS and literal.kind in NUMBERS)
+        fits |= kind in TIMES and (literal.kind == "STRING" or {kind, literal.kind} == {"DATE", "DATETIME"})
+        if not fits or kind not in (*NUMBERS, *TIMES, "STRING", "BYTES", "BOOL"):
+            raise self.wrong(
+                node,
+                f"{a(kind)} cannot be compared with {shortened(literal.value, 40)}, {a(literal.kind)}",
+            )
+        if kind in NUMBERS:
+            found = self.number(literal)
+            return None if found != found else self._in_type(found, value.type, literal)
+        if kind in TIMES:
+            return self._in_type(self.micros(literal, kind), value.type, literal)
+        return pa.scalar(literal.value, value.type)
+
+    def _in_type(self, value: Any, arrow: Any, literal: Literal) -> Any:
+        try:
+            return value_in(value, arrow)
+        except ValueError as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def number(self, literal: Literal) -> Any:
+        try:
+            return number(literal.value) if isinstance(literal.value, str) else literal.value
+        except ValueError as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def micros(self, literal: Literal, kind: str) -> int:
+        own = kind if literal.kind == "STRING" else literal.kind
+        try:
+            return micros(own, literal.value)
+        except (ValueError, OverflowError) as why:
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
+
+    def typed(self, node: Value | Literal, kind: str | None = None) -> Value:
+        """A literal as a value, of the type that SQL gives it or of ``kind``."""
+        if isinstance(node, Value):
+            return node
+        literal = node
+        own = kind if literal.kind in ("STRING", "NULL") and kind else literal.kind
+        arrow: Any = {
+            "INT64": pa.int64,
+            "FLOAT64": pa.float64,
+            "STRING": pa.string,
+            "BYTES": pa.binary,
+            "BOOL": pa.bool_,
+            "DATE": pa.date32,
+            "TIME": lambda: pa.time64("us"),
+            "DATETIME": lambda: pa.timestamp("us"),
+            "TIMESTAMP": lambda: pa.timestamp("us", "UTC"),
+            "NUMERIC": lambda: pa.decimal128(38, 9),
+            "BIGNUMERIC": lambda: pa.decimal256(76, 38),
+            "NULL": pa.null,
+        }.get(own)
+        if arrow is None:
+            raise self.wrong(literal, f"{a(own)} is not supported here")
+        of = Value(None, "NUMERIC" if own == "BIGNUMERIC" else own, arrow())
+        if literal.kind == "NULL":
+            return of._replace(expression=pc.scalar(pa.scalar(None, of.type)))
+        found = self.fitted(literal, of, literal)
+        if isinstance(found, Between):
+            raise self.wrong(literal, f"{shortened(literal.value, 40)} is not {a(own)}")
+        return of._replace(expression=pc.scalar(pa.scalar(float("nan")) if found is None else found))
+
+    def shown(self, node: Node) -> str:
+        return shortened(".".join(node.path) if isinstance(node, Name) else self._text.text[node.at :], 40)
+
+    def now_micros(self) -> int:
+        """The current time, the same wherever the filter asks for it."""
+        if self.asked_now is None:
+            self.asked_now = time.time_ns() // 1000 if self._now is None else self._now
+        return self.asked_now
+
+
+def shortened_list(names: Sequence[str]) -> str:
+    shown = ", ".join(names[:20])
+    return f"{shown[:200]}…" if len(names) > 20 or len(shown) > 200 else shown
+
+
+def _comparable(one: str, two: str) -> bool:
+    if {one, two} <= {*NUMBERS} or {one, two} == {"DATE", "DATETIME"}:
+        return True
+    return one == two and one in (*TIMES, "STRING", "BYTES", "BOOL")

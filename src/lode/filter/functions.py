@@ -1,0 +1,470 @@
+"""The functions of filters: those of GoogleSQL that pyarrow computes exactly.
+
+None of them fails for a row: pyarrow evaluates all conditions for all rows, also for those that another
+condition was meant to exclude.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.errors import InvalidOptionError
+from lode.filter.arithmetic import alike, as_decimal, as_float
+from lode.filter.tree import Literal, Name, Operation, TypeName
+from lode.filter.values import DAY_MICROS
+from lode.format.ids import shortened
+from lode.lazy import pa, pc, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lode.filter.conditions import Compiler
+    from lode.filter.tree import Call, Node
+    from lode.filter.values import Value
+
+MAX_PATTERN_CHARACTERS: Final = 10_000
+
+_PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
+    "YEAR": ("year", ("DATE", "DATETIME", "TIMESTAMP")),
+    "ISOYEAR": ("iso_year", ("DATE", "DATETIME", "TIMESTAMP")),
+    "QUARTER": ("quarter", ("DATE", "DATETIME", "TIMESTAMP")),
+    "MONTH": ("month", ("DATE", "DATETIME", "TIMESTAMP")),
+    "ISOWEEK": ("iso_week", ("DATE", "DATETIME", "TIMESTAMP")),
+    "DAY": ("day", ("DATE", "DATETIME", "TIMESTAMP")),
+    "DAYOFYEAR": ("day_of_year", ("DATE", "DATETIME", "TIMESTAMP")),
+    "DAYOFWEEK": ("day_of_week", ("DATE", "DATETIME", "TIMESTAMP")),
+    "HOUR": ("hour", ("TIME", "DATETIME", "TIMESTAMP")),
+    "MINUTE": ("minute", ("TIME", "DATETIME", "TIMESTAMP")),
+    "SECOND": ("second", ("TIME", "DATETIME", "TIMESTAMP")),
+    "MILLISECOND": ("millisecond", ("TIME", "DATETIME", "TIMESTAMP")),
+}
+_UNITS: Final = (
+    "YEAR",
+    "QUARTER",
+    "MONTH",
+    "ISOWEEK",
+    "WEEK",
+    "DAY",
+    "HOUR",
+    "MINUTE",
+    "SECOND",
+    "MILLISECOND",
+)
+_OF_DATES: Final = _UNITS[:6]
+
+
+def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
+    """``LIKE``: ``%`` is any text, ``_`` any character, a backslash makes either stand for itself.
+
+    With ``prunes``, a pattern that begins with a text is also a range, by which files can be left out.
+    """
+    left, right = node.operands
+    value = _text(compiler, compiler.value(left), node, "LIKE")
+    pattern = compiler.value(right)
+    if not isinstance(pattern, Literal) or pattern.kind != "STRING":
+        raise compiler.wrong(node, "LIKE must be followed by a text")
+    parts = _pattern(compiler, pattern)
+    compiler.fits_row_groups = False
+    column = value.expression
+    match parts:
+        case [] | [str()]:
+            found = column == pa.scalar("".join(map(str, parts)), value.type)
+        case [None, str(text), None]:
+            found = pc.match_substring(column, text)
+        case [None, str(text)]:
+            found = pc.ends_with(column, text)
+        case [str(text), None]:
+            found = pc.starts_with(column, text)
+        case _:
+            regex = "".join(
+                ".*" if part is None else "." if part is False else re.escape(part) for part in parts
+            )
+            found = pc.match_substring_regex(column, rf"(?s)\A{regex}\z")
+    first = parts[0] if parts else None
+    if prunes and isinstance(first, str) and value.is_column and len(parts) > 1:
+        found = found & (column >= pa.scalar(first, value.type))
+        if ord(first[-1]) < 0xD7FF:
+            # The first text that is greater than all that begin so.
+            found = found & (column < pa.scalar(first[:-1] + chr(ord(first[-1]) + 1), value.type))
+    return compiler.truth_of(found, value, value, value, at=node)
+
+
+def _pattern(compiler: Compiler, pattern: Literal) -> list[Any]:
+    """Texts, None for any text and False for any character."""
+    if len(pattern.value) > MAX_PATTERN_CHARACTERS:
+        raise compiler.wrong(pattern, f"a pattern has more than {MAX_PATTERN_CHARACTERS:,} characters")
+    parts: list[Any] = []
+    for match in re.finditer(r"(%++)|(_)|\\(.)|([^\\%_]++)|(\\)", pattern.value, re.DOTALL):
+        if match[5]:
+            raise compiler.wrong(pattern, "a pattern ends with a backslash that escapes nothing")
+        text = match[3] or match[4]
+        if text and parts and isinstance(parts[-1], str):
+            parts[-1] += text
+        else:
+            parts.append(text or (None if match[1] else False))
+    return parts
+
+
+def _arguments(compiler: Compiler, call: Call, low: int, high: int | None = None) -> list[Value | Literal]:
+    """What the arguments come to, if there are as many as the function takes."""
+    high = low if high is None else high
+    if not low <= len(call.arguments) <= high:
+        takes = str(low) if low == high else f"{low} to {high}" if high < 1000 else f"{low} or more"
+        raise compiler.wrong(call, f"{call.name} takes {takes} arguments, not {len(call.arguments)}")
+    return [compiler.value(argument) for argument in call.arguments]
+
+
+def _text(compiler: Compiler, argument: Value | Literal, node: Node, name: str, *also: str) -> Value:
+    value = compiler.typed(argument, "STRING")
+    if value.kind not in ("STRING", *also):
+        raise _mistyped(compiler, node, name, " or ".join(("a STRING", *also)), value.kind)
+    return value
+
+
+def _mistyped(compiler: Compiler, node: Node, name: str, takes: str, kind: str) -> InvalidOptionError:
+    return compiler.wrong(node, f"{name} takes {takes}, not {kind}")
+
+
+def _literal(compiler: Compiler, argument: Value | Literal, call: Call, kind: str) -> Any:
+    """An argument that pyarrow must know beforehand."""
+    if not isinstance(argument, Literal) or argument.kind != kind:
+        raise compiler.wrong(call, f"{call.name} must have a literal {kind} here")
+    return argument.value
+
+
+def _integer(compiler: Compiler, argument: Value | Literal, call: Call) -> int:
+    return int(compiler.number(Literal("INT64", _literal(compiler, argument, call, "INT64"), call.at)))
+
+
+def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Compiler, Call], Value]:
+    """A function of one text."""
+
+    def compute(compiler: Compiler, call: Call) -> Value:
+        (argument,) = _arguments(compiler, call, 1)
+        value = _text(compiler, argument, call, call.name, *also)
+        name = "binary_length" if value.kind == "BYTES" else function
+        found = getattr(pc, name)(value.expression)
+        if result == "INT64":
+            return compiler.made(found.cast(pa.int64()), result, pa.int64(), value, at=call)
+        return compiler.made(found, result, value.type, value, at=call)
+
+    return compute
+
+
+def _trim(function: str) -> Callable[[Compiler, Call], Value]:
+    def compute(compiler: Compiler, call: Call) -> Value:
+        first, *rest = _arguments(compiler, call, 1, 2)
+        value = _text(compiler, first, call, call.name)
+        if rest:
+            found = getattr(pc, function)(value.expression, _literal(compiler, rest[0], call, "STRING"))
+        else:
+            found = getattr(pc, f"{function}_whitespace")(value.expression)
+        return compiler.made(found, "STRING", value.type, value, at=call)
+
+    return compute
+
+
+def _test(function: str) -> Callable[[Compiler, Call], Value]:
+    """A test of a text against a literal."""
+
+    def compute(compiler: Compiler, call: Call) -> Value:
+        first, second = _arguments(compiler, call, 2)
+        value = _text(compiler, first, call, call.name)
+        pattern = _literal(compiler, second, call, "STRING")
+        if len(pattern) > MAX_PATTERN_CHARACTERS:
+            raise compiler.wrong(call, f"a pattern has more than {MAX_PATTERN_CHARACTERS:,} characters")
+        return compiler.truth_of(getattr(pc, function)(value.expression, pattern), value, at=call)
+
+    return compute
+
+
+def _substr(compiler: Compiler, call: Call) -> Value:
+    first, *rest = _arguments(compiler, call, 2, 3)
+    value = _text(compiler, first, call, call.name)
+    at, *length = (_integer(compiler, one, call) for one in rest)
+    # A position before the text begins is its first, which a length could not be counted from here.
+    if abs(at) > 2**31 or (length and (at < 0 or not 0 <= length[0] < 2**31)):
+        raise compiler.wrong(call, "SUBSTR takes a position from 1 on, and a length that is not negative")
+    start = max(at - 1, 0) if at >= 0 else at
+    stop = start + length[0] if length else None
+    found = pc.utf8_slice_codeunits(value.expression, start, stop)
+    return compiler.made(found, "STRING", value.type, value, at=call)
+
+
+def _concat(compiler: Compiler, call: Call) -> Value:
+    arguments = _arguments(compiler, call, 1, 1000)
+    values = [_text(compiler, argument, call, "CONCAT", "BYTES") for argument in arguments]
+    kind = values[0].kind
+    if any(value.kind != kind for value in values):
+        raise compiler.wrong(call, "CONCAT takes STRING or BYTES, not both")
+    arrow, empty = (pa.large_string(), "") if kind == "STRING" else (pa.large_binary(), b"")
+    parts = [value.expression.cast(arrow) for value in values]
+    found = pc.binary_join_element_wise(*parts, pa.scalar(empty, arrow))
+    return compiler.made(found, kind, arrow, *values, at=call)
+
+
+def _coalesce(compiler: Compiler, call: Call) -> Value:
+    most = 2 if call.name == "IFNULL" else 1000
+    values = alike(compiler, _arguments(compiler, call, 2 if call.name == "IFNULL" else 1, most), call)
+    found = pc.coalesce(*(value.expression for value in values))
+    return compiler.made(found, values[0].kind, values[0].type, *values, at=call)
+
+
+def _nullif(compiler: Compiler, call: Call) -> Value:
+    first, second = alike(compiler, _arguments(compiler, call, 2), call)
+    same = pc.coalesce(first.expression == second.expression, False)
+    found = pc.if_else(same, pa.scalar(None, first.type), first.expression)
+    return compiler.made(found, first.kind, first.type, first, first, second, at=call)
+
+
+def _if(compiler: Compiler, call: Call) -> Value:
+    first, *both = _arguments(compiler, call, 3)
+    condition = compiler.typed(first, "BOOL")
+    if condition.kind != "BOOL":
+        raise _mistyped(compiler, call, "IF", "a condition", condition.kind)
+    one, two = alike(compiler, both, call)
+    found = pc.if_else(pc.coalesce(condition.expression, False), one.expression, two.expression)
+    return compiler.made(found, one.kind, one.type, condition, one, two, at=call)
+
+
+def _abs(compiler: Compiler, call: Call) -> Value:
+    (argument,) = _arguments(compiler, call, 1)
+    convert = as_float if argument.kind == "FLOAT64" else as_decimal
+    value = convert(compiler, _numeric(compiler, argument, call), call)
+    return compiler.made(pc.abs(value.expression), value.kind, value.type, value, at=call)
+
+
+def _numeric(compiler: Compiler, argument: Value | Literal, call: Call) -> Value | Literal:
+    if argument.kind not in ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"):
+        raise _mistyped(compiler, call, call.name, "a number", argument.kind)
+    return argument
+
+
+def _mod(compiler: Compiler, call: Call) -> Value:
+    first, second = _arguments(compiler, call, 2)
+    by = abs(_integer(compiler, second, call))
+    value = compiler.typed(first)
+    if value.kind != "INT64" or pt.is_uint64(value.type) or not 0 < by < 2**63:
+        raise compiler.wrong(call, "MOD takes an INT64, and a divisor that is a literal INT64 and not zero")
+    whole = value.expression.cast(pa.int64())
+    # Towards zero, as the division of whole numbers here: the result has the sign of the first argument.
+    found = pc.subtract(whole, pc.multiply(pc.divide(whole, pa.scalar(by)), pa.scalar(by)))
+    return compiler.made(found, "INT64", pa.int64(), value, value, at=call)
+
+
+def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]:
+    def compute(compiler: Compiler, call: Call) -> Value:
+        (argument,) = _arguments(compiler, call, 1)
+        if argument.kind not in ("INT64", "FLOAT64"):
+            raise _mistyped(compiler, call, call.name, "an INT64 or FLOAT64", argument.kind)
+        value = as_float(compiler, argument, call)
+        found = getattr(pc, function)(value.expression, **options)
+        return compiler.made(found, "FLOAT64", pa.float64(), value, at=call)
+
+    return compute
+
+
+# -- dates and times -----------------------------------------------------------------------------------
+
+
+def _in_utc(value: Value) -> Any:
+    """The expression of a date or time in UTC, without a zone: pyarrow would compute in the column's own."""
+    if value.kind != "TIMESTAMP":
+        return value.expression
+    unit = value.type.unit
+    return value.expression.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
+
+
+def _named(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
+    name = node.path[0].upper() if isinstance(node, Name) and len(node.path) == 1 else ""
+    if name not in known:
+        raise compiler.wrong(node, f"{compiler.shown(node)} is not one of {', '.join(known)}")
+    return name
+
+
+def _extract(compiler: Compiler, call: Call) -> Value:
+    if len(call.arguments) != 2:
+        raise compiler.wrong(call, "EXTRACT is written EXTRACT(part FROM value)")
+    part = _named(call.arguments[0], compiler, (*_PARTS, "DATE"))
+    value = compiler.typed(compiler.value(call.arguments[1]))
+    if part == "DATE":
+        return _converted(compiler, value, "DATE", call)
+    function, kinds = _PARTS[part]
+    if value.kind not in kinds:
+        raise _mistyped(compiler, call, f"EXTRACT({part})", " or ".join(kinds), value.kind)
+    column = _in_utc(value)
+    if part == "DAYOFWEEK":
+        found = pc.day_of_week(column, count_from_zero=False, week_start=7)
+    else:
+        found = getattr(pc, function)(column)
+    return compiler.made(found.cast(pa.int64()), "INT64", pa.int64(), value, at=call)
+
+
+def _truncated(kind: str) -> Callable[[Compiler, Call], Value]:
+    def compute(compiler: Compiler, call: Call) -> Value:
+        if len(call.arguments) != 2:
+            raise compiler.wrong(call, f"{call.name} takes 2 arguments, not {len(call.arguments)}")
+        value = compiler.typed(compiler.value(call.arguments[0]), kind)
+        if value.kind != kind:
+            raise _mistyped(compiler, call, call.name, f"a {kind}", value.kind)
+        unit = _named(call.arguments[1], compiler, _OF_DATES if kind == "DATE" else _UNITS)
+        starts_monday = unit != "WEEK"
+        unit = unit.removeprefix("ISO").lower()
+        found = pc.floor_temporal(_in_utc(value), unit=unit, week_starts_monday=starts_monday)
+        arrow = pa.timestamp(value.type.unit, "UTC") if kind == "TIMESTAMP" else value.type
+        return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
+
+    return compute
+
+
+def _moment(kind: str) -> Callable[[Compiler, Call], Value | Literal]:
+    """``DATE(x)`` and its kin: what a cast does."""
+
+    def compute(compiler: Compiler, call: Call) -> Value | Literal:
+        (argument,) = _arguments(compiler, call, 1)
+        return _cast_to(compiler, argument, kind, call)
+
+    return compute
+
+
+def _current(kind: str) -> Callable[[Compiler, Call], Literal]:
+    def compute(compiler: Compiler, call: Call) -> Literal:
+        _arguments(compiler, call, 0)
+        now = compiler.now_micros()
+        return Literal(kind, {"DATE": now // DAY_MICROS, "TIME": now % DAY_MICROS}.get(kind, now), call.at)
+
+    return compute
+
+
+# -- casts ---------------------------------------------------------------------------------------------
+
+# Only those that have a result for every value.
+_CASTS: Final = {
+    "BOOL": ("INT64", "STRING"),
+    "INT64": ("FLOAT64", "NUMERIC", "BIGNUMERIC", "STRING", "BOOL"),
+    "NUMERIC": ("FLOAT64",),
+    "STRING": ("BYTES",),
+    "DATE": ("STRING", "DATETIME", "TIMESTAMP"),
+    "DATETIME": ("DATE", "TIME", "TIMESTAMP"),
+    "TIMESTAMP": ("DATE", "TIME", "DATETIME"),
+}
+
+
+def _cast(compiler: Compiler, call: Call) -> Value | Literal:
+    if len(call.arguments) != 2 or not isinstance(call.arguments[1], TypeName):
+        raise compiler.wrong(call, f"{call.name} is written {call.name}(value AS type)")
+    value = compiler.value(call.arguments[0])
+    kind = call.arguments[1].kind
+    if call.name == "CAST" or not isinstance(value, Literal):
+        return _cast_to(compiler, value, kind, call)
+    try:
+        return _cast_to(compiler, value, kind, call)
+    except InvalidOptionError:
+        return Literal("NULL", None, call.at)
+
+
+def _cast_to(compiler: Compiler, value: Value | Literal, kind: str, call: Call) -> Value | Literal:
+    if value.kind in (kind, "NULL"):
+        return value
+    if isinstance(value, Literal):
+        if value.kind == "STRING" and kind != "JSON":
+            return _read(compiler, value, kind)
+        if kind == "FLOAT64" and value.kind in ("INT64", "NUMERIC", "BIGNUMERIC"):
+            return value._replace(kind=kind, value=float(compiler.number(value)))
+        value = compiler.typed(value)
+    if kind not in _CASTS.get(value.kind, ()):
+        raise compiler.wrong(call, f"a CAST of {value.kind} to {kind} is not supported")
+    return _converted(compiler, value, kind, call)
+
+
+def _converted(compiler: Compiler, value: Value, kind: str, call: Call) -> Value:
+    if kind in ("NUMERIC", "BIGNUMERIC") and value.kind == "INT64":
+        return as_decimal(compiler, value, call)
+    if kind == value.kind:
+        return value
+    found = value.expression
+    if value.kind == "BOOL" and kind == "STRING":
+        return compiler.made(pc.if_else(found, "true", "false"), kind, pa.string(), value, at=call)
+    unit: Any = value.type.unit if pt.is_timestamp(value.type) else "us"
+    arrow = {
+        "INT64": pa.int64(),
+        "FLOAT64": pa.float64(),
+        "STRING": pa.string(),
+        "BYTES": pa.large_binary() if pt.is_large_string(value.type) else pa.binary(),
+        "BOOL": pa.bool_(),
+        "DATE": pa.date32(),
+        "TIME": pa.time64("ns" if unit == "ns" else "us"),
+        "DATETIME": pa.timestamp(unit),
+        "TIMESTAMP": pa.timestamp(unit, "UTC"),
+    }[kind]
+    if value.kind in ("DATE", "DATETIME", "TIMESTAMP"):
+        found = _in_utc(value)
+    if kind == "TIMESTAMP":
+        found = found.cast(pa.timestamp(unit))
+    return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
+
+
+def _read(compiler: Compiler, literal: Literal, kind: str) -> Literal:
+    """A text as a literal of another type."""
+    text = literal.value.strip()
+    complaint = compiler.wrong(literal, f"{shortened(text, 40)} is no {kind}")
+    match kind:
+        case "BOOL" if text.lower() in ("true", "false"):
+            return literal._replace(kind=kind, value=text.lower() == "true")
+        case "BYTES":
+            return literal._replace(kind=kind, value=literal.value.encode())
+        case "FLOAT64" if re.fullmatch(r"[+-]?(?:inf(?:inity)?|nan)", text, re.IGNORECASE):
+            return literal._replace(kind=kind, value=float(text))
+        case "INT64" if not re.fullmatch(r"[+-]?(?:[0-9]+|0[xX][0-9a-fA-F]+)", text):
+            raise complaint
+        case "BOOL":
+            raise complaint
+        case "INT64" | "FLOAT64" | "NUMERIC" | "BIGNUMERIC":
+            found = literal._replace(kind=kind, value=text)
+            compiler.typed(found)
+            return found
+    compiler.micros(literal, kind)
+    return literal._replace(kind=kind)
+
+
+FUNCTIONS: Final[dict[str, Callable[[Compiler, Call], Any]]] = {
+    "ABS": _abs,
+    "BYTE_LENGTH": _of_text("binary_length", "INT64", "BYTES"),
+    "CAST": _cast,
+    "CEIL": _rounded("ceil"),
+    "CEILING": _rounded("ceil"),
+    "CHARACTER_LENGTH": _of_text("utf8_length", "INT64"),
+    "CHAR_LENGTH": _of_text("utf8_length", "INT64"),
+    "COALESCE": _coalesce,
+    "CONCAT": _concat,
+    "CURRENT_DATE": _current("DATE"),
+    "CURRENT_DATETIME": _current("DATETIME"),
+    "CURRENT_TIME": _current("TIME"),
+    "CURRENT_TIMESTAMP": _current("TIMESTAMP"),
+    "DATE": _moment("DATE"),
+    "DATETIME": _moment("DATETIME"),
+    "DATETIME_TRUNC": _truncated("DATETIME"),
+    "DATE_TRUNC": _truncated("DATE"),
+    "ENDS_WITH": _test("ends_with"),
+    "EXTRACT": _extract,
+    "FLOOR": _rounded("floor"),
+    "IF": _if,
+    "IFNULL": _coalesce,
+    "LENGTH": _of_text("utf8_length", "INT64", "BYTES"),
+    "LOWER": _of_text("utf8_lower"),
+    "LTRIM": _trim("utf8_ltrim"),
+    "MOD": _mod,
+    "NULLIF": _nullif,
+    "REGEXP_CONTAINS": _test("match_substring_regex"),
+    "ROUND": _rounded("round", round_mode="half_towards_infinity"),
+    "RTRIM": _trim("utf8_rtrim"),
+    "SAFE_CAST": _cast,
+    "STARTS_WITH": _test("starts_with"),
+    "SUBSTR": _substr,
+    "SUBSTRING": _substr,
+    "TIMESTAMP": _moment("TIMESTAMP"),
+    "TIMESTAMP_TRUNC": _truncated("TIMESTAMP"),
+    "TRIM": _trim("utf8_trim"),
+    "UPPER": _of_text("utf8_upper"),
+}

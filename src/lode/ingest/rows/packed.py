@@ -1,0 +1,64 @@
+"""Rows as they were sent, before they are unpacked: how much memory they will take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.ingest.schema.columns import arrow_type
+from lode.ingest.status import invalid
+from lode.lazy import pt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+    from lode.ingest.schema.columns import Column
+
+# The limit for requests of 20 MiB; see ``Settings.unpacked_bytes``.
+MAX_UNPACKED_BYTES: Final = 160 << 20
+# What lies in front of the bytes of a text, or the values of a list.
+OFFSET_BYTES: Final = 4
+# A null takes a bit; counted as a byte, as rows are few where this matters little.
+VALIDITY_BYTES: Final = 1
+
+
+class PackedRows(NamedTuple):
+    """The rows of one request.
+
+    Attributes:
+        unpacked_bytes: How much memory they take when they are decoded, at most.
+        decode: Decodes them; refuses bad rows.
+    """
+
+    unpacked_bytes: int
+    decode: Callable[[], pa.RecordBatch]
+
+
+def check_unpacked(size: int, limit: int) -> None:
+    """Refuse rows that take more memory than a request may."""
+    if size > limit:
+        raise invalid(
+            f"The rows are {size:,} bytes or more when unpacked, the limit is {limit:,}: "
+            "send fewer rows at a time."
+        )
+
+
+def count_columns(columns: Iterable[Column]) -> int:
+    """How many columns there are, with those inside others."""
+    return sum(1 + count_columns(column.children) for column in columns)
+
+
+def value_bytes(column: Column) -> int:
+    """The bytes of one value in the column's Arrow type, with null in all columns below; text adds to it."""
+    if column.mode == "REPEATED":
+        return OFFSET_BYTES
+    if column.children:
+        return VALIDITY_BYTES + sum(value_bytes(child) for child in column.children)
+    return VALIDITY_BYTES + fixed_bytes(arrow_type(column))
+
+
+def fixed_bytes(kind: pa.DataType) -> int:
+    """The bytes of one value of an Arrow type without children; of text, those of its offset."""
+    width: Any = kind.bit_width if pt.is_primitive(kind) or pt.is_decimal(kind) else 8 * OFFSET_BYTES
+    return -(-int(width) // 8)
