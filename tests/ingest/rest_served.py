@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from typing import TYPE_CHECKING, Any, Self
 from urllib.error import HTTPError
@@ -17,6 +16,7 @@ from starlette.concurrency import run_in_threadpool
 
 from ingest.writing import write_rows
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.listen import listen
 from lode.ingest.rest.routes import routes
 from lode.store import MemoryStore
 
@@ -30,12 +30,12 @@ if TYPE_CHECKING:
 class RestServed:
     """Serves until it is closed. ``refuses`` is what the next appends are answered with."""
 
-    def __init__(self, store: Store | None = None, *, most_body_bytes: int = 1 << 20) -> None:
+    def __init__(self, store: Store | None = None, *, max_body_bytes: int = 1 << 20) -> None:
         self.store = store or MemoryStore()
         self.catalog = Catalog(self.store)
         self.refuses: list[Exception] = []
-        app = Starlette(routes=list(routes(self.catalog, self.append, most_body_bytes=most_body_bytes)))
-        listening = socket.create_server(("127.0.0.1", 0))
+        app = Starlette(routes=list(routes(self.catalog, self.append, max_body_bytes=max_body_bytes)))
+        listening = listen("127.0.0.1", 0, "--http-port")
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
@@ -62,7 +62,8 @@ class RestServed:
     ) -> tuple[int, Any]:
         """Send any request, a body of bytes as it is; return the status and the JSON of the answer."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
-        request = Request(self.url + path, data, headers or {}, method=method)
+        given = {"Content-Type": "application/json", **(headers or {})}
+        request = Request(self.url + path, data, given, method=method)
         try:
             with urlopen(request, timeout=30) as response:
                 text = response.read()

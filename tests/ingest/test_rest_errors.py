@@ -26,7 +26,7 @@ LIMIT = 1 << 20
 
 @pytest.fixture(scope="module")
 def served() -> Iterator[RestServed]:
-    with RestServed(most_body_bytes=LIMIT) as served:
+    with RestServed(max_body_bytes=LIMIT) as served:
         client = served.client()
         client.create_dataset("d")
         client.create_table(Table("p.d.t", [SchemaField("id", "INTEGER"), SchemaField("j", "JSON")]))

@@ -185,7 +185,7 @@ def test_every_bad_row_is_named_with_the_place_in_it() -> None:
     )
     assert found == {
         1: "Column 'id': it is REQUIRED, and null or missing.",
-        2: "Column 'outer.inner.n': 'x' is no INT64.",
+        2: "Column 'outer.inner.n': Cannot convert value to integer (bad value): x",
         3: "Column 'outer.inner.n': it is REQUIRED, and null.",
         4: "Column 'outer.inner': an element of a REPEATED column is null.",
         5: "Column 'outer.inner': {'n': 1} is not a list, and the column is REPEATED.",

@@ -15,6 +15,7 @@ import pytest
 
 from ingest.certificates import Authority
 from lode.ingest.__main__ import main
+from lode.ingest.listen import listen
 from lode.ingest.settings import Settings
 from lode.store import LocalStore
 
@@ -68,6 +69,7 @@ def test_a_port_that_is_taken(said: Said, taken: int, option: str) -> None:
         (("--staged-bytes", -5), "staged_bytes is -5: it must be more than 0"),
         (("--stream-ttl", 0), "stream_ttl is 0.0: it must be more than 0"),
         (("--grace", -1), "grace is -1.0: it must not be less than 0"),
+        (("--location", "a b"), "location is 'a b': it must be like US or europe-west3"),
         (("--tls-cert", "a.pem"), "TLS needs both a certificate and its key: give --tls-cert and --tls-key"),
         (("--client-ca", "a.pem"), "--client-ca needs TLS: give --tls-cert and --tls-key too"),
         (("--host", "name.invalid", "--client-ca", "x"), "--client-ca needs TLS"),
@@ -118,6 +120,11 @@ def test_a_client_authority_that_is_none(said: Said, tmp_path: Path) -> None:
 def test_a_state_directory_that_is_a_file(said: Said, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     assert said("--state", tmp_path / "file").endswith("choose another with --state")
+
+
+def test_a_socket_says_that_it_is_tcp_or_asyncio_would_let_answers_wait_for_nagle() -> None:
+    with listen("127.0.0.1", 0, "--http-port") as listening:
+        assert listening.proto == socket.IPPROTO_TCP
 
 
 def test_a_lake_that_is_no_store(said: Said) -> None:

@@ -25,6 +25,8 @@ FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Names that a page elsewhere could point at this machine.
+    "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
 DESK: Final[ViewportSize] = {"width": 1440, "height": 900}
 PHONE: Final[ViewportSize] = {"width": 390, "height": 844}

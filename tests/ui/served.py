@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 from typing import TYPE_CHECKING, Any
 from urllib.error import HTTPError
@@ -12,6 +11,7 @@ from urllib.request import Request, urlopen
 
 import uvicorn
 
+from lode.ingest.listen import listen
 from lode.ui import application
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Served:
     ) -> None:
         self.store = store
         app = application(store, engine=engine, middleware=middleware)
-        listening = socket.create_server(("127.0.0.1", 0))
+        listening = listen("127.0.0.1", 0, "--port")
         self.origin = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self.url = f"{self.origin}/ui/"
         self._server = uvicorn.Server(

@@ -1,4 +1,4 @@
-"""``lode serve``: run the ingest server until it is told to stop."""
+"""``lode serve``: run the ingest server until it gets a signal to stop."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     try:
         options = store_options(given.pop("store_option"))
-        settings = Settings(**given, store_options=options)
+        hosts = tuple(given.pop("allow_host"))
+        settings = Settings(**given, store_options=options, allow_hosts=hosts)
         asyncio.run(_serve(settings, as_json=as_json))
     except LodeError as error:
         print(f"lode serve: {error}", file=sys.stderr)
@@ -92,7 +93,14 @@ def _parser() -> argparse.ArgumentParser:
     option("--tls-key", type=Path, metavar="FILE", help="its private key, PEM")
     option("--client-ca", type=Path, metavar="FILE", help="ask clients for a certificate of this authority")
     option("--token-file", type=Path, metavar="FILE", help="ask clients for one of these bearer tokens")
-    option("--location", default="US", help="where tables say they are (default: %(default)s)")
+    option(
+        "--allow-host",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="answer HTTP requests to this name too, such as that of a proxy; several are fine",
+    )
+    option("--location", default="US", help="of datasets that name none (default: %(default)s)")
     option("--request-bytes", type=int, default=20 << 20, metavar="N", help="the largest append request")
     option("--window-bytes", type=int, default=96 << 20, metavar="N", help="requests in memory, all together")
     option("--staged-bytes", type=int, default=64 << 30, metavar="N", help="staged on disk, all together")

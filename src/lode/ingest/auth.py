@@ -6,9 +6,9 @@ import hmac
 from typing import TYPE_CHECKING, Any, Final
 
 import grpc
-from starlette.responses import JSONResponse
 
 from lode.ingest.details import end_call
+from lode.ingest.rest.errors import error_response
 from lode.ingest.status import Code, Refused
 from lode.ui import is_public
 
@@ -90,10 +90,8 @@ class TokenMiddleware:
         if scope["type"] == "http" and not _is_open(scope["path"]):
             headers: dict[bytes, bytes] = dict(scope["headers"])
             if not self._tokens.allow(headers.get(b"authorization")):
-                error = {"code": 401, "message": _REFUSAL.message, "status": "UNAUTHENTICATED"}
-                refusal = JSONResponse(
-                    {"error": error}, status_code=401, headers={"www-authenticate": "Bearer"}
-                )
+                refusal = error_response(_REFUSAL)
+                refusal.headers["www-authenticate"] = "Bearer"
                 await refusal(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -1,4 +1,4 @@
-"""Streams whose logs are damaged: nothing of them is served until somebody looks, and all others go on."""
+"""Streams whose logs are damaged: they are refused until they are repaired, and all others go on."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Damaged:
 
     def add(self, stream: str, error: Exception) -> None:
         logger.error(
-            "write stream %s is refused until this is mended and the server restarted: %s", stream, error
+            "write stream %s is refused until this is repaired and the server restarted: %s", stream, error
         )
         self._reasons[stream] = str(error)
 

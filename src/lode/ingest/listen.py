@@ -1,4 +1,4 @@
-"""Addresses and certificates, tried before the servers get them: those say in many lines what is wrong."""
+"""Addresses and certificates, checked before the servers use them: errors of those have many lines."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ def address_of(host: str, port: int) -> str:
 def listen(host: str, port: int, option: str) -> socket.socket:
     """A socket that listens there, or one sentence about why there is none."""
     try:
-        family, *_, address = socket.getaddrinfo(
+        family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]") or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        listening = socket.socket(family, socket.SOCK_STREAM)
+        # With its protocol: asyncio switches off Nagle's algorithm only on sockets that say they are TCP, and
+        # answers would wait 40 ms for it.
+        listening = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise InvalidOptionError(f"cannot listen on {host!r} ({_why(error)}): mend --host") from None
+        raise InvalidOptionError(f"cannot listen on {host!r} ({_why(error)}): change --host") from None
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

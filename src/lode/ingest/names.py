@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final, NamedTuple
 
+from lode.format.ids import is_utf8, shortened
 from lode.ingest.status import invalid
 
 DEFAULT_STREAM: Final = "_default"
+# A table's name and generation become one segment of a path: file systems allow 255 bytes.
+MAX_ID_BYTES: Final = 240
 
 _PROJECT = r"[^/\s]{1,255}"
 _DATASET = r"[A-Za-z0-9_]{1,1024}"
@@ -19,6 +23,8 @@ _STREAM_ID = r"s-[0-9a-f]{32}"
 _STREAM_NAME = re.compile(
     rf"({_TABLE_NAME.pattern})/(?:streams/({_STREAM_ID}|{DEFAULT_STREAM})|{DEFAULT_STREAM})"
 )
+_ESCAPES: Final = str.maketrans({chr(code): f"%{code:02X}" for code in (*range(32), 127, *map(ord, "%/\\."))})
+_DECORATORS: Final = {"$": "a partition", "@": "a moment of the past"}
 
 
 class TableName(NamedTuple):
@@ -60,10 +66,11 @@ def parse_table(name: str) -> TableName:
     match = _TABLE_NAME.fullmatch(name)
     if match is None:
         raise invalid(
-            f"Invalid table name {name!r}: it must be projects/<project>/datasets/<dataset>/tables/<table>.",
+            f"Invalid table name {shortened(name)}: it must be "
+            "projects/<project>/datasets/<dataset>/tables/<table>.",
             ends_call=True,
         )
-    return TableName(*match.groups())
+    return _checked(TableName(*match.groups()))
 
 
 def parse_stream(name: str) -> StreamName:
@@ -72,4 +79,39 @@ def parse_stream(name: str) -> StreamName:
     if match is None:
         raise invalid(f"Invalid stream name. Entity: {name}", ends_call=True)
     _, project, dataset, table, stream = match.groups()
-    return StreamName(TableName(project, dataset, table), stream or DEFAULT_STREAM)
+    return StreamName(_checked(TableName(project, dataset, table)), stream or DEFAULT_STREAM)
+
+
+def check_project(project: str) -> str:
+    """Return a project's name, or refuse it."""
+    return parse_table(f"projects/{project}/datasets/d/tables/t").project
+
+
+@lru_cache(8192)
+def _checked(name: TableName) -> TableName:
+    """Refuse decorators, and names that no path can have."""
+    if not is_utf8(name.project + name.table):
+        raise invalid(
+            "Invalid table name: it has a lone surrogate, which UTF-8 cannot carry.", ends_call=True
+        )
+    for mark, meaning in _DECORATORS.items():
+        if mark in name.table:
+            raise invalid(
+                f"Invalid table name {shortened(name.table)}: after {mark} it names {meaning}, which is not "
+                "supported yet: name the table without it.",
+                ends_call=True,
+            )
+    size = len(".".join(map(escaped, name)).encode())
+    if size > MAX_ID_BYTES:
+        raise invalid(
+            f"Invalid table name {shortened(str(name))}: project, dataset and table together have {size:,} "
+            f"bytes, and may have {MAX_ID_BYTES}.",
+            ends_call=True,
+        )
+    return name
+
+
+@lru_cache(8192)
+def escaped(name: str) -> str:
+    """One name as part of a path or an id: the few characters with a meaning there are percent-escaped."""
+    return name.translate(_ESCAPES)

@@ -21,6 +21,7 @@ from lode.ingest.engine import Engine
 from lode.ingest.http import application
 from lode.ingest.listen import address_of, check_tls, listen
 from lode.ingest.read.service import ReadService
+from lode.ingest.readiness import Readiness, open_lake
 from lode.ingest.reflection import SERVICE_NAMES, described_services
 from lode.ingest.write_service import WriteService
 
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     from lode.ingest.settings import Settings
 
+_NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
+_WATCH_EVERY_SECONDS: Final = 2.0
 _MINUTE: Final = 60.0
 _HOUR: Final = 3600.0
 # gRPC ends a call with a message larger than its own limit before we can say why; so ours is met first.
@@ -45,7 +48,6 @@ class Server:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self._draining = False
         self.grpc_address = ""
         self.http_address = ""
 
@@ -56,6 +58,7 @@ class Server:
         store = settings.open_root()
         state = settings.state_directory(store)
         check_tls(settings)
+        self._readiness = Readiness(await open_lake(store, state))
         with ExitStack() as undo:
             listening = listen(settings.host, settings.http_port, "--http-port")
             undo.callback(listening.close)
@@ -85,10 +88,9 @@ class Server:
         )
         self._read = ReadService(self.engine.catalog, self.engine.store)
         self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
-        self._health = health.aio.HealthServicer()
+        self._health = _Health(self._readiness)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
-        for name in ("", *SERVICE_NAMES):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        await self._health.look()
         shown = (*SERVICE_NAMES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._grpc, pool=described_services())
         self.grpc_address = address_of(settings.host, self._listen())
@@ -96,7 +98,7 @@ class Server:
 
     async def stop(self) -> None:
         """Answer what was taken, end the calls, close the ports, leave the state in order."""
-        self._draining = True
+        self._readiness.stopping = True
         for expiry in self._expiries:
             expiry.cancel()
         await self._health.enter_graceful_shutdown()
@@ -127,8 +129,9 @@ class Server:
 
     async def _start_http(self, tokens: Tokens, listening: socket.socket) -> None:
         settings = self.settings
+        address, port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            application(self.engine, tokens, ready=lambda: not self._draining),
+            application(self.engine, tokens, self._readiness, hosts=settings.known_hosts(address)),
             log_level="warning",
             access_log=False,
             lifespan="off",
@@ -139,7 +142,7 @@ class Server:
             ssl_cert_reqs=ssl.CERT_REQUIRED if settings.client_ca else ssl.CERT_NONE,
         )
         self._http = _Http(config)
-        self.http_address = address_of(settings.host, listening.getsockname()[1])
+        self.http_address = address_of(settings.host, port)
         self._serving_http = asyncio.create_task(self._http.serve([listening]))
         await self._http.opened.wait()
 
@@ -153,6 +156,38 @@ async def _now_and_then(expire: Callable[[], int], *, every: float, at_once: boo
         except Exception:  # another round comes
             logger.exception("removing what has expired failed")
         await asyncio.sleep(every)
+
+
+class _Health(health.aio.HealthServicer):  # type: ignore[misc,unused-ignore]
+    """gRPC's health service: the same as ``/readyz``, for the server and for each service."""
+
+    def __init__(self, readiness: Readiness) -> None:
+        super().__init__()
+        self._readiness = readiness
+
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+        await self.look()
+        return await super().Check(request, context)
+
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802
+        await self.look()
+        watching = asyncio.create_task(self._keep_watch())
+        try:
+            await super().Watch(request, context)
+        finally:
+            watching.cancel()
+
+    async def look(self) -> None:
+        """Bring the statuses up to date."""
+        serving = await self._readiness.problem() is None
+        status = health_pb2.HealthCheckResponse.SERVING if serving else _NOT_SERVING
+        for name in ("", *SERVICE_NAMES):
+            await self.set(name, status)
+
+    async def _keep_watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_EVERY_SECONDS)
+            await self.look()
 
 
 class _Http(uvicorn.Server):

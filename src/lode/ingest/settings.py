@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
+from lode.http_guard import is_loopback
 from lode.store.local import LocalStore
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 # How many times larger than the largest request its rows may be in memory. Dense rows take two to three times
 # their size in Protobuf, integers of one byte eight times.
 MAX_EXPANSION = 8
-LOOPBACK = ("127.0.0.1", "localhost", "::1", "[::1]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,9 @@ class Settings:
         tls_key: Its private key.
         client_ca: Only clients with a certificate from this authority may connect.
         token_file: A file of bearer tokens, one a line; clients must present one of them.
-        location: Where tables say they are.
+        allow_hosts: Names that HTTP requests may give for this host, besides loopback and ``host``. A
+            listener on loopback answers to no other name, one on another address to any if this is empty.
+        location: Where datasets are that name no location.
         request_bytes: The largest append request. Its rows may take eight times as much in memory.
         window_bytes: How much of all requests may be in memory before their answers, and how much of the rows
             that they unpack to.
@@ -57,6 +60,7 @@ class Settings:
     tls_key: Path | None = None
     client_ca: Path | None = None
     token_file: Path | None = None
+    allow_hosts: tuple[str, ...] = ()
     location: str = "US"
     request_bytes: int = 20 << 20
     window_bytes: int = 96 << 20
@@ -76,11 +80,19 @@ class Settings:
         for name in ("port", "http_port"):
             if not 0 <= getattr(self, name) <= 65535:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: ports go from 0 to 65535")
+        if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", self.location):
+            raise InvalidOptionError(f"location is {self.location!r}: it must be like US or europe-west3")
         if self.grace < 0:
             raise InvalidOptionError(f"grace is {self.grace}: it must not be less than 0")
         for name in ("request_bytes", "window_bytes", "staged_bytes", "streams", "stream_ttl"):
             if getattr(self, name) <= 0:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
+
+    def known_hosts(self, address: str) -> tuple[str, ...] | None:
+        """The names that HTTP requests to this address may give, besides loopback; None if any will do."""
+        if is_loopback(address) or self.allow_hosts:
+            return (self.host, *self.allow_hosts)
+        return None
 
     @property
     def unpacked_bytes(self) -> int:
@@ -90,7 +102,7 @@ class Settings:
     @property
     def is_exposed(self) -> bool:
         """Whether others could reach the server without a secret."""
-        return self.host not in LOOPBACK and self.client_ca is None and not self.all_tokens()
+        return not is_loopback(self.host) and self.client_ca is None and not self.all_tokens()
 
     def all_tokens(self) -> frozenset[str]:
         """The tokens clients may present; none means that no token is asked for."""

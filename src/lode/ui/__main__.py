@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 
 import uvicorn
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from lode.cli.root import open_root
 from lode.errors import InvalidOptionError, LodeError
+from lode.http_guard import HttpGuard
 from lode.ui.routes import PREFIX, application
 
 if TYPE_CHECKING:
@@ -35,9 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LodeError as error:
         print(f"lode ui: {error}", file=sys.stderr)
         return 2 if isinstance(error, InvalidOptionError) else 1
-    # A page elsewhere could give its own name this address and read along; the name gives it away.
-    only_local = Middleware(TrustedHostMiddleware, allowed_hosts=[HOST, "localhost"])
-    app = application(store, middleware=[only_local])
+    app = application(store, middleware=[Middleware(HttpGuard)])
     address = f"http://{HOST}:{listening.getsockname()[1]}{PREFIX}/"
     print(address, flush=True)
     if given.open:
@@ -52,9 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _listen(port: int) -> socket.socket:
+    # With its protocol: asyncio switches off Nagle's algorithm only on sockets that say they are TCP.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((HOST, port))
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((HOST, port))
+        listening.listen()
+        return listening
     except (OSError, OverflowError) as error:
+        listening.close()
         raise InvalidOptionError(
             f"cannot listen on {HOST}:{port} ({error}): choose another port with --port, 0 takes a free one"
         ) from None

@@ -21,15 +21,14 @@ from lode.ingest.catalog.paths import (
     check_table_name,
     dataset_of,
     dataset_path,
-    id_size,
     no_dataset,
     no_table,
     said,
     table_path,
     tables_prefix,
 )
-from lode.ingest.catalog.table import LONGEST_ID, DeletedTable, TableDefinition, escaped
-from lode.ingest.names import TableName
+from lode.ingest.catalog.table import DeletedTable, TableDefinition
+from lode.ingest.names import TableName, escaped
 from lode.ingest.schema.check import check_schema
 from lode.ingest.schema.evolution import check_evolution
 from lode.ingest.status import Code, Refused, invalid
@@ -53,7 +52,7 @@ class Catalog:
 
     Args:
         store: A URL, a path or a store that can compare and swap.
-        location: What datasets say about where they are, when nobody says otherwise.
+        location: Where datasets are that name no location.
         max_age: For how many seconds a definition may be answered from memory; what this process changed is
             always seen at once.
         runtime: Clock, chance and threads.
@@ -74,7 +73,11 @@ class Catalog:
             self._store, DatasetDefinition | DeletedDataset, max_age=max_age, runtime=runtime
         )
         self._tables: Objects[TableDefinition | DeletedTable] = Objects(
-            self._store, TableDefinition | DeletedTable, max_age=max_age, runtime=runtime
+            self._store,
+            TableDefinition | DeletedTable,
+            check=_check_table,
+            max_age=max_age,
+            runtime=runtime,
         )
 
     @property
@@ -94,8 +97,7 @@ class Catalog:
 
     def table(self, name: TableName, *, fresh: bool = False) -> TableDefinition:
         """The table's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
-        # A path of such a name would be refused by the file system rather than not be found.
-        record = None if id_size(name) > LONGEST_ID else self._tables.read(table_path(name), fresh=fresh)
+        record = self._tables.read(table_path(name), fresh=fresh)
         if isinstance(record, TableDefinition):
             dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
             if _holds(dataset, record):
@@ -347,9 +349,10 @@ class Catalog:
             info = next(iter(self._store.list(prefix, after=after)), None)
             if info is None:
                 return
-            folder = info.path.removeprefix(prefix).partition("/")[0]
-            yield folder
-            after = f"{prefix}{folder}0"  # "0" is what comes behind "/"
+            folder, slash, _ = info.path.removeprefix(prefix).partition("/")
+            if slash:
+                yield folder
+            after = f"{prefix}{folder}0" if slash else info.path  # "0" is what comes behind "/"
 
     def _now_ms(self) -> int:
         return self._runtime.now_ns() // 1_000_000
@@ -360,6 +363,14 @@ class Catalog:
 
 def _holds(dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
     return isinstance(dataset, DatasetDefinition) and dataset.generation == table.dataset_generation
+
+
+def _check_table(record: TableDefinition | DeletedTable) -> None:
+    """Raise if the columns of a table cannot be."""
+    if isinstance(record, TableDefinition) and record.partitioning is not None and record.partitioning.column:
+        record.arrow.field(record.partitioning.column)
+    elif isinstance(record, TableDefinition):
+        record.arrow  # noqa: B018, computed here for the first time
 
 
 def _check_etag(current: str, wanted: str | None) -> None:

@@ -7,7 +7,13 @@ from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
-from lode.errors import InvalidOptionError, ManifestInvalidError, NotFoundError, OutcomeUnknownError
+from lode.errors import (
+    InvalidOptionError,
+    ManifestInvalidError,
+    NotFoundError,
+    OutcomeUnknownError,
+    StoreError,
+)
 from lode.format.manifest import check_version
 from lode.ingest.status import Code, Refused
 from lode.store.protocol import SupportsCompareAndSwap
@@ -39,11 +45,20 @@ class Objects(Generic[T]):
     Args:
         store: Where they are; it must be able to compare and swap.
         kind: The type of the records, as msgspec decodes it; each has a ``format_version``.
+        check: Raises for a record that decodes and cannot be used.
         max_age: For how many seconds a read may be answered from memory.
         runtime: Clock, chance and threads.
     """
 
-    def __init__(self, store: Store, kind: Any, *, max_age: float, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        store: Store,
+        kind: Any,
+        *,
+        check: Callable[[T], object] = lambda _: None,
+        max_age: float,
+        runtime: Runtime,
+    ) -> None:
         if not isinstance(store, SupportsCompareAndSwap):
             raise InvalidOptionError(
                 f"{store.url} cannot compare and swap, so two servers on it could undo each other's changes: "
@@ -52,6 +67,7 @@ class Objects(Generic[T]):
         self._store: Store = store
         self._swap = store.compare_and_swap
         self._decoder = msgspec.json.Decoder(kind)
+        self._check = check
         self._max_age = max_age
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
@@ -104,6 +120,8 @@ class Objects(Generic[T]):
                 f"The change of {path} was sent and its answer lost: look whether it took effect, then try "
                 "again.",
             ) from error
+        except StoreError as error:
+            raise self._named(error) from error
 
     def _fetch(self, path: str) -> tuple[bytes | None, T | None]:
         with self._lock:
@@ -129,6 +147,12 @@ class Objects(Generic[T]):
             return self._store.get(path)
         except NotFoundError:
             return None
+        except StoreError as error:
+            raise self._named(error) from error
+
+    def _named(self, error: StoreError) -> StoreError:
+        """The error with the lake it is about: a client may use several."""
+        return type(error)(f"lake {self._store.url}: {error}")
 
     def _decode(self, path: str, content: bytes) -> Any:
         try:
@@ -136,6 +160,10 @@ class Objects(Generic[T]):
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise ManifestInvalidError(f"{path} is not a definition this version reads: {error}") from None
         check_version(record.format_version, path)
+        try:
+            self._check(record)
+        except Exception as error:  # whatever it is, the object causes it
+            raise ManifestInvalidError(f"{path} is not a definition of a table: {error!r}") from None
         return record
 
     def _record(self, seen: _Seen) -> T:
@@ -144,5 +172,5 @@ class Objects(Generic[T]):
 
 
 def encode(record: Any) -> bytes:
-    """A record as it lies on the store."""
+    """A record as it is stored."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2)

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
 from lode.errors import InvalidOptionError
+from lode.format.ids import shortened
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
 from lode.ingest.status import invalid
 from lode.lazy import pa
@@ -24,6 +26,8 @@ PARTITION_ID: Final = "_PARTITIONID"
 NULL_ID: Final = "__NULL__"
 OUTSIDE_ID: Final = "__UNPARTITIONED__"
 MOST_RANGES: Final = 10_000
+# Of a column's name and a day in one segment of a path, which file systems limit to 255 bytes.
+MAX_KEY_BYTES: Final = 240
 
 Unit: TypeAlias = Literal["HOUR", "DAY", "MONTH", "YEAR"]
 
@@ -70,6 +74,11 @@ def check_partitioning(partitioning: Partitioning, schema: TableSchema) -> Parti
     else:
         _check_range(partitioning, column)
     checked = msgspec.structs.replace(partitioning, column=column.name)
+    if not is_derived(checked) and len(quote(column.name, safe="")) > MAX_KEY_BYTES:
+        raise invalid(
+            f"The table cannot be partitioned by DAY of {shortened(column.name)}: the name is part of a "
+            f"path, and may have {MAX_KEY_BYTES} bytes there, percent-escaped."
+        )
     try:
         layout_of(checked)
     except InvalidOptionError as error:

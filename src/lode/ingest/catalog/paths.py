@@ -1,14 +1,15 @@
-"""Where definitions lie, which names they may have, and what is said when there is none."""
+"""The paths of definitions, the names they may have, and the answer when there is none."""
 
 from __future__ import annotations
 
 import unicodedata
-from functools import lru_cache
 from typing import Final
 
+from lode.errors import InvalidPathError
+from lode.format.ids import check_new_id
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.catalog.table import LONGEST_ID, dataset_id_of, escaped
-from lode.ingest.names import TableName, parse_table
+from lode.ingest.catalog.table import dataset_id_of
+from lode.ingest.names import TableName, escaped, parse_table
 from lode.ingest.status import Code, Refused, StorageCode, invalid
 
 ROOT: Final = "catalog/"
@@ -17,7 +18,7 @@ _NAME_CATEGORIES: Final = ("L", "M", "N", "Pc", "Pd", "Zs")
 
 
 def check_table_name(name: TableName) -> None:
-    """Refuse a name that no table may have, or that is too long for a path."""
+    """Refuse a name that no table may have."""
     if parse_table(str(name)) != name:
         raise invalid(f"Invalid table name {said(name)!r}.")
     for char in name.table:
@@ -26,18 +27,10 @@ def check_table_name(name: TableName) -> None:
                 f"Invalid table name {name.table!r}: it has {char!r}, and may have letters, numbers, spaces, "
                 "dashes and underscores."
             )
-    size = id_size(name)
-    if size > LONGEST_ID:
-        raise invalid(
-            f"Invalid table name {said(name)!r}: project, dataset and table together have {size} bytes, and "
-            f"may have {LONGEST_ID}."
-        )
-
-
-@lru_cache(8192)
-def id_size(name: TableName) -> int:
-    """How many bytes the id of the table's dataset has; no table has more than ``LONGEST_ID``."""
-    return len(dataset_id_of(name, 1).encode())
+    try:
+        check_new_id(dataset_id_of(name, 1), kind="dataset")
+    except InvalidPathError as error:
+        raise invalid(f"Invalid table name {name.table!r}: {error}.") from None
 
 
 def said(name: TableName) -> str:

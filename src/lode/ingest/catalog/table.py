@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ from lode.ingest.catalog.partitioning import (
     layout_of,
     partition_ids,
 )
-from lode.ingest.names import TableName  # noqa: TC001, msgspec reads the types of fields
+from lode.ingest.names import TableName, escaped  # msgspec reads the types of fields
 from lode.ingest.rows.required import has_required, without_inner_nulls
 from lode.ingest.schema.arrow import element_of
 from lode.ingest.schema.columns import TableSchema  # noqa: TC001
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 CHECKSUM: Final = "xxh3-128"
-# A name and its generation become one segment of a path: file systems allow 255 bytes.
-LONGEST_ID: Final = 240
 
 
 class TableDefinition(
@@ -143,15 +141,6 @@ def dataset_id_of(name: TableName, generation: int) -> str:
     """The id of the dataset that holds the rows of one generation of a table."""
     own = ".".join(map(escaped, name))
     return own if generation == 1 else f"{own}.{generation}"
-
-
-@lru_cache(8192)
-def escaped(name: str) -> str:
-    """One name as part of a path or an id: the few characters with a meaning there are percent-escaped."""
-    return "".join(
-        f"%{ord(char):02X}" if char in "%/\\." or ord(char) < 32 or ord(char) == 127 else char
-        for char in name
-    )
 
 
 def _remembered(change: Evolution) -> Evolution:

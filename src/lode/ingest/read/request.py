@@ -12,7 +12,9 @@ from google.protobuf.message import DecodeError
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
+
+    from lode.ingest.catalog.table import TableDefinition
 
 AVRO: Final = 1
 ARROW: Final = 2
@@ -49,6 +51,21 @@ def check_format(wanted: Any) -> None:
         )
     if options.HasField("sample_percentage") and options.sample_percentage != 100:
         raise Refused(Code.UNIMPLEMENTED, "Lode does not sample tables: leave sample_percentage unset.")
+
+
+def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:
+    """Refuse to read a whole table that requires a filter; ``columns`` are those of the restriction.
+
+    The time of arrival is no column, so that no restriction can name it: such tables are read whole.
+    """
+    partitioning = table.partitioning
+    if partitioning is None or not partitioning.column or not table.info.get("requirePartitionFilter"):
+        return
+    if partitioning.column not in columns:
+        raise invalid(
+            f"request failed: Cannot query over table '{table.name.short}' without a filter over column(s) "
+            f"'{partitioning.column}' that can be used for partition elimination"
+        )
 
 
 def stream_limit(most: int, preferred: int) -> Callable[[int], int]:

@@ -20,7 +20,7 @@ import grpc
 import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 
-from lode.errors import ComponentMismatchError, DataError, MissingError, NoSnapshotsError, StoreError
+from lode.errors import NoSnapshotsError
 from lode.ingest.details import end_call, internal
 from lode.ingest.names import parse_table
 from lode.ingest.read.message import message_of
@@ -28,6 +28,7 @@ from lode.ingest.read.plan import Plans, cut, cut_at_row, row_groups
 from lode.ingest.read.request import (
     ARROW,
     check_format,
+    check_partition_filter,
     compression_of,
     moment_of,
     parsed,
@@ -59,7 +60,6 @@ if TYPE_CHECKING:
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryRead"
 THREADS: Final = 16
 FETCHERS: Final = 32
-_LONGEST_MESSAGE: Final = 1_000
 
 # The generated classes are made at run time, so that type checkers know nothing of them.
 _CreateReadSession: Any = types.CreateReadSessionRequest.pb()
@@ -156,6 +156,7 @@ class ReadService:
         options = wanted.read_options
         columns = select(table.schema, options.selected_fields)
         restriction = parse_restriction(options.row_restriction, table.schema)
+        check_partition_filter(table, () if restriction is None else restriction.columns)
         session = Session(
             table.name,
             table.generation,
@@ -287,15 +288,6 @@ async def _end(context: Any, error: Exception) -> None:
     """End a call with the status that an error deserves."""
     if context.done():
         return  # the client is gone, which is no failure of the read
-    if isinstance(error, Refused):
-        await end_call(context, error)
-    if isinstance(error, ComponentMismatchError):
-        await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(error)[:_LONGEST_MESSAGE])
-    _log.error("a read failed", exc_info=error)
-    match error:
-        case DataError() | MissingError() | FileNotFoundError():
-            # What a client named is refused before; this is a file that should be there and whole.
-            await context.abort(grpc.StatusCode.DATA_LOSS, str(error)[:_LONGEST_MESSAGE])
-        case StoreError() | OSError():
-            await context.abort(grpc.StatusCode.UNAVAILABLE, str(error)[:_LONGEST_MESSAGE])
-    await end_call(context, internal(error))
+    if not isinstance(error, Refused):
+        _log.error("a read failed", exc_info=error)
+    await end_call(context, error if isinstance(error, Refused) else internal(error))

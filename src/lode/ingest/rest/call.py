@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
+import re
 import zlib
 from dataclasses import dataclass
 from decimal import Decimal
@@ -12,20 +14,26 @@ from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
 
-from lode.format.ids import is_utf8
+from lode.format.ids import is_utf8, shortened
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.names import TableName, parse_table
+from lode.ingest.names import TableName, check_project, parse_table
 from lode.ingest.rest.errors import TooLarge
+from lode.ingest.rest.fields import parse_fields
 from lode.ingest.status import Code, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from starlette.requests import Request
 
-MOST_RESULTS: Final = 1000
+    from lode.ingest.rest.fields import Mask
+
+MAX_RESULTS: Final = 1000
+# The HTTP parser itself refuses 64 KiB, in plain text.
+MAX_QUERY_BYTES: Final = 32 << 10
 # From this size on a body is read on a thread, so that it does not hold up other calls.
-_LARGE: Final = 16 << 10
+_LARGE_BYTES: Final = 16 << 10
+_JSON_TYPE: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,18 +45,19 @@ class Call:
     body: dict[str, Any]
     etag: str | None
     root: str
+    fields: Mask
 
     @property
     def project(self) -> str:
-        return self.params["project"]
+        return check_project(self.params["project"])
 
     @property
     def dataset(self) -> DatasetName:
-        return dataset_name(self.project, self.params["dataset"])
+        return dataset_name(self.params["project"], self.params["dataset"])
 
     @property
     def table(self) -> TableName:
-        return table_name(self.project, self.params["dataset"], self.params["table"])
+        return table_name(self.params["project"], self.params["dataset"], self.params["table"])
 
     def link(self, path: str) -> str:
         """The ``selfLink`` of a resource."""
@@ -63,13 +72,20 @@ class Call:
         if text is None or text == "":
             return None
         if not text.isascii() or not text.isdigit() or len(text) > 18:
-            raise invalid(f"Invalid value for {key}: {text!r} is not a whole number of 0 or more.")
+            raise invalid(f"Invalid value for {key}: {shortened(text)} is not a whole number of 0 or more.")
         return int(text)
+
+    def choice(self, key: str, choices: tuple[str, ...]) -> str:
+        """A parameter that is one of a few words, empty if it is not there."""
+        text = self.query.get(key, "")
+        if text and text not in choices:
+            raise invalid(f"Invalid value for {key}: {shortened(text)} is not one of {', '.join(choices)}.")
+        return text
 
     def page(self) -> tuple[str, int]:
         """Where a page of a listing starts, and how many it may have."""
         limit = self.number("maxResults")
-        limit = MOST_RESULTS if limit is None else min(limit, MOST_RESULTS)
+        limit = MAX_RESULTS if limit is None else min(limit, MAX_RESULTS)
         if limit == 0:
             raise invalid("Invalid value for maxResults: a page has at least one.")
         token = self.query.get("pageToken", "")
@@ -97,37 +113,52 @@ def read_token(token: str) -> str:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (ValueError, UnicodeError):
         raise invalid(
-            f"Invalid value for pageToken: {token[:100]!r} is none of this server's: start again without one."
+            f"Invalid value for pageToken: {shortened(token)} is none of this server's: start again "
+            "without one."
         ) from None
 
 
-async def read_call(request: Request, *, limit: int) -> Call:
-    """Read a request, with a body of at most ``limit`` bytes, also unpacked."""
-    packing, received = await _received(request, limit)
-    if len(received) < _LARGE:
-        body = _parsed(packing, received, limit)
-    else:
-        body = await run_in_threadpool(_parsed, packing, received, limit)
-    etag = request.headers.get("if-match")
-    return Call(
-        params=request.path_params,
-        query=request.query_params,
-        body=body,
-        etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
-        root=str(request.base_url),
-    )
+def etag_of(records: Iterable[Any]) -> str:
+    """The etag of a listing: it changes with any of the records."""
+    return hashlib.sha256(" ".join(record.etag for record in records).encode()).hexdigest()[:16]
 
 
-async def _received(request: Request, limit: int) -> tuple[str, bytes]:
+async def read_body(request: Request, *, limit: int) -> bytes:
+    """The body of a request as it was before it was packed, of at most ``limit`` bytes."""
     packing = request.headers.get("content-encoding", "identity").strip().lower()
     if packing not in ("identity", "gzip", ""):
-        raise invalid(f"Content-Encoding {packing!r} is not understood: send gzip, or the body as it is.")
+        raise invalid(
+            f"Content-Encoding {shortened(packing)} is not understood: send gzip, or the body as it is."
+        )
     received = bytearray()
     async for chunk in request.stream():
         received += chunk
         if len(received) > limit:
             raise _too_large(limit)
-    return packing, bytes(received)
+    body = bytes(received)
+    return await run_in_threadpool(_unpacked, body, limit) if packing == "gzip" else body
+
+
+async def read_call(request: Request, body: bytes) -> Call:
+    """Read a request whose body was received."""
+    if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
+        raise invalid(f"The parameters of the request have more than {MAX_QUERY_BYTES:,} bytes: send fewer.")
+    kind = request.headers.get("content-type", "")
+    # A web page can send every other type to any server without asking it first.
+    if body and _JSON_TYPE.fullmatch(kind.strip()) is None:
+        raise invalid(
+            f"Parse Error: the Content-Type is {shortened(kind)}: send JSON with the header "
+            "'Content-Type: application/json'."
+        )
+    etag = request.headers.get("if-match")
+    return Call(
+        params=request.path_params,
+        query=request.query_params,
+        body=_parsed(body) if len(body) < _LARGE_BYTES else await run_in_threadpool(_parsed, body),
+        etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
+        root=str(request.base_url),
+        fields=parse_fields(request.query_params.get("fields", "")),
+    )
 
 
 def _unpacked(packed: bytes, limit: int) -> bytes:
@@ -153,18 +184,24 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _parsed(packing: str, received: bytes, limit: int) -> dict[str, Any]:
-    body = _unpacked(received, limit) if packing == "gzip" else received
+def _parsed(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        # Decimals keep every digit of a NUMERIC that was sent as a number.
-        parsed = json.loads(body, parse_float=Decimal)
+        parsed = json.loads(body, parse_float=_decimal)
     except (ValueError, RecursionError) as error:
         raise invalid(f"Parse Error: the body is not JSON ({error}): send one JSON object.") from None
     if not isinstance(parsed, dict):
         raise invalid("Parse Error: the body must be a JSON object.")
     return parsed
+
+
+def _decimal(text: str) -> Decimal:
+    """Keep every digit of a NUMERIC that was sent as a number.
+
+    In Python, so that other threads get a turn: a body of two million numbers held them up for a second.
+    """
+    return Decimal(text)
 
 
 def plain(value: Any, where: str) -> Any:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lode.errors import MissingError
+from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.read.plan import counted
 from lode.ingest.status import invalid
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.format.manifest import FileRef, Manifest
+    from lode.format.paths import Layout
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.schema.columns import TableSchema
     from lode.snapshot import Snapshot
@@ -46,6 +48,7 @@ class Content:
     definitions: tuple[str | None, ...] = ()
     ends: tuple[int, ...] = ()
     size: int = 0
+    partitions: frozenset[str] = frozenset()
     # How many of the files each snapshot, and all before it, have.
     reach: dict[str, int] = field(default_factory=dict)
 
@@ -90,7 +93,7 @@ class Contents:
         if head is None:
             return Content()
         if head.id != known.snapshot_id:
-            known = _extended(dataset, known, head)
+            known = _extended(dataset, layout_of(definition.partitioning), known, head)
         with self._lock:
             self._kept[dataset.id] = (dataset, known)
             self._kept.move_to_end(dataset.id)
@@ -140,7 +143,7 @@ def _page(content: Content, first: int, last: int) -> list[Manifest]:
     ]
 
 
-def _extended(dataset: Dataset, known: Content, head: Snapshot) -> Content:
+def _extended(dataset: Dataset, layout: Layout, known: Content, head: Snapshot) -> Content:
     """What is known, and the snapshots since, up to ``head``."""
     try:
         added = dataset.changes(since=known.head, until=head)
@@ -156,6 +159,7 @@ def _extended(dataset: Dataset, known: Content, head: Snapshot) -> Content:
         definitions=_digests(known, added),
         ends=(*known.ends, *(known.rows + end for end in accumulate(_row_counts(dataset, files)))),
         size=known.size + sum(file.size_bytes for file in files),
+        partitions=known.partitions | {layout.partition_of(dataset.id, file.path) for file in files},
         reach=known.reach | reach,
     )
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.ingest.rest.call import Call, dataset_name, page_token, plain
+from lode.format.ids import shortened
+from lode.ingest.rest.call import Call, dataset_name, etag_of, page_token
 from lode.ingest.rest.info import DATASET, info_of, merged_info
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName
+
+_LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class DatasetMethods:
@@ -23,13 +27,12 @@ class DatasetMethods:
 
     def insert(self, call: Call) -> dict[str, Any]:
         name = _referenced(call)
-        location = plain(call.body.get("location") or "", "location")
-        if not isinstance(location, str):
-            raise invalid("Invalid value for location: it must be text.")
         info = info_of(call.body, DATASET, "dataset")
-        return _resource(self._catalog.create_dataset(name, location=location, info=info), call)
+        created = self._catalog.create_dataset(name, location=_location(call.body), info=info)
+        return _resource(created, call)
 
     def get(self, call: Call) -> dict[str, Any]:
+        call.choice("datasetView", ("DATASET_VIEW_UNSPECIFIED", "METADATA", "ACL", "FULL"))
         return _resource(self._catalog.dataset(call.dataset, fresh=True), call)
 
     def list(self, call: Call) -> dict[str, Any]:
@@ -38,8 +41,11 @@ class DatasetMethods:
         wanted = _filter(call.query.get("filter", ""))
         answer: dict[str, Any] = {
             "kind": "bigquery#datasetList",
-            "datasets": [_item(dataset) for dataset in found if _matches(dataset, wanted)],
+            "etag": etag_of(found),
         }
+        matching = [_item(dataset) for dataset in found if _matches(dataset, wanted)]
+        if matching:
+            answer["datasets"] = matching
         if len(found) == limit:
             answer["nextPageToken"] = page_token(found[-1].name.dataset)
         return answer
@@ -81,7 +87,7 @@ class DatasetMethods:
             return msgspec.structs.replace(
                 current,
                 info=merged_info(base, call.body, DATASET, "dataset"),
-                location=call.body.get("location") or current.location,
+                location=_location(call.body) or current.location,
             )
 
         return _resource(self._catalog.update_dataset(call.dataset, change, etag=call.etag), call)
@@ -93,9 +99,18 @@ def _referenced(call: Call) -> DatasetName:
         raise invalid("Required parameter is missing: datasetReference.datasetId.")
     if reference.get("projectId", call.project) != call.project:
         raise invalid(
-            f"The datasetReference names another project than the path: give {call.project!r} in both."
+            "The datasetReference names another project than the path: give "
+            f"{shortened(call.project)} in both."
         )
     return dataset_name(call.project, reference["datasetId"])
+
+
+def _location(body: dict[str, Any]) -> str:
+    """The location that a resource names, empty if it names none."""
+    location = body.get("location") or ""
+    if not isinstance(location, str) or (location and not _LOCATION.fullmatch(location)):
+        raise invalid("Invalid value for location: it must be like US or europe-west3.")
+    return location
 
 
 def _filter(text: str) -> list[tuple[str, str | None]]:
@@ -103,7 +118,9 @@ def _filter(text: str) -> list[tuple[str, str | None]]:
     wanted: list[tuple[str, str | None]] = []
     for term in text.split():
         if not term.startswith("labels."):
-            raise invalid(f"Invalid value for filter: {term!r} is not labels.<key> or labels.<key>:<value>.")
+            raise invalid(
+                f"Invalid value for filter: {shortened(term)} is not labels.<key> or labels.<key>:<value>."
+            )
         key, colon, value = term.removeprefix("labels.").partition(":")
         wanted.append((key, value if colon else None))
     return wanted
@@ -121,6 +138,7 @@ def _item(dataset: DatasetDefinition) -> dict[str, Any]:
         "id": f"{project}:{name}",
         "datasetReference": {"projectId": project, "datasetId": name},
         "location": dataset.location,
+        "type": "DEFAULT",
     }
     return item | {key: dataset.info[key] for key in ("friendlyName", "labels") if key in dataset.info}
 
@@ -128,10 +146,10 @@ def _item(dataset: DatasetDefinition) -> dict[str, Any]:
 def _resource(dataset: DatasetDefinition, call: Call) -> dict[str, Any]:
     return {
         **_item(dataset),
+        "maxTimeTravelHours": "168",
         **dataset.info,
         "etag": dataset.etag,
         "selfLink": call.link(str(dataset.name)),
         "creationTime": str(dataset.created_ms),
         "lastModifiedTime": str(dataset.modified_ms),
-        "type": "DEFAULT",
     }

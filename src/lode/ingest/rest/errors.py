@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
-from typing import Any, Final, NamedTuple
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse
 
-from lode.errors import ComponentMismatchError, LodeError, StoreError
 from lode.ingest.catalog.catalog import DatasetInUse
+from lode.ingest.details import internal, short
 from lode.ingest.status import Code, Refused
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
 
 _log = logging.getLogger(__name__)
 
@@ -33,6 +38,8 @@ _KINDS: Final = {
     Code.UNIMPLEMENTED: _Kind(501, "notImplemented"),
     Code.UNAVAILABLE: _Kind(503, "backendError"),
     Code.DEADLINE_EXCEEDED: _Kind(503, "backendError"),
+    # Not internalError: only a repair of the lake helps.
+    Code.DATA_LOSS: _Kind(500, "dataLoss"),
 }
 _INTERNAL: Final = _Kind(500, "internalError")
 
@@ -47,30 +54,34 @@ def not_implemented(message: str) -> Refused:
 
 
 def error_response(error: Exception) -> JSONResponse:
-    """Answer any error; what is nobody's fault but ours is logged and told in general terms only."""
-    match error:
+    """Answer any error."""
+    refusal = error if isinstance(error, Refused) else internal(error)
+    if refusal is not error:
+        _log.log(
+            logging.ERROR if refusal.code is Code.INTERNAL else logging.WARNING,
+            "a REST request failed: %s",
+            error,
+            exc_info=error if refusal.code is Code.INTERNAL else None,
+        )
+    match refusal:
         case TooLarge():
-            kind, status, message = _Kind(413, "requestTooLarge"), error.code.name, error.message
+            kind = _Kind(413, "requestTooLarge")
         case DatasetInUse():
-            kind, status, message = _Kind(400, "resourceInUse"), error.code.name, error.message
-        case Refused():
-            kind, status, message = _KINDS.get(error.code, _INTERNAL), error.code.name, error.message
-        case StoreError():
-            _log.warning("the store failed under a REST request: %s", error)
-            kind, status, message = _KINDS[Code.UNAVAILABLE], "UNAVAILABLE", f"The store failed: {error}"
-        case ComponentMismatchError():
-            kind, status, message = _KINDS[Code.FAILED_PRECONDITION], "FAILED_PRECONDITION", str(error)
-        case LodeError():
-            _log.error("a REST request failed: %s", error)
-            kind, status, message = _INTERNAL, "INTERNAL", str(error)
+            kind = _Kind(400, "resourceInUse")
         case _:
-            _log.error("a REST request failed", exc_info=error)
-            kind, status, message = _INTERNAL, "INTERNAL", "The server failed; its log says why."
-    return JSONResponse(_body(kind, status, message), kind.http)
+            kind = _KINDS.get(refusal.code, _INTERNAL)
+    return JSONResponse(_body(kind, refusal.code.name, refusal.message), kind.http)
+
+
+def unrouted(_request: Request, error: Exception) -> JSONResponse:
+    """Answer a request that no route takes."""
+    code = error.status_code if isinstance(error, HTTPException) else 404
+    message = f"Not found: no method of this server has this path ({HTTPStatus(code).phrase})."
+    return JSONResponse(_body(_Kind(code, "notFound"), "NOT_FOUND", message), code)
 
 
 def _body(kind: _Kind, status: str, message: str) -> dict[str, Any]:
     # A message may repeat what was sent, be it text that UTF-8 cannot carry.
-    message = message.encode(errors="replace").decode()
+    message = short(message).encode(errors="replace").decode()
     one = {"message": message, "domain": "global", "reason": kind.reason}
     return {"error": {"code": kind.http, "message": message, "errors": [one], "status": status}}

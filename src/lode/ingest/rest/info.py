@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from lode.format.ids import shortened
 from lode.ingest.rest.call import plain
 from lode.ingest.rest.errors import not_implemented
 from lode.ingest.status import invalid
@@ -147,7 +148,9 @@ def merged_info(
                 raise not_implemented(f"A {kind} with {key} is not supported: {properties.refused[key]}.")
             continue
         if key not in properties.kept:
-            raise invalid(f"Invalid JSON payload received. Unknown name {key!r} of a {kind}: leave it out.")
+            raise invalid(
+                f"Invalid JSON payload received. Unknown name {shortened(key)} of a {kind}: leave it out."
+            )
         kept = _merged(current.get(key), _checked(key, value, properties.kept[key]))
         if kept is None or kept == {}:
             merged.pop(key, None)

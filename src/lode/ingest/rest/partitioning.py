@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
+from lode.format.ids import shortened
 from lode.ingest.catalog.partitioning import Partitioning, RangePartitioning, TimePartitioning
 from lode.ingest.rest.errors import not_implemented
 from lode.ingest.status import invalid
@@ -40,7 +41,9 @@ def _time(value: Any) -> TimePartitioning:
         raise invalid("Invalid value for timePartitioning: it must be an object.")
     unit, column = value.get("type") or "DAY", value.get("field") or ""
     if unit not in ("HOUR", "DAY", "MONTH", "YEAR"):
-        raise invalid(f"Invalid value for timePartitioning.type: {unit!r} is not HOUR, DAY, MONTH or YEAR.")
+        raise invalid(
+            f"Invalid value for timePartitioning.type: {shortened(unit)} is not HOUR, DAY, MONTH or YEAR."
+        )
     if not isinstance(column, str):
         raise invalid("Invalid value for timePartitioning.field: it must name a column.")
     if value.get("expirationMs") not in (None, 0, "0"):

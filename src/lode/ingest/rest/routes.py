@@ -1,11 +1,13 @@
 """BigQuery's REST v2 API, as much of it as a client needs around the streaming APIs.
 
-Datasets and tables (``rest_datasets.py``, ``rest_tables.py``) live in the catalog, rows (``rest_rows.py``)
-in the datasets behind it. There is no SQL engine: jobs are refused with a sentence that says what to use.
+Datasets and tables (``datasets.py``, ``tables.py``) are in the catalog, rows (``rows.py``) in the datasets
+behind it. There is no SQL engine: jobs are refused with a sentence that says what to use.
 """
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import msgspec
@@ -13,10 +15,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
-from lode.ingest.rest.call import Call, read_call
+from lode.ingest.rest.call import Call, read_body, read_call
 from lode.ingest.rest.contents import Contents
 from lode.ingest.rest.datasets import DatasetMethods
 from lode.ingest.rest.errors import error_response, not_implemented
+from lode.ingest.rest.fields import masked
 from lode.ingest.rest.rows import RowMethods
 from lode.ingest.rest.tables import TableMethods
 from lode.ingest.status import Code, Refused
@@ -29,12 +32,17 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.rest.fields import Mask
     from lode.ingest.rest.rows import Append
 
     Method: TypeAlias = Callable[[Call], dict[str, Any] | None]
     Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
 
-MOST_BODY_BYTES: Final = 20 << 20
+# The limit of the service.
+MAX_BODY_BYTES: Final = 10 << 20
+# JSON takes many times its size in memory, so only a few large bodies are in work at a time.
+_LARGE_BYTES: Final = 1 << 20
+_MAX_LARGE: Final = 8
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DATASET: Final = "/projects/{project}/datasets/{dataset}"
 _TABLE: Final = _DATASET + "/tables/{table}"
@@ -60,7 +68,7 @@ def routes(
     append: Append,
     *,
     open: Callable[[TableDefinition], Dataset] | None = None,  # noqa: A002, what it does
-    most_body_bytes: int = MOST_BODY_BYTES,
+    max_body_bytes: int = MAX_BODY_BYTES,
 ) -> list[Route]:
     """The routes of REST v2, under ``/bigquery/v2`` and without it.
 
@@ -68,14 +76,14 @@ def routes(
         catalog: Where datasets and tables are defined.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
         open: Opens the dataset that holds a table's rows; by default on the catalog's store.
-        most_body_bytes: The largest body of a request, also unpacked.
+        max_body_bytes: The largest body of a request, also unpacked.
     """
     contents = Contents(open or (lambda definition: definition.open(catalog.store)))
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
     rows = RowMethods(catalog, contents, append)
 
     async def insert_all(call: Call) -> Response:
-        return _response(await rows.insert_all(call))
+        return _response(await rows.insert_all(call), call.fields)
 
     # A route that is more exact comes before the one that would take its path, too.
     methods: list[tuple[str, str, Endpoint]] = [
@@ -114,13 +122,14 @@ def routes(
         ("*", "/projects", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
         ("*", "/projects/{rest:path}", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
     ]
+    large = asyncio.Semaphore(_MAX_LARGE)
     own = [
-        _route(prefix + path, verb, endpoint, most_body_bytes)
+        _route(prefix + path, verb, endpoint, max_body_bytes, large)
         for prefix in ("/bigquery/v2", "")
         for verb, path, endpoint in methods
     ]
     elsewhere = [
-        _route(path, "*", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), most_body_bytes)
+        _route(path, "*", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), max_body_bytes, large)
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
     uploads = [
@@ -132,20 +141,23 @@ def routes(
 
 def _blocking(method: Method) -> Endpoint:
     """Run a method, and write its answer, on a thread: neither the store nor JSON holds up other calls."""
-    return lambda call: run_in_threadpool(lambda: _response(method(call)))
+    return lambda call: run_in_threadpool(lambda: _response(method(call), call.fields))
 
 
-def _response(answer: dict[str, Any] | None) -> Response:
+def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
     if answer is None:
         return Response(status_code=204)
     headers = {"ETag": answer["etag"]} if "etag" in answer else None
-    return Response(msgspec.json.encode(answer), headers=headers, media_type="application/json")
+    body = msgspec.json.encode(masked(answer, fields))
+    return Response(body, headers=headers, media_type="application/json")
 
 
-def _route(path: str, verb: str, endpoint: Endpoint, limit: int) -> Route:
+def _route(path: str, verb: str, endpoint: Endpoint, limit: int, large: asyncio.Semaphore) -> Route:
     async def answer(request: Request) -> Response:
         try:
-            return await endpoint(await read_call(request, limit=limit))
+            body = await read_body(request, limit=limit)
+            async with large if len(body) >= _LARGE_BYTES else contextlib.nullcontext():
+                return await endpoint(await read_call(request, body))
         except Exception as error:
             return error_response(error)
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.ingest.rest.call import Call, page_token, plain, table_name
+from lode.format.ids import shortened
+from lode.ingest.rest.call import Call, etag_of, page_token, plain, table_name
 from lode.ingest.rest.errors import not_implemented
 from lode.ingest.rest.info import TABLE, info_of, merged_info
 from lode.ingest.rest.partitioning import partitioning_from, partitioning_to
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
     from lode.ingest.rest.contents import Contents
 
+_VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
+
 
 class TableMethods:
     """The methods on tables, each from a call to the JSON that answers it."""
@@ -33,8 +36,10 @@ class TableMethods:
     def insert(self, call: Call) -> dict[str, Any]:
         name = _referenced(call)
         if call.body.get("type", "TABLE") != "TABLE":
-            raise not_implemented(f"A table of type {call.body['type']!r} is not supported: only TABLE is.")
-        info = info_of(call.body, TABLE, "table")
+            raise not_implemented(
+                f"A table of type {shortened(call.body['type'])} is not supported: only TABLE is."
+            )
+        info = info_of(_with_filter(call.body), TABLE, "table")
         schema = _schema(call.body)
         _check_clustering(info, schema)
         created = self._catalog.create_table(
@@ -43,15 +48,18 @@ class TableMethods:
         return self._resource(created, call)
 
     def get(self, call: Call) -> dict[str, Any]:
-        return self._resource(self._catalog.table(call.table, fresh=True), call)
+        view = call.choice("view", _VIEWS)
+        definition = self._catalog.table(call.table, fresh=True)
+        shown = selected(definition.schema, call.query.get("selectedFields", ""))
+        resource = self._resource(definition, call, counts=view != "BASIC")
+        return resource | {"schema": to_rest(shown)}
 
     def list(self, call: Call) -> dict[str, Any]:
         after, limit = call.page()
         found = self._catalog.list_tables(call.dataset, after=after, limit=limit)
-        answer: dict[str, Any] = {
-            "kind": "bigquery#tableList",
-            "tables": [_item(definition) for definition in found],
-        }
+        answer: dict[str, Any] = {"kind": "bigquery#tableList", "etag": etag_of(found)}
+        if found:
+            answer["tables"] = [_item(definition) for definition in found]
         if len(found) == limit:
             answer["nextPageToken"] = page_token(found[-1].name.table)
         elif not after:
@@ -74,7 +82,7 @@ class TableMethods:
         def change(current: TableDefinition) -> TableDefinition:
             says = _says_partitioning(call.body)
             schema = current.schema if call.body.get("schema") is None else _schema(call.body)
-            info = merged_info({} if replace else current.info, call.body, TABLE, "table")
+            info = merged_info({} if replace else current.info, _with_filter(call.body), TABLE, "table")
             _check_clustering(info, schema)
             return msgspec.structs.replace(
                 current,
@@ -85,21 +93,22 @@ class TableMethods:
 
         return self._resource(self._catalog.update_table(call.table, change, etag=call.etag), call)
 
-    def _resource(self, definition: TableDefinition, call: Call) -> dict[str, Any]:
-        dataset = self._catalog.dataset(call.dataset)
+    def _resource(self, definition: TableDefinition, call: Call, *, counts: bool = True) -> dict[str, Any]:
         resource = {
             **_item(definition),
             **definition.info,
             "etag": definition.etag,
             "selfLink": call.link(str(definition.name)),
             "lastModifiedTime": str(definition.modified_ms),
-            "location": dataset.location,
-            "schema": to_rest(selected(definition.schema, call.query.get("selectedFields", ""))),
+            "location": self._catalog.location_of(definition.name),
+            "schema": to_rest(definition.schema),
         }
-        if call.query.get("view") == "BASIC":
+        if not counts:
             return resource
         content = self._contents.of(definition)
         written = content.modified_ms or definition.modified_ms
+        if definition.partitioning is not None:
+            resource["numPartitions"] = str(len(content.partitions))
         return resource | {
             "lastModifiedTime": str(max(definition.modified_ms, written)),
             "numRows": str(content.rows),
@@ -141,6 +150,14 @@ def _schema(body: Mapping[str, Any]) -> TableSchema:
     return from_rest({} if schema is None else plain(schema, "The schema"))
 
 
+def _with_filter(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The body with ``requirePartitionFilter`` where it belongs; older clients send it inside."""
+    inner = body.get("timePartitioning")
+    if not isinstance(inner, dict) or "requirePartitionFilter" not in inner:
+        return body
+    return {"requirePartitionFilter": inner["requirePartitionFilter"], **body}
+
+
 def _says_partitioning(body: Mapping[str, Any]) -> bool:
     return bool(body.get("timePartitioning") or body.get("rangePartitioning"))
 
@@ -159,7 +176,7 @@ def _check_clustering(info: Mapping[str, Any], schema: TableSchema) -> None:
     for field in fields:
         if field.lower() not in schema.positions:
             raise invalid(
-                f"The table cannot be clustered by {field!r}: there is no column of that name, "
+                f"The table cannot be clustered by {shortened(field)}: there is no column of that name, "
                 "add it to the schema."
             )
 

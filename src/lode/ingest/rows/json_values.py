@@ -33,6 +33,21 @@ _EXACT: Final = Context(prec=200)
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
 
+# What is said of a list or an object in a column that takes neither.
+NOT_REPEATED: Final = "it is a list, and the column is not REPEATED."
+NOT_A_RECORD: Final = "it is an object, and the column is no STRUCT."
+# The service's own sentences about values that it cannot read; programs look for them.
+_UNREADABLE: Final = {
+    "INT64": "Cannot convert value to integer (bad value): {}",
+    "FLOAT64": "Cannot convert value to floating point (bad value): {}",
+    "BOOL": "Cannot convert value to boolean (bad value): {}",
+    "TIMESTAMP": "Could not parse '{}' as a timestamp. Required format is YYYY-MM-DD HH:MM[:SS[.SSSSSS]]",
+    "DATE": 'Invalid date string "{}"',
+    "TIME": 'Invalid time string "{}"',
+    "DATETIME": 'Invalid datetime string "{}"',
+}
+
+
 class BadValue(ValueError):  # noqa: N818, the client's value, not our error
     """A value that its column cannot hold; ``path`` says where inside a STRUCT."""
 
@@ -126,12 +141,12 @@ def _string(value: Any) -> str:
             return "true" if value else "false"
         case int() | float() | Decimal():
             return str(value)
-    raise BadValue(f"{_shown(value)} is not text.")
+    raise _unreadable(value, "STRING")
 
 
 def _bytes(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise BadValue(f"{_shown(value)} is not base64 text.")
+        raise _unreadable(value, "BYTES")
     try:
         return b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
     except (binascii.Error, ValueError):
@@ -143,9 +158,9 @@ def _int64(value: Any) -> int:
         return int(value)
     number = _number(value, "INT64")
     if isinstance(number, float) or number != number.to_integral_value(context=_EXACT):
-        raise BadValue(f"{_shown(value)} is no INT64: it has a fraction.")
+        raise _unreadable(value, "INT64")
     if not -(2**63) <= number < 2**63:
-        raise BadValue(f"{_shown(value)} is no INT64: it has more than 64 bits.")
+        raise _unreadable(value, "INT64")
     return int(number)
 
 
@@ -155,7 +170,7 @@ def _float64(value: Any) -> float:
     number = _number(value, "FLOAT64")
     result = float(number)
     if math.isinf(result) and not isinstance(number, float):
-        raise BadValue(f"{_shown(value)} is too large for a FLOAT64.")
+        raise _unreadable(value, "FLOAT64")
     return result
 
 
@@ -167,7 +182,7 @@ def _bool(value: Any) -> bool:
         return True
     if text in _FALSE:
         return False
-    raise BadValue(f"{_shown(value)} is no BOOL: write true or false.")
+    raise _unreadable(value, "BOOL")
 
 
 def _number_text(kind: str, value: Any) -> str:
@@ -175,7 +190,7 @@ def _number_text(kind: str, value: Any) -> str:
     if isinstance(value, str):
         return _string(value)
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
-        raise BadValue(f"{_shown(value)} is no {kind}.")
+        raise _unreadable(value, kind)
     return str(value)
 
 
@@ -194,7 +209,7 @@ def _number(value: Any, kind: str) -> Decimal | float:
     """A finite number exactly; NaN and the infinities as floats."""
     match value:
         case bool():
-            raise BadValue(f"{_shown(value)} is no {kind}.")
+            raise _unreadable(value, kind)
         case Decimal():
             return value if value.is_finite() else math.nan if value.is_nan() else float(value)
         case int():
@@ -203,7 +218,7 @@ def _number(value: Any, kind: str) -> Decimal | float:
             return value if not math.isfinite(value) else Decimal(repr(value))
         case str():
             return _number_of(value, kind)
-    raise BadValue(f"{_shown(value)} is no {kind}.")
+    raise _unreadable(value, kind)
 
 
 def _number_of(text: str, kind: str) -> Decimal | float:
@@ -211,11 +226,11 @@ def _number_of(text: str, kind: str) -> Decimal | float:
     if bare.lower() in _INFINITE:
         return float(bare)
     if not _looks_numeric(bare) or len(bare) > _LONGEST_NUMBER:
-        raise BadValue(f"{_shown(text)} is no {kind}.")
+        raise _unreadable(text, kind)
     try:
         return Decimal(bare)
     except InvalidOperation:
-        raise BadValue(f"{_shown(text)} is no {kind}.") from None
+        raise _unreadable(text, kind) from None
 
 
 def _looks_numeric(text: str) -> bool:
@@ -233,7 +248,7 @@ def _looks_numeric(text: str) -> bool:
 
 def _parsed(parse: Callable[[str], int], kind: str, value: Any) -> int:
     if not isinstance(value, str):
-        raise BadValue(f"{_shown(value)} is no {kind}: write it as text.")
+        raise _unreadable(value, kind)
     bare = value.strip()
     year, dash, rest = bare.partition("-")
     if dash and year.isdigit():
@@ -241,8 +256,8 @@ def _parsed(parse: Callable[[str], int], kind: str, value: Any) -> int:
         bare = f"{year:0>4}-{rest}"
     try:
         return parse(bare)
-    except (ValueError, OverflowError) as error:
-        raise BadValue(f"{_shown(value)} {error}.") from None
+    except (ValueError, OverflowError):
+        raise _unreadable(value, kind) from None
 
 
 def _json(value: Any) -> str:
@@ -266,6 +281,16 @@ def _refuse_non_finite(value: Any) -> None:
         case list():
             for item in value:
                 _refuse_non_finite(item)
+
+
+def _unreadable(value: Any, kind: str) -> BadValue:
+    """The complaint about a value that is none of the column's type."""
+    if isinstance(value, list | dict):
+        return BadValue(NOT_REPEATED if isinstance(value, list) else NOT_A_RECORD)
+    if kind not in _UNREADABLE:
+        return BadValue(f"{_shown(value)} is no {kind}.")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return BadValue(_UNREADABLE[kind].replace("{}", text if len(text) <= 60 else f"{text[:60]}…"))
 
 
 def _shown(value: Any) -> str:

@@ -1,0 +1,185 @@
+"""Whether the server is ready: its lake is there, can be written, and is the one it was started on.
+
+A lake has a mark, an object with an id. The state directory of a server remembers that id. So a server does
+not take an empty directory, where a disk is not mounted, for its lake, and does not drop the streams of a
+lake that is merely somewhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+import uuid
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import msgspec
+
+from lode.errors import InvalidOptionError, NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
+from lode.store.protocol import SupportsCompareAndSwap
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lode.store.protocol import Store
+
+T = TypeVar("T")
+
+MARK: Final = "catalog/lake.json"
+# How long an answer is repeated, and how long one is waited for.
+MAX_AGE_SECONDS: Final = 1.0
+MAX_WAIT_SECONDS: Final = 2.0
+# Writes cost more than reads on an object store.
+WRITE_EVERY_SECONDS: Final = 10.0
+START_WAIT_SECONDS: Final = 30.0
+
+logger = logging.getLogger("lode.ingest")
+
+
+class _Mark(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lode-lake"):
+    format_version: str = "1.0.0"
+    id: str
+
+
+class Lake:
+    """The lake of one server. Blocking; ``Readiness`` asks it in the background."""
+
+    def __init__(self, store: Store) -> None:
+        assert isinstance(store, SupportsCompareAndSwap)
+        self._store: Store = store
+        self._swap = store.compare_and_swap
+        self._content = b""
+        self._written = 0.0
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    def open(self, state: Path) -> None:
+        """Find the mark of the lake, or make it; refuse a state directory of another lake."""
+        remembered = state / "lake"
+        try:
+            known = remembered.read_text("utf-8").strip() if remembered.is_file() else ""
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidOptionError(f"{remembered} cannot be read ({error}): restore it") from None
+        try:
+            self._content = self._found() or (b"" if known else self._made())
+        except StoreError as error:
+            raise StoreError(f"the lake {self.url} cannot be used: {error}") from error
+        own = self._id() if self._content else ""
+        if known and known != own:
+            raise InvalidOptionError(
+                f"the state directory {state} belongs to another lake than {self.url}, or that lake was "
+                "emptied: give the right --root, or another --state"
+            )
+        if not known:
+            try:
+                state.mkdir(parents=True, exist_ok=True)
+                remembered.write_text(f"{own}\n", "utf-8")
+            except OSError as error:
+                raise InvalidOptionError(
+                    f"the state directory {state} cannot be used ({error.strerror}): choose another with "
+                    "--state"
+                ) from None
+
+    def problem(self) -> str | None:
+        """What is wrong with the lake, in a sentence without its name; None if nothing is."""
+        try:
+            found = self._found()
+            if found is None:
+                return "the lake is gone"
+            if found.strip() != self._content.strip():
+                return "another lake is in the place of this server's"
+            if time.monotonic() - self._written > WRITE_EVERY_SECONDS:
+                self._swap(MARK, found, found)
+                self._written = time.monotonic()
+        except OutcomeUnknownError as error:
+            logger.warning("the lake %s may not be writable: %s", self.url, error)
+            return "the lake cannot be written"
+        except Exception as error:  # whatever it is, the lake does not work
+            logger.warning("the lake %s does not answer: %s", self.url, error)
+            return "the lake cannot be used"
+        return None
+
+    def _found(self) -> bytes | None:
+        try:
+            return self._store.get(MARK)
+        except NotFoundError:
+            return None
+
+    def _made(self) -> bytes:
+        content = msgspec.json.format(msgspec.json.encode(_Mark(id=uuid.uuid4().hex)), indent=2)
+        try:
+            self._store.put(MARK, content)
+        except PathExistsError:  # another server was faster
+            return self._store.get(MARK)
+        return content
+
+    def _id(self) -> str:
+        try:
+            return msgspec.json.decode(self._content, type=_Mark).id
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise InvalidOptionError(
+                f"{MARK} of the lake {self.url} is damaged ({error}): restore it from a backup"
+            ) from None
+
+
+class Readiness:
+    """Tells whether the server takes writes, from memory for a second. Belongs to the server's event loop.
+
+    Args:
+        lake: What it asks.
+        max_wait: How many seconds it waits for an answer.
+    """
+
+    def __init__(self, lake: Lake, *, max_wait: float = MAX_WAIT_SECONDS) -> None:
+        self._lake = lake
+        self._max_wait = max_wait
+        self._answer: Future[str | None] | None = None
+        self._asked = 0.0
+        self.stopping = False
+
+    async def problem(self) -> str | None:
+        """Why the server is not ready; None if it is."""
+        if self.stopping:
+            return "stopping"
+        age = time.monotonic() - self._asked
+        # One question at a time: a store that hangs must not collect threads.
+        if self._answer is None or (self._answer.done() and age > MAX_AGE_SECONDS):
+            self._answer, self._asked, age = in_background(self._lake.problem), time.monotonic(), 0.0
+        if not await _is_done(self._answer, self._max_wait - age):
+            return "the lake does not answer"
+        return self._answer.result()
+
+
+async def open_lake(store: Store, state: Path) -> Lake:
+    """The lake, or an error that names it, within half a minute."""
+    lake = Lake(store)
+    opening = in_background(lambda: lake.open(state))
+    if not await _is_done(opening, START_WAIT_SECONDS):
+        raise StoreError(f"the lake {store.url} does not answer: check its address and its store options")
+    opening.result()
+    return lake
+
+
+async def _is_done(future: Future[T], seconds: float) -> bool:
+    if not future.done():
+        await asyncio.wait([asyncio.wrap_future(future)], timeout=max(0.0, seconds))
+    return future.done()
+
+
+def in_background(work: Callable[[], T]) -> Future[T]:
+    """Run it on a thread that does not keep the process alive: a store may hang for minutes."""
+    future: Future[T] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(work())
+        except BaseException as error:
+            future.set_exception(error)
+
+    threading.Thread(target=run, name="lode-lake", daemon=True).start()
+    return future
