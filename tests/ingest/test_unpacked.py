@@ -212,12 +212,12 @@ PROTO_BOMBS: dict[str, tuple[TableSchema, DescriptorProto, list[bytes]]] = {
     "packed numbers that become decimals": (
         of(Column("a", "BIGNUMERIC", "REPEATED")),
         message(repeated("a", F.TYPE_INT64)),
-        [b"\x0a\xa0\x9c\x01" + bytes(20_000)],
+        [b"\x0a\xb0\xea\x01" + bytes(30_000)],
     ),
     "numbers one by one": (
         of(Column("a", "BIGNUMERIC", "REPEATED")),
         message(repeated("a", F.TYPE_INT64)),
-        [b"\x08\x00" * 20_000],
+        [b"\x08\x00" * 30_000],
     ),
     "empty texts": (
         of(Column("a", "STRING", "REPEATED")),

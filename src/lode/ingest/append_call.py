@@ -39,6 +39,7 @@ BYTES_HERE: Final = 256 << 10
 _ROWS_HERE: Final = 2048
 _COLUMNS_HERE: Final = 200
 _UNPACKED_BYTES_HERE: Final = 1 << 20
+_SLOW_VALUES_HERE: Final = 2_000
 
 # Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
 MAX_SCHEMA_BYTES: Final = 4 << 20
@@ -151,14 +152,13 @@ class AppendCall:
         await _settled(lambda: stream.check(offset))
         if not sent.rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        # Checking one shape of a few kilobytes can take longer than all other work on a request.
         wide = decoder.columns > _COLUMNS_HERE
-        is_small = sent.is_small and not wide and not definition.schema.has_geography
+        is_small = sent.is_small and not wide
         packed = await self._open(sent, decoder, definition, is_small=is_small)
         size = packed.unpacked_bytes
         await self._unpacked.enter(size)
         try:
-            here = is_small and size <= _UNPACKED_BYTES_HERE
+            here = is_small and _is_quick(packed)
             batch = packed.decode() if here else await asyncio.to_thread(sent.decode, packed)
             if not batch.num_rows:
                 raise invalid("The request has no rows: an append needs at least one.")
@@ -257,6 +257,10 @@ class AppendCall:
             else:
                 chosen.discard(name.lower())
         return frozenset(columns[name].name for name in chosen)
+
+
+def _is_quick(packed: PackedRows) -> bool:
+    return packed.unpacked_bytes <= _UNPACKED_BYTES_HERE and packed.slow_values <= _SLOW_VALUES_HERE
 
 
 def _read(data: bytes) -> _Request:

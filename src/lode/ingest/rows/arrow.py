@@ -15,8 +15,10 @@ from lode.ingest.rows.arrow_message import read_layout
 from lode.ingest.rows.fill import Filler
 from lode.ingest.rows.fit_cast import viewed_bytes, without
 from lode.ingest.rows.packed import (
+    MANY_VALUES,
     MAX_UNPACKED_BYTES,
     OFFSET_BYTES,
+    SLOW_TYPES,
     VALIDITY_BYTES,
     PackedRows,
     check_unpacked,
@@ -68,6 +70,9 @@ class ArrowRows:
         self._made = [
             size for field in self._arrow for size in _made_bytes(field.type, by_name[field.name.lower()])
         ]
+        self._slow_values = sum(
+            _slow_values(field.type, by_name[field.name.lower()]) for field in self._arrow
+        )
         self._has_views = any(_has_views(field.type) for field in self._arrow)
         self._is_plain = not any(self._made)
 
@@ -96,11 +101,12 @@ class ArrowRows:
         check_unpacked(size, self._max_unpacked_bytes)
         if rows > MAX_ROWS:
             raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
+        slow = rows * self._slow_values
         if not self._has_views:
-            return PackedRows(size, lambda: self._decode(messages, defaults))
+            return PackedRows(size, slow, lambda: self._decode(messages, defaults))
         most = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * body)
         viewed = min(most, self._max_unpacked_bytes - size)
-        return PackedRows(size + viewed, lambda: self._decode(messages, defaults, viewed))
+        return PackedRows(size + viewed, slow, lambda: self._decode(messages, defaults, viewed))
 
     def _decode(
         self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None
@@ -173,8 +179,23 @@ def _made_bytes(kind: Any, column: Column) -> Iterator[int]:
     elif kind == arrow_type(column):
         yield 0
     else:
-        slow = pt.is_interval(kind) or (pt.is_decimal(arrow_type(column)) and not pt.is_integer(kind))
-        yield value_bytes(column) + fixed_bytes(arrow_type(column)) + (_OBJECT_BYTES if slow else 0)
+        made = value_bytes(column) + fixed_bytes(arrow_type(column))
+        yield made + (_OBJECT_BYTES if _slow_values(kind, column) else 0)
+
+
+def _slow_values(kind: Any, column: Column) -> int:
+    """How many values that are looked at one by one a row has in the column."""
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pt.is_null(kind):
+        return 0
+    if column.mode == "REPEATED":
+        inner = _slow_values(kind.value_type, msgspec.structs.replace(column, mode="NULLABLE"))
+        return MANY_VALUES if inner else 0
+    if column.children:
+        by_name = {child.name.lower(): child for child in column.children}
+        return sum(_slow_values(field.type, by_name[field.name.lower()]) for field in kind)
+    return 0 if pt.is_decimal(kind) or pt.is_integer(kind) else SLOW_TYPES.get(column.type, 0)
 
 
 def _has_views(kind: Any) -> bool:

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 # The limit for requests of 20 MiB; see ``Settings.unpacked_bytes``.
 MAX_UNPACKED_BYTES: Final = 160 << 20
+# A row may repeat a value any number of times.
+MANY_VALUES: Final = 1 << 20
+# Types whose values are parsed or checked one by one when they come as text, each as how many values: checking
+# one shape of a few kilobytes can take longer than all other work on a request.
+SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
 # What lies in front of the bytes of a text, or the values of a list.
 OFFSET_BYTES: Final = 4
 # A null takes a bit; counted as a byte, as rows are few where this matters little.
@@ -28,10 +33,12 @@ class PackedRows(NamedTuple):
 
     Attributes:
         unpacked_bytes: How much memory they take when they are decoded, at most.
+        slow_values: How many of their values are looked at one by one, at most.
         decode: Decodes them; refuses bad rows.
     """
 
     unpacked_bytes: int
+    slow_values: int
     decode: Callable[[], pa.RecordBatch]
 
 

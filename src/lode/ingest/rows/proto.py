@@ -76,7 +76,8 @@ class ProtoRows:
         size = self._filler.filled_bytes(len(rows), defaults)
         size += self._parser.survey.unpacked_bytes(rows, sent, self._max_unpacked_bytes - size)
         check_unpacked(size, self._max_unpacked_bytes)
-        return PackedRows(size, lambda: self._decode(rows, sent, defaults))
+        slow = len(rows) * self._parser.survey.slow_values
+        return PackedRows(size, slow, lambda: self._decode(rows, sent, defaults))
 
     def _decode(self, rows: Sequence[bytes], sent: int, defaults: Collection[str]) -> pa.RecordBatch:
         problems = Problems()

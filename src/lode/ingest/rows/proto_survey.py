@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from lode.ingest.rows.packed import OFFSET_BYTES, VALIDITY_BYTES, fixed_bytes
-from lode.ingest.rows.proto_plan import INT64, F, Shape
+from lode.ingest.rows.packed import MANY_VALUES, OFFSET_BYTES, SLOW_TYPES, VALIDITY_BYTES, fixed_bytes
+from lode.ingest.rows.proto_plan import INT64, INTEGERS, F, Shape
 from lode.ingest.schema.columns import arrow_type
 
 if TYPE_CHECKING:
@@ -60,6 +60,8 @@ class Survey:
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self._fields = fields
+        # How many values of a row are looked at one by one.
+        self.slow_values = _slow_values(fields)
         self._row_bytes = _message_bytes(fields)
         self._expansion = _expansion(fields)
 
@@ -201,8 +203,25 @@ def _element_bytes(field: Field) -> int:
         return made
     if field.names is not None and field.column.type == "STRING":
         return _PARSED_BYTES + made + field.names.longest
-    slow = field.kind in _DELIMITED or field.column.type in ("NUMERIC", "BIGNUMERIC")
-    return _PARSED_BYTES + made + (_OBJECT_BYTES if slow else 0)
+    return _PARSED_BYTES + made + (_OBJECT_BYTES if _is_slow(field) else 0)
+
+
+def _is_slow(field: Field) -> bool:
+    """Whether values that are no messages pass through Python: text of other types, and decimals."""
+    if field.shape is Shape.DURATION:
+        return True
+    if field.column.type in SLOW_TYPES:
+        return field.kind not in INTEGERS
+    return field.kind == F.TYPE_STRING and field.column.type not in ("STRING", "BYTES")
+
+
+def _slow_values(fields: tuple[Field, ...]) -> int:
+    count = 0
+    for field in fields:
+        alone = SLOW_TYPES.get(field.column.type, 1) if _is_slow(field) else 0
+        inner = _slow_values(field.fields) if field.fields else alone
+        count += MANY_VALUES if inner and field.repeated else inner
+    return count
 
 
 def _expansion(fields: tuple[Field, ...]) -> int:

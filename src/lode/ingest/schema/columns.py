@@ -15,7 +15,7 @@ import msgspec
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 Mode: TypeAlias = Literal["NULLABLE", "REQUIRED", "REPEATED"]
 
@@ -95,20 +95,11 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
         """Where each column is, by its name in lower case: names match whatever their case."""
         return {column.name.lower(): position for position, column in enumerate(self.columns)}
 
-    @cached_property
-    def has_geography(self) -> bool:
-        """Whether a column or a field inside of one is a GEOGRAPHY, whose values take long to check."""
-        return _has_geography(self.columns)
-
     def __iter__(self) -> Iterator[Column]:
         return iter(self.columns)
 
     def __len__(self) -> int:
         return len(self.columns)
-
-
-def _has_geography(columns: Iterable[Column]) -> bool:
-    return any(column.type == "GEOGRAPHY" or _has_geography(column.fields) for column in columns)
 
 
 def arrow_field(column: Column) -> pa.Field[Any]:
