@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 MAX_UNPACKED_BYTES: Final = 160 << 20
 # A row may repeat a value any number of times.
 MANY_VALUES: Final = 1 << 20
-# Types whose values are parsed or checked one by one when they come as text, each as how many values: checking
-# one shape of a few kilobytes can take longer than all other work on a request.
+# Types whose values are parsed or checked one by one when they come as text, and for how many each counts.
+# Checking one shape of a few kilobytes can take longer than all other work on a request.
 SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
 # What lies in front of the bytes of a text, or the values of a list.
 OFFSET_BYTES: Final = 4
