@@ -6,7 +6,6 @@ its buffer or text that is not UTF-8 is a refusal, never a crash and never store
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -87,14 +86,19 @@ class ArrowRows:
 
     def open(self, serialized_batch: bytes, defaults: Collection[str] = ()) -> PackedRows:
         """The same rows before they are unpacked; refuses those that are too large to be."""
-        with _readable():
-            messages = list(self._messages(serialized_batch))
-            layouts = [read_layout(message, with_lengths=not self._is_plain) for message in messages]
         rows = size = body = 0
-        for layout in layouts:
-            rows += layout.rows
-            body += layout.body_bytes
-            size += sum(length * made for length, made in zip(layout.lengths, self._made, strict=False))
+        try:
+            messages = list(self._messages(serialized_batch))
+            for message in messages:
+                layout = read_layout(message, with_lengths=not self._is_plain)
+                rows += layout.rows
+                body += layout.body_bytes
+                if not self._is_plain:
+                    size += sum(
+                        length * made for length, made in zip(layout.lengths, self._made, strict=False)
+                    )
+        except Exception as why:
+            raise _unreadable(why) from None
         # Fitting copies text as well, which is part of the body.
         size += body if self._is_plain else 2 * body
         size += self._filler.filled_bytes(rows, defaults)
@@ -123,7 +127,7 @@ class ArrowRows:
         return self._filler.batch(columns, batch.num_rows, defaults, problems)
 
     def _read(self, messages: list[pa.ipc.Message]) -> pa.RecordBatch:
-        with _readable():
+        try:
             batches = [pa.ipc.read_record_batch(message, self._arrow) for message in messages]
             if len(batches) == 1:
                 return batches[0]
@@ -131,6 +135,8 @@ class ArrowRows:
             for batch in batches:
                 batch.validate(full=True)
             return pa.Table.from_batches(batches, self._arrow).combine_chunks().to_batches()[0]
+        except Exception as why:
+            raise _unreadable(why) from None
 
     def _messages(self, serialized: bytes) -> Iterator[pa.ipc.Message]:
         """The messages of record batches."""
@@ -150,15 +156,11 @@ class ArrowRows:
             raise invalid("The request has no record batch: an append needs at least one.")
 
 
-@contextmanager
-def _readable() -> Iterator[None]:
-    """Refuse what Arrow cannot read, among it IndexError for no rows and MemoryError for too much."""
-    try:
-        yield
-    except Refused:
-        raise
-    except Exception as why:
-        raise invalid(f"The serialized record batch cannot be read: {_first_line(why)}.") from None
+def _unreadable(why: Exception) -> Refused:
+    """The refusal of what Arrow cannot read, among it IndexError for no rows and MemoryError for too much."""
+    if isinstance(why, Refused):
+        return why
+    return invalid(f"The serialized record batch cannot be read: {_first_line(why)}.")
 
 
 def _made_bytes(kind: Any, column: Column) -> Iterator[int]:

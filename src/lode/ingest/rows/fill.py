@@ -55,10 +55,12 @@ class Filler:
 
     def filled_bytes(self, rows: int, defaults: Collection[str] = ()) -> int:
         """How much memory the columns that were not sent take, and the defaults that are asked for."""
-        wanted = {name.lower() for name in defaults}
-        # The defaults, and what they are mixed into.
-        filled = sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
-        return rows * (self._left_out_bytes + filled)
+        size = rows * self._left_out_bytes
+        if defaults:
+            wanted = {name.lower() for name in defaults}
+            # The defaults, and what they are mixed into.
+            size += rows * sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
+        return size
 
     def batch(
         self,
