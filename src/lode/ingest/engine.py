@@ -352,7 +352,11 @@ class Engine:
         assert log is not None
         shown = stream.writer.progress.shown(stream.id)
         position.visible = shown.rows if shown else 0
-        if stream.strategy.stages and not log.start <= position.visible <= log.end:
+        if log.marks.get("finalized"):
+            position.state = State.FINALIZED
+        # The rows of a stream that is done may have been removed without ever being visible.
+        start = 0 if stream.is_done else log.start
+        if stream.strategy.stages and not start <= position.visible <= log.end:
             raise LogDamaged(
                 log.directory,
                 0,
@@ -360,8 +364,6 @@ class Engine:
             )
         position.durable = log.end if stream.strategy.stages else position.visible
         position.accepted = position.durable
-        if log.marks.get("finalized"):
-            position.state = State.FINALIZED
         stream.count_staged()
         if shown is not None:
             stream.show(shown.rows, shown.at)
