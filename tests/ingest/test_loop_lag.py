@@ -13,7 +13,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import grpc
 import pyarrow as pa
@@ -346,3 +346,14 @@ def test_shapes_that_take_long_to_check_leave_the_loop_free(server: LodeServer) 
     for _ in range(2):  # the first request loads what checks shapes
         (answer,) = outcome(server, serialized(arrow_request(shapes.default, rows)))
         assert answer.HasField("append_result"), answer
+
+
+@pytest.mark.usefixtures("steady")
+def test_large_bodies_of_rest(server: LodeServer, table: Table) -> None:
+    rows = [{"json": {"id": number, "name": "x" * 150}} for number in range(48_000)]
+    body = json.dumps({"rows": rows}).encode()
+    assert len(body) > 8_000_000
+    url = f"{server.http_url}/bigquery/v2/{table.name}/insertAll"
+    request = Request(url, body, {"Content-Type": "application/json"})
+    with urlopen(request) as answer:
+        assert "insertErrors" not in json.load(answer)
