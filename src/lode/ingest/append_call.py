@@ -163,7 +163,7 @@ class AppendCall:
         except BaseException:
             self._unpacked.leave(size)
             raise
-        # The rows are in memory until they are stored, whether or not anybody still waits to hear of it.
+        # The rows are in memory until they are stored, whether or not the client still waits.
         answer.add_done_callback(lambda _: self._unpacked.leave(size))
         taken = Taken(stream, name, batch.num_rows, sent.bytes, answer)
         if remembered.seen_version is None:
