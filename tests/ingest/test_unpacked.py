@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from google.cloud.bigquery_storage_v1 import types
+from google.protobuf.message import DecodeError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -19,7 +21,7 @@ from lode.ingest.rows.proto import ProtoRows
 from lode.ingest.schema.columns import Column, TableSchema
 from lode.ingest.status import Code, Refused
 
-from .appending import proto_request
+from .appending import arrow_request, batch_of, proto_request
 from .proto_messages import F, field, message, repeated
 from .strategies import rows_for, schemas, writer_schemas
 
@@ -291,3 +293,27 @@ def test_no_more_bad_rows_are_named_than_an_answer_has_room_for(rows: int) -> No
             ProtoRows(schema, descriptor).decode([b"\x08\x01", *[bad] * rows])
         assert [problem.index for problem in caught.value.rows] == list(range(1, min(rows, MAX_BAD_ROWS) + 1))
         assert ("or more of them bad" in caught.value.message) == (rows >= MAX_BAD_ROWS)
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from([0x0A, 0x2A, 0x30, 0x82, 0x0B, 0x21, 0x00]), st.binary(max_size=9)),
+        max_size=6,
+    )
+)
+def test_no_request_hides_its_rows_from_the_weighing(fields: list[tuple[int, bytes]]) -> None:
+    """Fields of any number and kind before the rows, well formed or not, as hostile clients send them."""
+    request: Any = types.AppendRowsRequest.pb()
+    hidden = request()
+    hidden.proto_rows.rows.serialized_rows.extend([b""] * 100)
+    data = b"".join(bytes([tag]) + value for tag, value in fields) + hidden.SerializeToString()
+    try:
+        rows = len(request.FromString(data).proto_rows.rows.serialized_rows)
+    except DecodeError:
+        return
+    assert request_weight(data) >= len(data) + 64 * rows
+
+
+def test_a_request_of_arrow_rows_weighs_what_it_is() -> None:
+    data = types.AppendRowsRequest.serialize(arrow_request("s", batch_of(range(1_000))))
+    assert request_weight(data) == len(data)

@@ -44,6 +44,12 @@ _SLOW_VALUES_HERE: Final = 2_000
 # Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
 MAX_SCHEMA_BYTES: Final = 4 << 20
 
+_PROTO_ROWS: Final = Request.DESCRIPTOR.fields_by_name["proto_rows"].number
+# How numbers, and bytes after their length, are marked on the wire.
+_VARINT: Final = 0
+_LENGTH: Final = 2
+_MAX_PLAIN_FIELDS: Final = 16
+
 # What a serialized row takes in memory besides its bytes: in the parsed request, and as an object.
 _ROW_BYTES: Final = 64
 
@@ -53,7 +59,40 @@ def request_weight(data: bytes) -> int:
 
     A row takes two bytes on the wire or more, and each begins with one of these two: tags of field 1.
     """
+    if not _may_have_rows(data):
+        return len(data)
     return len(data) + _ROW_BYTES * (data.count(b"\x0a") + data.count(b"\x8a"))
+
+
+def is_light(data: bytes) -> bool:
+    """Whether a request is weighed and parsed sooner than a thread could be handed it.
+
+    Arrow rows are bytes to the parser, Protobuf rows are an object each.
+    """
+    return len(data) <= BYTES_HERE or not _may_have_rows(data)
+
+
+def _may_have_rows(data: bytes) -> bool:
+    """Whether a request may have Protobuf rows, by its outermost fields; true if these are not plain."""
+    at = 0
+    for _ in range(_MAX_PLAIN_FIELDS):
+        if at >= len(data):
+            return at > len(data)
+        number, kind = data[at] >> 3, data[at] & 7
+        # Numbers from 16 on have a tag of two bytes, and no field of a request has one.
+        if number == _PROTO_ROWS or number > 15 or kind not in (_VARINT, _LENGTH):
+            return True
+        length = shift = 0
+        while True:
+            at += 1
+            if at >= len(data) or shift > 28:
+                return True
+            length |= (data[at] & 0x7F) << shift
+            shift += 7
+            if data[at] < 0x80:
+                break
+        at += 1 + (length if kind == _LENGTH else 0)
+    return True
 
 
 class _Request(NamedTuple):
@@ -126,7 +165,7 @@ class AppendCall:
     async def take(self, data: bytes) -> Taken:
         """Accept one request; refuses what cannot be."""
         self._check_size(data)
-        sent = _read(data) if len(data) <= BYTES_HERE else await asyncio.to_thread(_read, data)
+        sent = _read(data) if is_light(data) else await asyncio.to_thread(_read, data)
         del data
         request = sent.message
         name = request.write_stream or self.name
@@ -154,7 +193,7 @@ class AppendCall:
             raise invalid("The request has no rows: an append needs at least one.")
         wide = decoder.columns > _COLUMNS_HERE
         is_small = sent.is_small and not wide
-        packed = await self._open(sent, decoder, definition, is_small=is_small)
+        packed = await self._open(sent, decoder, definition, wide=wide)
         size = packed.unpacked_bytes
         await self._unpacked.enter(size)
         try:
@@ -216,7 +255,7 @@ class AppendCall:
             raise
 
     async def _open(
-        self, sent: _Request, decoder: Any, definition: TableDefinition, *, is_small: bool
+        self, sent: _Request, decoder: Any, definition: TableDefinition, *, wide: bool
     ) -> PackedRows:
         def work() -> PackedRows:
             packed: PackedRows = decoder.open(
@@ -224,7 +263,9 @@ class AppendCall:
             )
             return packed
 
-        return work() if is_small else await asyncio.to_thread(work)
+        # Arrow rows are weighed by their metadata, Protobuf rows by their bytes.
+        here = not wide and (sent.is_small or sent.kind == "arrow_rows")
+        return work() if here else await asyncio.to_thread(work)
 
     def _defaults(
         self, request: Any, definition: TableDefinition, defaulted: frozenset[str]

@@ -16,7 +16,7 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from lode.ingest.append_call import BYTES_HERE, AppendCall, Taken, request_weight
+from lode.ingest.append_call import AppendCall, Taken, is_light, request_weight
 from lode.ingest.budget import Window
 from lode.ingest.decoders import Decoders
 from lode.ingest.details import end_call, internal, status_of, storage_error
@@ -133,10 +133,7 @@ class WriteService:
 
     async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
         """Take one request in; returns the refusal that ends the call, if it does."""
-        if len(data) <= BYTES_HERE:
-            size = request_weight(data)
-        else:
-            size = await asyncio.to_thread(request_weight, data)
+        size = request_weight(data) if is_light(data) else await asyncio.to_thread(request_weight, data)
         await self._window.enter(size)
         try:
             taken = await call.take(data)
