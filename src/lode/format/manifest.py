@@ -210,8 +210,14 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
 
 
 @cache
-def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
+def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
     return msgspec.json.Decoder(kind)
+
+
+# Built with the module, as are those of the other formats: it takes a millisecond, and the first read of a
+# process would wait for it.
+decoder_of(Manifest)
+msgspec.convert({}, _Extension)
 
 
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
@@ -220,7 +226,7 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: {len(data)} bytes are more than {MAX_MANIFEST_BYTES}")
     try:
         try:
-            decoded: S = _decoder(kind).decode(data)
+            decoded: S = decoder_of(kind).decode(data)
         except msgspec.ValidationError:
             document = msgspec.json.decode(data)
             if not _fill_nulls(document):
