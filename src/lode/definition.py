@@ -15,7 +15,7 @@ import msgspec
 
 from lode.codec.arrow_json import field_from_json, field_to_json, metadata_from_json, metadata_to_json
 from lode.errors import InvalidOptionError, ManifestInvalidError
-from lode.format.manifest import check_version, decode_struct, decoder_of, require
+from lode.format.manifest import check_version, decode_struct, require
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.lazy import pa
 
@@ -141,9 +141,6 @@ def layout_name(layout: Layout) -> str:
         case HiveLayout():
             return "hive"
     return type(layout).__name__
-
-
-decoder_of(Definition)
 
 
 def decode_definition(data: bytes, digest: str, origin: str) -> Definition:

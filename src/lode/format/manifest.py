@@ -4,7 +4,7 @@ Field order is the order on storage. A field that does not apply is left out, ne
 that nothing was appended to as null, so such lists are read as empty.
 """
 
-from __future__ import annotations
+# No annotations as text here: msgspec would compile each of them when a process opens its first dataset.
 
 import json
 import re
@@ -210,14 +210,8 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
 
 
 @cache
-def decoder_of(kind: type[S]) -> msgspec.json.Decoder[S]:
+def _decoder(kind: type[S]) -> msgspec.json.Decoder[S]:
     return msgspec.json.Decoder(kind)
-
-
-# Built with the module, as are those of the other formats: it takes a millisecond, and the first read of a
-# process would wait for it.
-decoder_of(Manifest)
-msgspec.convert({}, _Extension)
 
 
 def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
@@ -226,7 +220,7 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
         raise ManifestInvalidError(f"{origin}: {len(data)} bytes are more than {MAX_MANIFEST_BYTES}")
     try:
         try:
-            decoded: S = decoder_of(kind).decode(data)
+            decoded: S = _decoder(kind).decode(data)
         except msgspec.ValidationError:
             document = msgspec.json.decode(data)
             if not _fill_nulls(document):

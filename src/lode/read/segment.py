@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from lode.errors import ManifestInvalidError
-from lode.format.manifest import Count, Text, decode_struct, decoder_of
+from lode.format.manifest import Count, Text, decode_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,10 +62,6 @@ class _Listed(msgspec.Struct, gc=False, kw_only=True):
     row_count: Count
     # Go stores the files of an empty write as null.
     files: tuple[_ListedFile, ...] | None
-
-
-decoder_of(Segment)
-decoder_of(_Listed)
 
 
 def encode_segment(manifests: list[bytes], last: int) -> bytes:
