@@ -108,7 +108,7 @@ def has_null_types(definition: Definition) -> bool:
 def type_null_columns(definition: Definition, schema: pa.Schema) -> Definition:
     """Return the definition with types for columns that had only nulls so far, as Arrow data had them.
 
-    Nothing can be lost by this, so nobody has to ask for it.
+    No value is lost by this, so it needs no ``evolve``.
     """
     stored = definition.schema
     for field in schema if stored is not None else ():

@@ -27,7 +27,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OWN_SITES: Final = frozenset({b"same-origin", b"none"})
 _AUTHORITY: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s:/@\[\]]+)(?::[0-9]{1,5})?")
 _MAX_SHOWN: Final = 100
-# Whoever asks for these uses an address, or no name at all, and learns nothing of the data.
+# Health checks use an address, or no name at all, and their answers say nothing about the data.
 _HEALTH_PATHS: Final = frozenset({"/healthz", "/readyz"})
 # Other origins may not embed an answer, nor have its type guessed.
 _HEADERS: Final = (

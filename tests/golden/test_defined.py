@@ -33,7 +33,8 @@ def test_a_defined_lake_has_its_rows_under_their_present_names() -> None:
 
 def test_a_defined_lake_has_the_columns_of_each_snapshot() -> None:
     dataset = lode.open_dataset("weather", LAKE)
-    columns = [(dataset.schema_at(snapshot) or {}).names for snapshot in dataset.snapshots()]  # type: ignore[union-attr]
+    schemas = [dataset.schema_at(snapshot) for snapshot in dataset.snapshots()]
+    columns = [schema and schema.names for schema in schemas]
     before = ["day", "city", "celsius", "wind"]
     between = ["day", "city", "temperature", "wind", "note"]
     assert columns == [before, before, between, between, ["day", "city", "temperature", "note"]]

@@ -144,7 +144,7 @@ def test_a_lake_that_hangs_is_asked_once_and_waited_for_a_bounded_time(tmp_path:
 def test_a_server_lives_while_all_its_threads_wait_for_the_lake(tmp_path: Path) -> None:
     store = HangingStore(MemoryStore())
     store.let_go.set()
-    server = LodeServer(store, state=tmp_path / "state")  # type: ignore[arg-type]
+    server = LodeServer(store, state=tmp_path / "state")
     store.let_go.clear()
     address = server.http_url.removeprefix("http://")
     waiting = [http.client.HTTPConnection(address, timeout=30) for _ in range(60)]

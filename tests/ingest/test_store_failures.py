@@ -30,7 +30,7 @@ def store() -> FaultStore:
 
 @pytest.fixture
 def server(store: FaultStore, tmp_path: Path) -> Iterator[LodeServer]:
-    running = LodeServer(store, state=tmp_path / "state")  # type: ignore[arg-type]
+    running = LodeServer(store, state=tmp_path / "state")
     running.create_table("p.d.t", [{"name": "id", "type": "INT64"}])
     yield running
     store.clear()

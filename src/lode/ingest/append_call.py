@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from google.cloud.bigquery_storage_v1 import types
 
+from lode.ingest.details import parsed
 from lode.ingest.names import parse_stream
 from lode.ingest.status import Code, Refused, StorageCode, invalid
 from lode.ingest.streams import Underway
@@ -35,7 +36,7 @@ _NULL_VALUE: Final = _INTERPRETATIONS["NULL_VALUE"].number
 _DEFAULT_VALUE: Final = _INTERPRETATIONS["DEFAULT_VALUE"].number
 
 # A request below all of these is decoded on the event loop, sooner than a thread could be handed it.
-BYTES_HERE: Final = 256 << 10
+_BYTES_HERE: Final = 256 << 10
 _ROWS_HERE: Final = 2048
 _COLUMNS_HERE: Final = 200
 _UNPACKED_BYTES_HERE: Final = 1 << 20
@@ -69,7 +70,7 @@ def is_light(data: bytes) -> bool:
 
     Arrow rows are bytes to the parser, Protobuf rows are an object each.
     """
-    return len(data) <= BYTES_HERE or not _may_have_rows(data)
+    return len(data) <= _BYTES_HERE or not _may_have_rows(data)
 
 
 def _may_have_rows(data: bytes) -> bool:
@@ -137,7 +138,7 @@ class Taken:
         self.rows = rows
         self.size = size
         self.answer = answer
-        # The table's schema as a message, when it has changed since the client last heard of it.
+        # The table's schema, if it has changed since the last one that this stream was sent.
         self.schema: Any = None
 
 
@@ -162,10 +163,10 @@ class AppendCall:
         # The stream of the latest request, as the client calls it.
         self.name = ""
 
-    async def take(self, data: bytes) -> Taken:
-        """Accept one request; refuses what cannot be."""
+    async def take(self, data: bytes, *, light: bool) -> Taken:
+        """Accept one request; refuses what cannot be. ``light`` is what ``is_light`` says of it."""
         self._check_size(data)
-        sent = _read(data) if is_light(data) else await asyncio.to_thread(_read, data)
+        sent = _read(data) if light else await asyncio.to_thread(_read, data)
         del data
         request = sent.message
         name = request.write_stream or self.name
@@ -306,14 +307,11 @@ def _is_quick(packed: PackedRows) -> bool:
 
 def _read(data: bytes) -> _Request:
     """Parse a request, and take its schema and rows out of it."""
-    try:
-        message = Request.FromString(data)
-    except Exception:
-        raise invalid("The request is not an AppendRowsRequest.", ends_call=True) from None
+    message = parsed(Request, data, ends_call=True)
     kind = message.WhichOneof("rows") or ""
     schema: bytes | None = None
     rows: Any = None
-    is_small = len(data) <= BYTES_HERE
+    is_small = len(data) <= _BYTES_HERE
     if kind == "arrow_rows":
         if message.arrow_rows.HasField("writer_schema"):
             schema = message.arrow_rows.writer_schema.serialized_schema
@@ -340,7 +338,7 @@ async def _settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
             return await asyncio.to_thread(act) if on_a_thread else act()
         except Underway as underway:
             until = underway.until
-        with suppress(Refused):  # told to whoever sent it
+        with suppress(Refused):  # the request that failed gets its own answer
             await asyncio.wrap_future(until)
 
 

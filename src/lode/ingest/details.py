@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import grpc
 from google.cloud.bigquery_storage_v1 import types
+from google.protobuf.message import DecodeError
 from google.rpc import status_pb2
 
 from lode.errors import (
@@ -18,7 +19,7 @@ from lode.errors import (
     StoreError,
     UsageError,
 )
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
 
 # Go, Java and Python read the first; Node reads only the second.
 _STATUS_TRAILER: Final = "grpc-status-details-bin"
@@ -33,6 +34,16 @@ _URL_SECRETS: Final = re.compile(r"(\w://)(?:[^\s/?#@]*@)?([^\s?#'\")]*)(?:\?[^\
 
 _StorageError: Any = types.StorageError.pb()
 _STATUS_CODES: Final = {code.value[0]: code for code in grpc.StatusCode}
+
+
+def parsed(kind: Any, data: bytes, *, ends_call: bool = False) -> Any:
+    """A request of this kind, or a refusal of bytes that are none."""
+    try:
+        return kind.FromString(data)
+    except DecodeError:
+        name = kind.DESCRIPTOR.name
+        article = "an" if name[0] in "AEIOU" else "a"
+        raise invalid(f"The request is not {article} {name}.", ends_call=ends_call) from None
 
 
 def storage_error(refusal: Refused) -> Any | None:

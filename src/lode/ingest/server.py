@@ -158,18 +158,18 @@ async def _now_and_then(expire: Callable[[], int], *, every: float, at_once: boo
         await asyncio.sleep(every)
 
 
-class _Health(health.aio.HealthServicer):  # type: ignore[misc,unused-ignore]
+class _Health(health.aio.HealthServicer):  # type: ignore[misc,unused-ignore]  # it has no types
     """gRPC's health service: the same as ``/readyz``, for the server and for each service."""
 
     def __init__(self, readiness: Readiness) -> None:
         super().__init__()
         self._readiness = readiness
 
-    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802
+    async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
         await self.look()
         return await super().Check(request, context)
 
-    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802
+    async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802 - gRPC's name
         await self.look()
         watching = asyncio.create_task(self._keep_watch())
         try:

@@ -19,7 +19,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from lode.ingest.append_call import AppendCall, Taken, is_light, request_weight
 from lode.ingest.budget import Window
 from lode.ingest.decoders import Decoders
-from lode.ingest.details import end_call, internal, status_of, storage_error
+from lode.ingest.details import end_call, internal, parsed, status_of, storage_error
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.position import StreamType
 from lode.ingest.schema.wire import to_wire
@@ -133,10 +133,11 @@ class WriteService:
 
     async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
         """Take one request in; returns the refusal that ends the call, if it does."""
-        size = request_weight(data) if is_light(data) else await asyncio.to_thread(request_weight, data)
+        light = is_light(data)
+        size = request_weight(data) if light else await asyncio.to_thread(request_weight, data)
         await self._window.enter(size)
         try:
-            taken = await call.take(data)
+            taken = await call.take(data, light=light)
         except BaseException as error:
             self._window.leave(size)
             if not isinstance(error, Refused):
@@ -284,18 +285,12 @@ def _unary(
     """A unary method whose refusals become the call's status."""
     name = request_type.__name__.removesuffix("Request")
 
-    def parse(data: bytes) -> Any:
-        try:
-            return request_type.pb().FromString(data)
-        except Exception:
-            raise invalid(f"The request is not a {request_type.__name__}.") from None
-
     async def answer(data: bytes, context: Any) -> bytes:
         try:
             if len(data) <= _BYTES_HERE:
-                request = parse(data)
+                request = parsed(request_type.pb(), data)
             else:
-                request = await asyncio.to_thread(parse, data)
+                request = await asyncio.to_thread(parsed, request_type.pb(), data)
             response = await method(request, context)
             serialized: bytes = response.SerializeToString()
             return serialized

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
     import lode
     from lode.ingest.catalog.table import TableDefinition
+    from lode.store.protocol import Store
 
 
 class LodeServer:
     """A running server, and the official clients connected to it."""
 
-    def __init__(self, root: Path, **settings: Any) -> None:
+    def __init__(self, root: str | Path | Store, **settings: Any) -> None:
         from lode.ingest.server import RunningServer
         from lode.ingest.settings import Settings
 

@@ -7,8 +7,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from google.protobuf.message import DecodeError
-
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -25,13 +23,6 @@ RESPONSE_CODECS: Final = (0, 2)
 STREAM_BYTES: Final = 16 << 20
 STREAMS_PER_CORE: Final = 4
 MOST_STREAMS: Final = 1_000
-
-
-def parsed(kind: Any, data: bytes) -> Any:
-    try:
-        return kind.FromString(data)
-    except DecodeError:
-        raise invalid(f"The request is not a {kind.DESCRIPTOR.name}.") from None
 
 
 def check_format(wanted: Any) -> None:

@@ -21,7 +21,7 @@ import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.errors import NoSnapshotsError
-from lode.ingest.details import end_call, internal
+from lode.ingest.details import end_call, internal, parsed
 from lode.ingest.names import parse_table
 from lode.ingest.read.message import message_of
 from lode.ingest.read.plan import Plans, cut, cut_at_row, row_groups
@@ -31,7 +31,6 @@ from lode.ingest.read.request import (
     check_partition_filter,
     compression_of,
     moment_of,
-    parsed,
     stream_limit,
 )
 from lode.ingest.read.restriction import parse_restriction

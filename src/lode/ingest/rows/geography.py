@@ -28,7 +28,7 @@ MAX_DEPTH: Final = 32
 MAX_POINTS: Final = 500_000
 # Pairs of edges that GEOS may compare for one request, at about 40 ns each: two seconds in the largest one.
 MAX_PAIRS: Final = 50_000_000
-# Small requests are decoded on the event loop: they have these, and some more for each vertex that they send.
+# Small requests may not take as long as large ones: a request has these, and more for each vertex it sends.
 FREE_PAIRS: Final = 5_000_000
 PAIRS_PER_VERTEX: Final = 200
 # What a hole in a shell costs for each of its vertices, and two rings whose boxes overlap, in pairs of edges.

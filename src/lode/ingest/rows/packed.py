@@ -22,7 +22,7 @@ MANY_VALUES: Final = 1 << 20
 # Types whose values are parsed or checked one by one when they come as text, and for how many each counts.
 # Checking one shape of a few kilobytes can take longer than all other work on a request.
 SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
-# What lies in front of the bytes of a text, or the values of a list.
+# The offset of a text's bytes, or of a list's values.
 OFFSET_BYTES: Final = 4
 # A null takes a bit; counted as a byte, as rows are few where this matters little.
 VALIDITY_BYTES: Final = 1
