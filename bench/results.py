@@ -10,13 +10,14 @@ from typing import Final
 
 import msgspec
 
+import lode
+
 from bench.table import PartResult
 
 PARTS: Final = ("tables", "commit", "open", "blob", "ingest", "spark", "scaling")
 HOME: Final = Path(__file__).parent / "results"
 
 _PACKAGES: Final = (
-    "lode",
     "pyarrow",
     "deltalake",
     "pyiceberg",
@@ -52,7 +53,7 @@ def machine() -> str:
 
 
 def versions() -> dict[str, str]:
-    found = {}
+    found = {"lode": lode.__version__}
     for package in _PACKAGES:
         try:
             found[package] = version(package)

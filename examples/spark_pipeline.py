@@ -2,7 +2,7 @@
 
     python examples/spark_pipeline.py [LAKE]
 
-Needs ``pip install 'lode[spark]'``, and Java 17 or newer. Run it again on the same LAKE: it goes on from
+Needs ``pip install 'lode-store[spark]'``, and Java 17 or newer. Run it again on the same LAKE: it goes on from
 where it was.
 """
 

@@ -3,7 +3,7 @@
     python examples/stream_events.py                                        # with a server of its own
     python examples/stream_events.py 127.0.0.1:9060 http://127.0.0.1:9050   # with one that runs: lode serve
 
-Needs ``pip install 'lode[server]' google-cloud-bigquery``.
+Needs ``pip install 'lode-store[server]' google-cloud-bigquery``.
 """
 
 from __future__ import annotations

@@ -61,6 +61,8 @@ from lode.write.stream import StreamWriter
 from lode.write.sweep import Leftover, Sweep, sweep
 from lode.write.transaction import Transaction
 
+__version__ = "0.1.0"
+
 __all__ = [
     "JSONL",
     "ArrowIPC",
@@ -131,6 +133,7 @@ __all__ = [
     "Volume",
     "VolumeManifest",
     "VolumeSnapshot",
+    "__version__",
     "open_dataset",
     "open_store",
     "open_volume",

@@ -274,7 +274,7 @@ def test_without_shapely_a_table_and_a_write_say_what_to_install() -> None:
         done.stdout.splitlines()
         == [
             "Column 'place' is a GEOGRAPHY, which this server cannot check without shapely: "
-            "install it with pip install 'lode[geo]'."
+            "install it with pip install 'lode-store[geo]'."
         ]
         * 3
     )

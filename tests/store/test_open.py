@@ -116,7 +116,7 @@ def test_an_object_store_can_be_sent_to_another_process() -> None:
 
 def test_without_obstore_the_message_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore", None)
-    with pytest.raises(MissingDependencyError, match=r"pip install 'lode\[s3\]'"):
+    with pytest.raises(MissingDependencyError, match=r"pip install 'lode-store\[s3\]'"):
         open_store("s3://bucket")
 
 

@@ -18,5 +18,5 @@ def needs(extra: str, command: str) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise MissingDependencyError(
-            f"lode {command} needs {error.name}, which is not installed: pip install 'lode[{extra}]'"
+            f"lode {command} needs {error.name}, which is not installed: pip install 'lode-store[{extra}]'"
         ) from error

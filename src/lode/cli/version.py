@@ -6,6 +6,7 @@ from typing import Final
 
 import typer
 
+from lode import __version__
 from lode.cli.parameters import JSON
 from lode.cli.terminal import as_json, facts, show
 
@@ -24,7 +25,7 @@ def version(json: bool = JSON) -> None:
 def told_at_once(asked: bool) -> None:
     """Answer ``lode --version``, whatever else is on the line."""
     if asked:
-        print(f"lode {_version_of('lode')}")
+        print(f"lode {__version__}")
         raise typer.Exit
 
 
@@ -33,7 +34,7 @@ def versions() -> dict[str, str | None]:
     import platform
 
     return {
-        "lode": _version_of("lode"),
+        "lode": __version__,
         "python": platform.python_version(),
         **{name: _version_of(name) for name in _PARTS},
     }

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         from lode.demo.steps import Demo
         from lode.demo.summary import summarize
     except ImportError as error:
-        print(f"lode demo: {error.name} is missing: pip install 'lode[server,spark]'", file=sys.stderr)
+        print(f"lode demo: {error.name} is missing: pip install 'lode-store[server,spark]'", file=sys.stderr)
         return 1
 
     folder = Path(tempfile.mkdtemp(prefix="lode-demo-"))

@@ -6,7 +6,7 @@ except ImportError as error:
     from lode.errors import MissingDependencyError
 
     raise MissingDependencyError(
-        "lode.spark needs pyspark, which is not installed: pip install 'lode[spark]'"
+        "lode.spark needs pyspark, which is not installed: pip install 'lode-store[spark]'"
     ) from error
 
 from lode.spark.read import read

@@ -46,7 +46,7 @@ def load(path: str | os.PathLike[str]) -> Definition:
         import yaml  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise MissingDependencyError(
-            "a pipeline in YAML needs pyyaml, which is not installed: pip install 'lode[spark]'"
+            "a pipeline in YAML needs pyyaml, which is not installed: pip install 'lode-store[spark]'"
         ) from error
     try:
         told = yaml.safe_load(Path(path).read_text())

@@ -67,7 +67,7 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
         from obstore import exceptions, store
     except ImportError as error:
         raise MissingDependencyError(
-            f"{scheme}:// needs obstore, which is not installed: pip install 'lode[{_EXTRAS[scheme]}]'"
+            f"{scheme}:// needs obstore, which is not installed: pip install 'lode-store[{_EXTRAS[scheme]}]'"
         ) from error
     kinds: dict[str, Any] = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}
     try:

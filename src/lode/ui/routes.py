@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from functools import wraps
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +15,7 @@ from starlette.responses import FileResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from lode import __version__
 from lode.errors import InvalidOptionError, LodeError, MissingError, PermissionDeniedError, UsageError
 from lode.format.manifest import json_text
 from lode.ui import live, snapshots, volumes
@@ -47,7 +47,7 @@ def routes(store: Store, *, engine: Engine | None = None) -> list[BaseRoute]:
     datasets = Datasets(store)
 
     def status(_: Request) -> dict[str, Any]:
-        return {"store": store.url, "version": version("lode"), "live": engine is not None}
+        return {"store": store.url, "version": __version__, "live": engine is not None}
 
     def listed(request: Request) -> dict[str, Any]:
         after = request.query_params.get("after", "")

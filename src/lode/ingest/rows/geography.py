@@ -56,7 +56,7 @@ def need_shapely(path: str) -> ModuleType:
         raise Refused(
             Code.UNIMPLEMENTED,
             f"Column {path!r} is a GEOGRAPHY, which this server cannot check without shapely: "
-            "install it with pip install 'lode[geo]'.",
+            "install it with pip install 'lode-store[geo]'.",
         ) from None
     return shapely
 
