@@ -11,7 +11,6 @@ from typing import Final
 import msgspec
 
 import lode
-
 from bench.table import PartResult
 
 PARTS: Final = ("tables", "commit", "open", "blob", "ingest", "spark", "scaling")

@@ -75,4 +75,6 @@ def test_without_duckdb_the_error_names_the_extra() -> None:
     )
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
     assert ended.returncode == 1
-    assert ended.stderr == "lode: lode sql needs duckdb, which is not installed: pip install 'lode-store[sql]'\n"
+    assert ended.stderr == (
+        "lode: lode sql needs duckdb, which is not installed: pip install 'lode-store[sql]'\n"
+    )

@@ -1,7 +1,7 @@
 """A pytest plugin for people who test BigQuery writers: the fixture ``lode_server``.
 
-Installed with ``lode-store[server]``, it is found by pytest itself. Each test gets a server of its own, in this
-process, on free ports of loopback, over a lake in the test's temporary directory.
+Installed with ``lode-store[server]``, it is found by pytest itself. Each test gets a server of its own, in
+this process, on free ports of loopback, over a lake in the test's temporary directory.
 """
 
 from __future__ import annotations
