@@ -77,6 +77,13 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"{module}.MAX_SEGMENT_BYTES", MAX_SEGMENT_BYTES)
 
 
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writes wait three seconds for a pointer of nobody; ``test_foreign_pointers.py`` proves the wait."""
+    monkeypatch.setattr("lode.write.commit.GRACE_SECONDS", 0.03)
+    monkeypatch.setattr("lode.write.commit.FIRST_GRACE_PAUSE_SECONDS", 0.01)
+
+
 @pytest.fixture(scope="module")
 def by_kind(template: Path) -> dict[str, Target]:
     found = {target.kind: target for target in targets(template)}

@@ -166,9 +166,11 @@ def test_a_commit_on_what_another_process_has_not_synced_yet_keeps_its_parent(
 @pytest.mark.parametrize("eager", [False, True], ids=["late", "eager"])
 @pytest.mark.parametrize("layout", [lode.DefaultLayout(), lode.HiveLayout("day")], ids=["plain", "hive"])
 def test_a_rebased_commit_does_not_come_back_on_its_old_parent(
-    base: Path, tmp_path: Path, disk: Disk, layout: Layout, eager: bool
+    base: Path, tmp_path: Path, disk: Disk, layout: Layout, eager: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The writer loses its swap, moves its intent to the new head, wins, and the power goes at each step."""
+    # A restart takes longer than the grace period of a pointer without an intent.
+    monkeypatch.setattr("lode.write.commit.GRACE_SECONDS", 0.0)
     disk.eager = eager
 
     def rows(day: int) -> list[dict[str, str]]:
