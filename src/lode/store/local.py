@@ -109,6 +109,14 @@ class LocalStore:
         finally:
             os.close(descriptor)
 
+    def get_bounded(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Return the whole object and its size; no bytes if it has more than ``limit``."""
+        descriptor, size = self._tree.open_file(self._checked(path))
+        try:
+            return (_read(descriptor, path, 0, size) if size <= limit else b""), size
+        finally:
+            os.close(descriptor)
+
     def get_range(self, path: str, offset: int, length: int) -> bytes:
         check_range(check_path(path), offset, length)
         with self.open_reader(path) as reader:

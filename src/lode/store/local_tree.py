@@ -20,6 +20,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import struct
 import sys
 from contextlib import suppress
 from functools import cache
@@ -394,28 +395,27 @@ def openat2() -> Callable[[str, int], int] | None:
     # Not loaded with the package: that takes longer than all of its own modules.
     import ctypes
 
-    class How(ctypes.Structure):
-        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
     call = ctypes.CDLL(None, use_errno=True).syscall
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     call.restype = ctypes.c_long
-    size = ctypes.sizeof(How)
+    get_errno = ctypes.get_errno
     # What os.fsencode does, without its checks.
     encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
-    @cache
-    def how(flags: int) -> tuple[ctypes.Structure, ctypes._CArgObject]:
-        structure = How(flags, 0o666 if flags & os.O_CREAT else 0, _RESOLVE_NO_SYMLINKS)
-        return structure, ctypes.byref(structure)
+    # The structure open_how by the flags of an open: three numbers of 64 bits.
+    hows: dict[int, bytes] = {}
 
     def open_(file: str, flags: int) -> int:
+        how = hows.get(flags)
+        if how is None:
+            mode = 0o666 if flags & os.O_CREAT else 0
+            how = hows[flags] = struct.pack("=QQQ", flags, mode, _RESOLVE_NO_SYMLINKS)
         name = file.encode(*encoding)
         while True:
-            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how(flags)[1], size)
+            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how, 24)
             if descriptor >= 0:
                 return descriptor
-            number = ctypes.get_errno()
+            number = get_errno()
             if number != errno.EINTR:
                 raise OSError(number, os.strerror(number), file)
 
