@@ -139,7 +139,8 @@ class Tree:
                 self.look(directory)
                 raise translated(error, path) from error
             else:
-                self._remember(directory)
+                if directory not in self._known:
+                    self._remember(directory)
                 return place
         raise _removed(path)
 
