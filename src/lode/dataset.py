@@ -166,6 +166,8 @@ class Dataset:
         self._retry = check_retry(retry)
         self._observer = observer
         self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
+        # Whether the id was found fit for a write. One that is only fit to be read is refused each time.
+        self._may_write = False
         self._opened: _Opened | None = None
         self._lock = ProcessLock()
 
@@ -775,7 +777,9 @@ class Dataset:
 
     def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
         """The dataset, and the head that its next commit expects."""
-        check_new_id(self.id, kind="dataset")
+        if not self._may_write:
+            check_new_id(self.id, kind="dataset")
+            self._may_write = True
         opened, head = self._open_with_head()
         if head is not None:
             opened.committer.start_from(head)

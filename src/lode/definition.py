@@ -5,7 +5,7 @@ write the same object. Columns have ids that are never reused, so that a rename 
 reader finds a column of a file by the id it had when the file was written.
 """
 
-from __future__ import annotations
+# No annotations as text here: msgspec would compile each of them when a process opens its first dataset.
 
 from functools import cached_property
 from hashlib import sha256
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.arrow_json import field_from_json, field_to_json, metadata_from_json, metadata_to_json
+from lode.codec.arrow_json import field_to_json, metadata_from_json, metadata_to_json, type_from_json
 from lode.errors import InvalidOptionError, ManifestInvalidError
 from lode.format.manifest import check_version, decode_struct, require
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
@@ -42,7 +42,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
         """The type in one line for people: ``int64``, ``list<element: string>``."""
         if isinstance(self.type, str):
             return self.type
-        return str(field_from_json(msgspec.to_builtins(self)).type)
+        return str(type_from_json(self.type))
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
@@ -80,11 +80,19 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         return sha256(self.data).hexdigest()
 
     @cached_property
-    def schema(self) -> pa.Schema | None:
+    def schema(self) -> "pa.Schema | None":
         """Its columns as an Arrow schema; None if it has none declared."""
         if self.columns is None:
             return None
-        fields = [field_from_json(msgspec.to_builtins(column)) for column in self.columns]
+        fields = [
+            pa.field(
+                column.name,
+                type_from_json(column.type),
+                nullable=column.nullable,
+                metadata=metadata_from_json(column.metadata),
+            )
+            for column in self.columns
+        ]
         return pa.schema(fields, metadata=metadata_from_json(self.schema_metadata))
 
     @cached_property
@@ -97,7 +105,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         """The name of each column by its id."""
         return {column.id: column.name for column in self.columns or ()}
 
-    def with_schema(self, schema: pa.Schema) -> Definition:
+    def with_schema(self, schema: "pa.Schema") -> "Definition":
         """Return this definition with other columns: a name that it has keeps its id, others get new ones."""
         last = self.last_column_id
         columns = []
@@ -169,7 +177,7 @@ def decode_definition(data: bytes, digest: str, origin: str) -> Definition:
     return found
 
 
-def with_fields(schema: pa.Schema, fields: Sequence[pa.Field[Any]]) -> pa.Schema:
+def with_fields(schema: "pa.Schema", fields: "Sequence[pa.Field[Any]]") -> "pa.Schema":
     """Return a schema of other fields with the same metadata."""
     metadata: Any = schema.metadata
     return pa.schema(fields, metadata=metadata)
@@ -191,7 +199,7 @@ def check_storable(definition: Definition) -> None:
         ) from None
 
 
-def check_names(definition: Definition, what: str, names: Iterable[str]) -> None:
+def check_names(definition: Definition, what: str, names: "Iterable[str]") -> None:
     """Refuse an option that names a column which the dataset does not have."""
     if definition.columns is None:
         return

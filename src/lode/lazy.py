@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,11 @@ class _Lazy:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(import_module(self._module), name)
+        module = sys.modules.get(self._module)
+        # What another thread is still importing lacks names: import_module waits for it.
+        if module is None or module.__spec__ is None or getattr(module.__spec__, "_initializing", False):
+            module = import_module(self._module)
+        value = getattr(module, name)
         setattr(self, name, value)
         return value
 

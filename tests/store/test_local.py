@@ -14,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from hypothesis import strategies as st
 import lode
 from lode.errors import (
     InvalidPathError,
+    LodeError,
     OutcomeUnknownError,
     PathExistsError,
     PermissionDeniedError,
@@ -50,6 +52,25 @@ class TestDurableLocalStore(StoreSuite, LinkTests, VolatilePutTests, QueueTests,
     @pytest.fixture
     def store(self, tmp_path: Path) -> LocalStore:
         return LocalStore(tmp_path / "lake")
+
+
+class TestLocalStoreWithoutUnnamedFiles(StoreSuite, LinkTests, VolatilePutTests, QueueTests, TemporaryTests):
+    @pytest.fixture
+    def store(self, tmp_path: Path, without_unnamed_files: None) -> LocalStore:
+        return LocalStore(tmp_path / "lake", durable=False)
+
+
+@pytest.fixture
+def without_unnamed_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file system that refuses ``O_TMPFILE``, as NFS does."""
+    opened = os.open
+
+    def refuse(path: str, flags: int, *arguments: Any, **options: Any) -> int:
+        if flags & os.O_TMPFILE == os.O_TMPFILE:
+            raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+        return opened(path, flags, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", refuse)
 
 
 @pytest.fixture
@@ -232,7 +253,7 @@ def test_an_object_in_the_place_of_a_directory_is_an_error_that_says_so(store: L
 def test_a_file_system_without_links_is_named(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(*_: object) -> None:
+    def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", refuse)
@@ -249,6 +270,80 @@ def test_a_directory_without_permission_is_named(store: LocalStore, monkeypatch:
     for call in (lambda: store.put("d/y", b"1"), lambda: store.get("d/y")):
         with pytest.raises(PermissionDeniedError, match="d/y"):
             call()
+
+
+@pytest.mark.usefixtures("without_unnamed_files")
+def test_where_every_file_has_a_name_a_put_is_hidden_until_it_is_whole(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[set[str]] = []
+    write = os.write
+
+    def noted(descriptor: int, data: memoryview) -> int:
+        seen.append(files(tmp_path))
+        return write(descriptor, data)
+
+    monkeypatch.setattr(os, "write", noted)
+    store.put("d/x", b"1")
+    store.put("d/y", b"2")
+    [first], second = seen
+    assert first.startswith("lake/d/.lode-")
+    assert len(second) == 2
+    assert files(tmp_path) == {"lake/d/x", "lake/d/y"}
+
+
+def test_a_put_leaves_no_file_when_it_is_stopped_while_it_writes(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that has no name yet needs nobody to remove it."""
+    seen: list[set[str]] = []
+    monkeypatch.setattr(os, "write", lambda *_: seen.append(files(tmp_path)) or 1)
+    store.put("d/x", b"1")
+    assert seen == [set()]
+
+
+def test_a_directory_removed_under_a_put_is_made_again(
+    store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.put("other", b"")
+    link = os.link
+    removed: list[Path] = []
+
+    def late(*arguments: Any, **options: Any) -> None:
+        if not removed:
+            removed.append(tmp_path / "lake/d")
+            removed[0].rmdir()
+        link(*arguments, **options)
+
+    monkeypatch.setattr(os, "link", late)
+    store.put("d/x", b"1")
+    assert removed
+    assert store.get("d/x") == b"1"
+
+
+@pytest.mark.parametrize("durable", [True, False], ids=["durable", "volatile"])
+def test_no_operation_leaves_a_descriptor_open(tmp_path: Path, durable: bool) -> None:
+    def descriptors() -> int:
+        return len(list(Path("/proc/self/fd").iterdir()))
+
+    store = LocalStore(tmp_path, durable=durable)
+    store.put("d/file/x", b"1")
+    (tmp_path / "d/link").symlink_to(tmp_path)
+    before = descriptors()
+    store.put("d/new/deep/x", b"1")
+    store.link("d/new/deep/x", "d/new/y")
+    store.compare_and_swap("d/latest", None, b"1")
+    store.compare_and_swap("d/latest", b"other", b"2")
+    store.compare_and_swap("nowhere/latest", b"1", b"2")
+    for path in ("d/new/deep/x", "d/file", "d/link/x", "d/file/x/y", f"d/{'x' * 300}/x"):
+        for call in (
+            lambda path=path: store.put(path, b"2"),
+            lambda path=path: store.link("d/file/x", path),
+            lambda path=path: store.compare_and_swap(path, None, b"2"),
+        ):
+            with suppress(LodeError):
+                call()
+    assert descriptors() == before
 
 
 def test_a_name_too_long_is_a_store_error(store: LocalStore) -> None:
@@ -283,9 +378,9 @@ def test_a_durable_put_syncs_content_then_directory(
     warm: LocalStore, tmp_path: Path, synced: list[str]
 ) -> None:
     warm.put("x", b"1")
-    assert len(synced) == 2
-    assert synced[0].startswith(f"{tmp_path}/.lode-")
-    assert synced[1] == str(tmp_path)
+    content, directory = synced
+    assert content.startswith(f"{tmp_path}/")
+    assert directory == str(tmp_path)
 
 
 def test_new_directories_are_synced_into_their_parents(tmp_path: Path, synced: list[str]) -> None:

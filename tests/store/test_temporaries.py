@@ -126,7 +126,9 @@ def test_a_file_removed_before_its_writer_has_locked_it_is_made_again(
         flock(descriptor, operation)
 
     monkeypatch.setattr(fcntl, "flock", late)
-    store.put("d/x", b"1")
+    with store.open_writer("d/x") as writer:
+        writer.write(b"1")
+        writer.commit()
     assert len(removed) == 1
     assert store.get("d/x") == b"1"
 

@@ -22,11 +22,14 @@ if TYPE_CHECKING:
 MAX_NESTING: Final = 64
 
 _PLAIN_TYPES: Final = (
-    *("null", "bool_", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
+    *("null", "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"),
     *("float16", "float32", "float64", "date32", "date64", "string", "binary", "large_string"),
     *("large_binary", "string_view", "binary_view", "month_day_nano_interval"),
 )
+# The functions of pyarrow that have other names than their types.
+_MADE_BY: Final = {"bool": "bool_"}
 _UNITS: Final = ("s", "ms", "us", "ns")
+_UNITED: Final = {"time32": _UNITS[:2], "time64": _UNITS[2:], "timestamp": _UNITS, "duration": _UNITS}
 _DECIMALS: Final = ("decimal32", "decimal64", "decimal128", "decimal256")
 # Arrow prints these under names that its own functions do not have.
 _COMMON_NAMES: Final = {
@@ -108,7 +111,7 @@ def type_from_json(stored: Any, depth: int = 0) -> Any:
     if depth > MAX_NESTING:
         raise ManifestInvalidError(f"a type is nested more than {MAX_NESTING} levels deep")
     if isinstance(stored, str):
-        kind = _plain_types().get(stored) or _with_parameters(stored)
+        kind = _plain_type(stored) or _with_parameters(stored)
         if kind is not None:
             return kind
     elif isinstance(stored, dict) and len(stored) == 1:
@@ -146,13 +149,18 @@ def _nested(name: str, inner: Any, depth: int) -> Any:
     return factory() if factory is not None else None
 
 
-def _plain_types() -> dict[str, Any]:
-    if not _known:
-        kinds = [getattr(pa, name)() for name in _PLAIN_TYPES if hasattr(pa, name)]
-        kinds += [pa.time32(unit) for unit in _UNITS[:2]] + [pa.time64(unit) for unit in _UNITS[2:]]
-        kinds += [make(unit) for unit in _UNITS for make in (pa.timestamp, pa.duration)]
-        _known.update({_name(kind): kind for kind in kinds})
-    return _known
+def _plain_type(text: str) -> Any:
+    """The type of this name if it has no parameters but a unit. Made when asked for: there are dozens."""
+    found = _known.get(text)
+    if found is None:
+        name, _, unit = text.partition("[")
+        if text in _PLAIN_TYPES:
+            found = getattr(pa, _MADE_BY.get(text, text))() if hasattr(pa, _MADE_BY.get(text, text)) else None
+        elif unit.removesuffix("]") in _UNITED.get(name, ()) and text.endswith("]"):
+            found = getattr(pa, name)(unit.removesuffix("]"))
+        if found is not None:
+            _known[text] = found
+    return found
 
 
 _known: dict[str, Any] = {}
@@ -187,7 +195,7 @@ def _is_readable(kind: Any) -> bool:
     if pt.is_fixed_size_list(kind) or any(getattr(pt, f"is_{name}")(kind) for name in _LISTS):
         return True
     name = _name(kind)
-    return bool((_plain_types().get(name) or _with_parameters(name)) == kind)
+    return bool((_plain_type(name) or _with_parameters(name)) == kind)
 
 
 def _text(value: bytes) -> str:

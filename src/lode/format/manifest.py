@@ -145,6 +145,10 @@ class _Extension(msgspec.Struct, gc=False):
     surplus: list[str] | None = None
 
 
+# Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
+_TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
+
+
 def rebases_of(extension: dict[str, Any] | None) -> int:
     """The count of rebases that a manifest's extension tells, none if it does not."""
     count = (extension or {}).get("rebases", 0)
@@ -253,7 +257,7 @@ def check_free_fields(
         for name, value in (("metadata", metadata), ("x", extension)):
             if value and not _is_shallow(value):
                 require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)
-    if not extension:
+    if not extension or all(name in _TEXTS and type(text) is str for name, text in extension.items()):
         return
     try:
         msgspec.convert(extension, _Extension)

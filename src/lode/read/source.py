@@ -27,9 +27,7 @@ def get_bounded(store: Store, path: str, limit: int) -> bytes:
     A local file is refused before it is read: opening it tells its size. Other stores send all of it.
     """
     if isinstance(store, LocalStore):
-        with store.open_reader(path) as reader:
-            size = reader.size
-            data = reader.read_at(0, size) if size <= limit else b""
+        data, size = store.get_bounded(path, limit)
     else:
         data = store.get(path)
         size = len(data)

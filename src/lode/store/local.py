@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError, UsageError
-from lode.store.local_files import NewFile, is_hidden, link_file, locked, queued
+from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_file, queued
 from lode.store.local_tree import Tree, not_plain, translated
 from lode.store.local_walk import abandoned, delete_abandoned, walk
 from lode.store.protocol import ObjectInfo, check_path, check_range
@@ -86,18 +86,14 @@ class LocalStore:
         return self.root / path
 
     def put(self, path: str, data: Buffer) -> None:
-        with NewFile(self._tree, self._checked(path)) as file:
-            file.write(byte_view(data))
-            file.link()
+        put_file(self._tree, self._checked(path), byte_view(data), durable=self._tree.durable)
 
     def put_volatile(self, path: str, data: Buffer) -> None:
-        with NewFile(self._tree, self._checked(path), volatile=True) as file:
-            file.write(byte_view(data))
-            file.link()
+        put_file(self._tree, self._checked(path), byte_view(data), durable=False)
 
     def sync(self, path: str) -> None:
         if self.durable:
-            self._tree.sync(self._checked(path).rpartition("/")[0], path)
+            self._tree.sync(self._checked(path))
 
     def link(self, source: str, path: str) -> None:
         link_file(self._tree, self._checked(source), self._checked(path))
@@ -110,6 +106,14 @@ class LocalStore:
         descriptor, size = self._tree.open_file(self._checked(path))
         try:
             return _read(descriptor, path, 0, size)
+        finally:
+            os.close(descriptor)
+
+    def get_bounded(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Return the whole object and its size; no bytes if it has more than ``limit``."""
+        descriptor, size = self._tree.open_file(self._checked(path))
+        try:
+            return (_read(descriptor, path, 0, size) if size <= limit else b""), size
         finally:
             os.close(descriptor)
 
@@ -164,26 +168,32 @@ class LocalStore:
         return LocalReader(path, *self._tree.open_file(self._checked(path)))
 
     def open_writer(self, path: str) -> LocalWriter:
-        return LocalWriter(NewFile(self._tree, self._checked(path)))
+        return LocalWriter(NewFile(self._tree, self._checked(path)), durable=self._tree.durable)
 
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
         self._checked(path)
-        with locked(self._tree, path, make=expected is None) as held:
-            if not held or not same_content(self._get_or_none(path), expected):
+        durable = self._tree.durable
+        with locked(self._tree, path, make=expected is None) as place:
+            if place is None or not same_content(self._content(path, place), expected):
                 return False
-            with NewFile(self._tree, path) as file:
+            with NewFile(self._tree, path, place) as file:
                 file.write(memoryview(replacement))
-                file.replace()
+                file.replace(durable=durable)
         # Readers take no lock and see the new content from the replace on, so holding it during this
         # sync would shield nobody; and who swaps next syncs the same directory.
-        file.sync_directories()
+        if durable:
+            self._tree.sync(path)
         return True
 
-    def _get_or_none(self, path: str) -> bytes | None:
+    def _content(self, path: str, place: int) -> bytes | None:
         try:
-            return self.get(path)
+            descriptor, size = self._tree.open_file(path, place)
         except NotFoundError:
             return None
+        try:
+            return _read(descriptor, path, 0, size)
+        finally:
+            os.close(descriptor)
 
     def _checked(self, path: str) -> str:
         if is_hidden(check_path(path).rpartition("/")[2]):
@@ -251,8 +261,9 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> bytes:
 class LocalWriter:
     """Writes through a buffer to a hidden file; a killed process leaves at most that."""
 
-    def __init__(self, file: NewFile) -> None:
+    def __init__(self, file: NewFile, *, durable: bool) -> None:
         self._path = file.path
+        self._durable = durable
         self._file: NewFile | None = file
         self._buffer = bytearray()
 
@@ -274,7 +285,7 @@ class LocalWriter:
         with file:
             if self._buffer:
                 file.write(memoryview(self._buffer))
-            file.link()
+            file.link(durable=self._durable)
 
     def abort(self) -> None:
         file, self._file = self._file, None

@@ -5,7 +5,6 @@ name, by the time it is told. That includes names that another process made and 
 """
 
 # Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
-# ruff: noqa: PTH105, PTH108
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, NotFoundError, PathExistsError, StoreError
-from lode.store.local_tree import CREATE, LOCK, READ, not_plain, translated, unsynced
+from lode.store.local_tree import CREATE, LOCK, READ, UNNAMED, not_plain, translated, unsynced
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
     from lode.store.local_tree import Tree
 
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
+# A file system, or a kernel, that has no files without a name.
+_NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS)
 LOCK_SUFFIX = ".lock"
 QUEUE_SUFFIX = ".queue.lock"
 
@@ -49,6 +50,65 @@ def is_hidden(name: str) -> bool:
     return name.endswith(LOCK_SUFFIX) or is_temporary(name)
 
 
+def put_file(tree: Tree, path: str, view: memoryview, *, durable: bool) -> None:
+    """Make a file that has its content from the moment it has its name, unless the name is taken.
+
+    Args:
+        tree: Where.
+        path: The object's path.
+        view: The content.
+        durable: Whether to return only when content and name are on the disk.
+    """
+    if tree.unnamed and _put_unnamed(tree, path, view, durable=durable):
+        return
+    with NewFile(tree, path) as file:
+        file.write(view)
+        file.link(durable=durable)
+
+
+def _put_unnamed(tree: Tree, path: str, view: memoryview, *, durable: bool) -> bool:
+    """Put a file that has no name while it is written: a killed writer leaves nothing, so nothing is locked.
+
+    Returns False, having put nothing, if that is not possible here, or not this time.
+    """
+    place = tree.open_place(path)
+    try:
+        try:
+            descriptor = os.open(".", UNNAMED, 0o666, dir_fd=place)
+        except OSError as error:
+            tree.unnamed = error.errno not in _NO_UNNAMED
+            return False
+        try:
+            _write(descriptor, view, path)
+            if durable:
+                _fsync(descriptor, path)
+            if not _name_unnamed(tree, descriptor, path, place, durable=durable):
+                return False
+        finally:
+            os.close(descriptor)
+        if durable:
+            tree.sync(path, place)
+    finally:
+        os.close(place)
+    return True
+
+
+def _name_unnamed(tree: Tree, descriptor: int, path: str, place: int, *, durable: bool) -> bool:
+    try:
+        os.link(f"/proc/self/fd/{descriptor}", path.rpartition("/")[2], dst_dir_fd=place)
+    except FileExistsError as error:
+        raise taken(tree, path, durable=durable) from error
+    except FileNotFoundError:
+        # The directory was removed. A file with a name keeps it from that.
+        return False
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise translated(error, path) from error
+        tree.unnamed = False
+        return False
+    return True
+
+
 class NewFile:
     """A hidden file that ``link`` or ``replace`` gives its final name. Leaving the block discards it.
 
@@ -59,42 +119,48 @@ class NewFile:
     Args:
         tree: Where.
         path: The object's path.
-        volatile: Whether to leave it to the kernel when content and name reach the disk.
+        place: Its directory, if that is open and stays so until the file has its name.
     """
 
-    def __init__(self, tree: Tree, path: str, *, volatile: bool = False) -> None:
+    def __init__(self, tree: Tree, path: str, place: int | None = None) -> None:
         self.path = path
         self._tree = tree
         self._owner = os.getpid()
-        self._directory, slash, _ = path.rpartition("/")
-        self._durable = tree.durable and not volatile
+        self._place = place
+        directory, slash, final = path.rpartition("/")
+        prefix = f"{tree.real}/{directory}{slash}" if place is None else ""
+        self._final = f"{prefix}{final}"
         self._temporary: str | None = None
         self._descriptor: int | None = None
         while self._temporary is None:
             name = f".lode-{secrets.token_hex(8)}.tmp"
-            self._descriptor = tree.open_beside(path, name, CREATE)
+            if place is None:
+                entered, self._descriptor = tree.enter(path, name, CREATE)
+                os.close(entered)
+            else:
+                self._descriptor = tree.open_in(place, path, name, CREATE)
             if _claim(self._descriptor):
-                self._file = f"{tree.real}/{path}"
-                self._temporary = f"{tree.real}/{self._directory}{slash}{name}"
+                self._temporary = f"{prefix}{name}"
             else:
                 self._close()
 
     def write(self, view: memoryview) -> None:
         assert self._descriptor is not None
-        try:
-            written = os.write(self._descriptor, view)
-            while written < view.nbytes:
-                written += os.write(self._descriptor, view[written:])
-        except OSError as error:
-            raise translated(error, self.path) from error
+        _write(self._descriptor, view, self.path)
 
-    def link(self) -> None:
-        """Give the file its final name unless that is taken, durably if so asked."""
-        temporary = self._finish()
+    def link(self, *, durable: bool) -> None:
+        """Give the file its final name unless that is taken."""
+        temporary = self._finish(durable=durable)
         try:
-            os.link(temporary, self._file)
+            os.link(
+                temporary,
+                self._final,
+                src_dir_fd=self._place,
+                dst_dir_fd=self._place,
+                follow_symlinks=False,
+            )
         except FileExistsError as error:
-            raise taken(self._tree, self.path, durable=self._durable) from error
+            raise taken(self._tree, self.path, durable=durable) from error
         except OSError as error:
             if error.errno not in _NO_HARD_LINKS:
                 raise translated(error, self.path) from error
@@ -103,40 +169,33 @@ class NewFile:
                 "and without them an existing object could be replaced; use another file system"
             ) from error
         self.discard()
-        self.sync_directories()
+        if durable:
+            self._tree.sync(self.path, self._place)
 
-    def replace(self) -> None:
-        """Give the file its final name, whatever was there. ``sync_directories`` is left to the caller."""
-        temporary = self._finish()
+    def replace(self, *, durable: bool) -> None:
+        """Give the file its final name, whatever was there. Syncing the directory is left to the caller."""
+        temporary = self._finish(durable=durable)
         try:
-            os.replace(temporary, self._file)
+            os.replace(temporary, self._final, src_dir_fd=self._place, dst_dir_fd=self._place)
         except IsADirectoryError as error:
             raise _directory_there(self.path) from error
         except OSError as error:
             raise translated(error, self.path) from error
         self._temporary = None
 
-    def sync_directories(self) -> None:
-        """Bring the names themselves to the disk: the file's, and those of the directories it is in."""
-        if self._durable:
-            self._tree.sync(self._directory, self.path)
-
     def discard(self) -> None:
         """Remove the hidden name, best effort. Does nothing the second time."""
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             with suppress(OSError):
-                os.unlink(temporary)
+                os.unlink(temporary, dir_fd=self._place)
         self._close()
 
-    def _finish(self) -> str:
+    def _finish(self, *, durable: bool) -> str:
         assert self._descriptor is not None
         assert self._temporary is not None
-        if self._durable:
-            try:
-                os.fsync(self._descriptor)
-            except OSError as error:
-                raise translated(error, self.path) from error
+        if durable:
+            _fsync(self._descriptor, self.path)
         return self._temporary
 
     def _close(self) -> None:
@@ -165,21 +224,26 @@ def link_file(tree: Tree, source: str, path: str) -> None:
     try:
         if tree.durable:
             # Nobody may have done so yet: the source may have been put volatile.
-            os.fsync(content)
-        directory = tree.open_directory(path)
-        try:
-            name = path.rpartition("/")[2]
-            os.link(f"{tree.real}/{source}", name, dst_dir_fd=directory, follow_symlinks=False)
-        finally:
-            os.close(directory)
+            _fsync(content, path)
+        place = tree.open_place(path, make=False)
+    finally:
+        os.close(content)
+    try:
+        _link(tree, source, path, place)
+        if tree.durable:
+            tree.sync(path, place)
+    finally:
+        os.close(place)
+
+
+def _link(tree: Tree, source: str, path: str, place: int) -> None:
+    try:
+        name = path.rpartition("/")[2]
+        os.link(f"{tree.real}/{source}", name, dst_dir_fd=place, follow_symlinks=False)
     except FileExistsError as error:
         raise taken(tree, path, durable=tree.durable) from error
     except OSError as error:
         raise translated(error, path) from error
-    finally:
-        os.close(content)
-    if tree.durable:
-        tree.sync(path.rpartition("/")[0], path)
 
 
 def taken(tree: Tree, path: str, *, durable: bool) -> LodeError:
@@ -194,7 +258,7 @@ def taken(tree: Tree, path: str, *, durable: bool) -> LodeError:
         return not_plain(path, status)
     if durable:
         _sync_content(tree, path)
-        tree.sync(path.rpartition("/")[0], path)
+        tree.sync(path)
     return PathExistsError(f"{path!r} exists already")
 
 
@@ -217,27 +281,29 @@ def _directory_there(path: str) -> StoreError:
 
 
 @contextmanager
-def locked(tree: Tree, path: str, *, make: bool) -> Iterator[bool]:
+def locked(tree: Tree, path: str, *, make: bool) -> Iterator[int | None]:
     """Hold the lock file exclusively: against other processes, and other threads of this one.
 
-    Yields False, holding nothing, if there is no directory for it and ``make`` does not allow one.
+    Yields the open directory of the object; None, holding nothing, if there is none and ``make`` does not
+    allow one.
     """
     name = f"{path.rpartition('/')[2]}{LOCK_SUFFIX}"
     try:
         # A descriptor of its own per call is what makes flock hold between threads too.
-        descriptor = tree.open_beside(path, name, LOCK, make=make)
+        place, descriptor = tree.enter(path, name, LOCK, make=make)
     except NotFoundError:
-        yield False
+        yield None
         return
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
         except OSError as error:
             raise translated(error, path) from error
-        yield True
+        yield place
     finally:
         # Closing gives the lock back. The file stays: a removed one would lock nobody out.
         os.close(descriptor)
+        os.close(place)
 
 
 @contextmanager
@@ -245,10 +311,11 @@ def queued(tree: Tree, path: str, patience: float, interval: float) -> Iterator[
     """Wait for a place of one's own beside ``path``, asking every now and then, and not for ever."""
     name = f"{path.rpartition('/')[2]}{QUEUE_SUFFIX}"
     try:
-        descriptor = tree.open_beside(path, name, LOCK, make=False)
+        place, descriptor = tree.enter(path, name, LOCK, make=False)
     except LodeError:
         yield
         return
+    os.close(place)
     try:
         give_up = time.monotonic() + patience
         while not try_lock(descriptor, fcntl.LOCK_EX) and time.monotonic() < give_up:
@@ -265,6 +332,22 @@ def try_lock(descriptor: int, kind: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def _write(descriptor: int, view: memoryview, path: str) -> None:
+    try:
+        written = os.write(descriptor, view)
+        while written < view.nbytes:
+            written += os.write(descriptor, view[written:])
+    except OSError as error:
+        raise translated(error, path) from error
+
+
+def _fsync(descriptor: int, path: str) -> None:
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        raise translated(error, path) from error
 
 
 def _claim(descriptor: int) -> bool:

@@ -3,20 +3,26 @@
 A symbolic link below the root is never followed, and whatever is no plain file is never waited for. Linux
 has a call for that, ``openat2`` with ``RESOLVE_NO_SYMLINKS``: the kernel refuses a link in any place of the
 path, so there is no moment between a check and the use of what was checked. Python has no function for it,
-so it is called through ``ctypes``, which costs a read about a microsecond. A cache of directories found to
-be clean would cost less and miss one that a link replaced later; opening component by component doubles the
-time of a read. That is left for systems without the call: there every component is looked at before.
+so it is called through ``ctypes``, which costs about a microsecond more than ``os.open``. Opening component
+by component doubles the time of a read and is left for systems without the call: there every component is
+looked at before.
+
+So an operation that writes opens its directory once, with that call, and names everything in it relative to
+the descriptor. It closes the descriptor when it returns: one kept for later would go on leading to a
+directory that was renamed, and whose name a link has now.
 """
 
 # Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
-# ruff: noqa: PTH103, PTH116, PTH120
+# ruff: noqa: PTH103, PTH112, PTH116, PTH120
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import struct
 import sys
+from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -25,16 +31,21 @@ from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, Permissio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Directories that are known to be on the disk. A directory that was forgotten is synced once more.
+# Directories that are known to exist, or to be on the disk. One that was forgotten is looked for, or synced,
+# once more.
 MAX_REMEMBERED_DIRECTORIES = 4096
 MAX_MAKE_ATTEMPTS = 100
 
 # A FIFO opened without O_NONBLOCK waits for somebody to write to it.
 _GUARDED = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | _GUARDED
+# A file without a name, in the directory that is opened with it. 0 where the system has none.
+UNNAMED = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") else 0
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _GUARDED
 LOCK = os.O_RDWR | os.O_CREAT | _GUARDED
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# A directory to name files in; it cannot be synced or read.
+_PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
 # What is refused at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD, ENOTDIR for a directory.
 _MAY_BE_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 
@@ -58,6 +69,11 @@ class Tree:
         # Directories whose entry in their parent, and so on upwards, has been synced since they were made.
         # The store removes no directory. One that somebody else removed is noticed when it is missing.
         self._anchored: set[str] = set()
+        # Directories that were there when they were opened last: where to begin when one below is missing.
+        self._known: set[str] = set()
+        self._handle = _DIRECTORY if durable else _PLACE
+        # Whether files can be made without a name, as far as is known.
+        self.unnamed = UNNAMED != 0 and _has_proc()
 
     def open(self, path: str, flags: int) -> int:
         """Open ``path`` without following a link; raises what ``os.open`` raises."""
@@ -73,10 +89,18 @@ class Tree:
                 raise
             return opened(f"{self.real}/{path}", flags)
 
-    def open_file(self, path: str) -> tuple[int, int]:
-        """Open a plain file for reading; return the descriptor and the size in bytes."""
+    def open_file(self, path: str, directory: int | None = None) -> tuple[int, int]:
+        """Open a plain file for reading; return the descriptor and the size in bytes.
+
+        Args:
+            path: The object's path.
+            directory: Its directory, if that is open.
+        """
         try:
-            descriptor = self.open(path, READ)
+            if directory is None:
+                descriptor = self.open(path, READ)
+            else:
+                descriptor = os.open(path.rpartition("/")[2], READ, dir_fd=directory)
         except OSError as error:
             raise self.failure(error, path) from error
         status = os.fstat(descriptor)
@@ -92,28 +116,52 @@ class Tree:
         except OSError as error:
             raise self.failure(error, path) from error
 
-    def open_beside(self, path: str, name: str, flags: int, *, make: bool = True) -> int:
-        """Open the file ``name`` in the directory of the object ``path``, made if it is missing.
+    def open_place(self, path: str, *, make: bool = True) -> int:
+        """Open the directory of the object ``path`` to write in it; it is made if it is missing.
 
         Without ``make`` a missing directory is ``NotFoundError``.
         """
         directory = path.rpartition("/")[0]
-        beside = f"{directory}/{name}" if directory else name
+        if make and directory not in self._known:
+            place = self._make_below(directory)
+            if place is not None:
+                return place
         for _ in range(MAX_MAKE_ATTEMPTS):
             try:
-                return self.open(beside, flags)
+                place = self.open(directory, self._handle)
             except FileNotFoundError as error:
                 if not make:
                     raise translated(error, path) from error
                 self._make(directory, path)
             except NotADirectoryError as error:
                 raise self._through_a_file(path) from error
-            except IsADirectoryError as error:
-                raise StoreError(f"cannot write {path!r}: {beside!r} is a directory; remove it") from error
             except OSError as error:
-                self.look(beside)
+                self.look(directory)
                 raise translated(error, path) from error
-        raise StoreError(f"cannot put {path!r}: its directory is removed as fast as it is made")
+            else:
+                if directory not in self._known:
+                    self._remember(directory)
+                return place
+        raise _removed(path)
+
+    def enter(self, path: str, name: str, flags: int, *, make: bool = True) -> tuple[int, int]:
+        """Open the directory of the object ``path``, as ``open_place`` does, and the file ``name`` in it."""
+        for _ in range(MAX_MAKE_ATTEMPTS):
+            place = self.open_place(path, make=make)
+            try:
+                return place, os.open(name, flags, 0o666, dir_fd=place)
+            except OSError as error:
+                os.close(place)
+                if not make or error.errno != errno.ENOENT:
+                    raise self._not_opened(error, path, name) from error
+        raise _removed(path)
+
+    def open_in(self, place: int, path: str, name: str, flags: int) -> int:
+        """Open the file ``name`` in the directory of the object ``path``, which is open."""
+        try:
+            return os.open(name, flags, 0o666, dir_fd=place)
+        except OSError as error:
+            raise self._not_opened(error, path, name) from error
 
     def status(self, path: str) -> os.stat_result | None:
         """Return what is at ``path``, None if there is nothing; ``StoreError`` if a link is on the way."""
@@ -152,14 +200,22 @@ class Tree:
                 )
         return status
 
-    def sync(self, directory: str, path: str) -> None:
-        """Bring the entries of a directory to the disk, and those that lead to it.
+    def sync(self, path: str, place: int | None = None) -> None:
+        """Bring the entries of the directory of ``path`` to the disk, and those that lead to it.
+
+        Args:
+            path: The object's path.
+            place: Its directory, if that is open.
 
         Raises:
             OutcomeUnknownError: that failed, so ``path`` may not survive a power cut.
         """
+        directory = path.rpartition("/")[0]
         try:
-            self._sync(directory)
+            if place is None:
+                self._sync(directory)
+            else:
+                _fsync_directory(place)
             self._anchor(directory)
         except OSError as error:
             raise unsynced(path, error) from error
@@ -175,6 +231,14 @@ class Tree:
                 return not_plain(path, status)
         return translated(error, path)
 
+    def _not_opened(self, error: OSError, path: str, name: str) -> LodeError:
+        """Return the error for a file of the store's own beside the object ``path``."""
+        beside = _beside(path, name)
+        if error.errno == errno.EISDIR:
+            return StoreError(f"cannot write {path!r}: {beside!r} is a directory; remove it")
+        self.look(beside)
+        return translated(error, path)
+
     def _moved(self, error: OSError) -> bool:
         """Whether the error is one because a link that leads to the root has come or changed meanwhile."""
         if error.errno != errno.ELOOP and (error.errno != errno.ENOENT or self.real == self.root):
@@ -182,21 +246,56 @@ class Tree:
         before, self.real = self.real, _real(self.root)
         return before != self.real
 
+    def _make_below(self, directory: str) -> int | None:
+        """Make a directory below one that was there before, and open it; None where that fails.
+
+        Nearly every directory that is not known is that of a new snapshot. Asking for it first would fail.
+        """
+        known = directory
+        while known and known not in self._known:
+            known = known.rpartition("/")[0]
+        if known not in self._known:
+            return None
+        try:
+            place = self.open(known, self._handle)
+        except OSError:
+            return None
+        made = known
+        for name in directory[len(known) :].lstrip("/").split("/"):
+            made = f"{made}/{name}" if made else name
+            try:
+                with suppress(FileExistsError):
+                    os.mkdir(name, dir_fd=place)
+                    if made in self._anchored:
+                        self._anchored.clear()
+                below = os.open(name, self._handle | os.O_NOFOLLOW, dir_fd=place)
+            except OSError:
+                # Opening the whole path tells what is wrong with it.
+                return None
+            finally:
+                os.close(place)
+            place = below
+            self._remember(made)
+        return place
+
     def _make(self, directory: str, path: str) -> None:
         """Make a directory and those above it, each by its opened parent: nothing is made behind a link."""
         if directory in self._anchored:
             # It was there and is gone, and perhaps others with it.
             self._anchored.clear()
+        if directory in self._known:
+            self._known.clear()
         try:
             if not directory:
                 os.makedirs(self.root or "/", exist_ok=True)
                 return
             parent, _, name = directory.rpartition("/")
             try:
-                above = self.open(parent, _DIRECTORY)
+                above = self.open(parent, _PLACE)
             except FileNotFoundError:
                 self._make(parent, path)
-                above = self.open(parent, _DIRECTORY)
+                above = self.open(parent, _PLACE)
+            self._remember(parent)
             try:
                 os.mkdir(name, dir_fd=above)
             finally:
@@ -213,6 +312,11 @@ class Tree:
         except OSError as error:
             self.look(directory)
             raise translated(error, path) from error
+
+    def _remember(self, directory: str) -> None:
+        if len(self._known) >= MAX_REMEMBERED_DIRECTORIES:
+            self._known.clear()
+        self._known.add(directory)
 
     def _anchor(self, directory: str) -> None:
         """Sync the entries that lead to ``directory``: another process may have made them and be stopped."""
@@ -239,11 +343,11 @@ class Tree:
                 # A writer with these rights made nothing in there.
                 pass
             else:
-                _fsync_directory(descriptor)
+                _fsync_and_close(descriptor)
             inner = outer
 
     def _sync(self, directory: str) -> None:
-        _fsync_directory(self.open(directory, _DIRECTORY))
+        _fsync_and_close(self.open(directory, _DIRECTORY))
 
     def _through_a_file(self, path: str) -> StoreError:
         parts = path.split("/")[:-1]
@@ -292,28 +396,27 @@ def openat2() -> Callable[[str, int], int] | None:
     # Not loaded with the package: that takes longer than all of its own modules.
     import ctypes
 
-    class How(ctypes.Structure):
-        _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
-
     call = ctypes.CDLL(None, use_errno=True).syscall
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     call.restype = ctypes.c_long
-    size = ctypes.sizeof(How)
+    get_errno = ctypes.get_errno
     # What os.fsencode does, without its checks.
     encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
-    @cache
-    def how(flags: int) -> tuple[ctypes.Structure, ctypes._CArgObject]:
-        structure = How(flags, 0o666 if flags & os.O_CREAT else 0, _RESOLVE_NO_SYMLINKS)
-        return structure, ctypes.byref(structure)
+    # The structure open_how by the flags of an open: three numbers of 64 bits.
+    hows: dict[int, bytes] = {}
 
     def open_(file: str, flags: int) -> int:
+        how = hows.get(flags)
+        if how is None:
+            mode = 0o666 if flags & os.O_CREAT else 0
+            how = hows[flags] = struct.pack("=QQQ", flags, mode, _RESOLVE_NO_SYMLINKS)
         name = file.encode(*encoding)
         while True:
-            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how(flags)[1], size)
+            descriptor: int = call(_OPENAT2, _AT_FDCWD, name, how, 24)
             if descriptor >= 0:
                 return descriptor
-            number = ctypes.get_errno()
+            number = get_errno()
             if number != errno.EINTR:
                 raise OSError(number, os.strerror(number), file)
 
@@ -329,13 +432,33 @@ def _real(root: str) -> str:
     return os.path.realpath(root or "/").rstrip("/")
 
 
+@cache
+def _has_proc() -> bool:
+    """Whether an open file can be named by its descriptor, which is how a file without a name gets one."""
+    return os.path.isdir("/proc/self/fd")
+
+
+def _removed(path: str) -> StoreError:
+    return StoreError(f"cannot put {path!r}: its directory is removed as fast as it is made")
+
+
+def _beside(path: str, name: str) -> str:
+    """The path of the file ``name`` in the directory of the object ``path``."""
+    directory, slash, _ = path.rpartition("/")
+    return f"{directory}{slash}{name}"
+
+
 def _fsync_directory(descriptor: int) -> None:
-    """Sync an opened directory and close it."""
     try:
         os.fsync(descriptor)
     except OSError as error:
         # Some network file systems cannot sync a directory, and need not.
         if error.errno != errno.EINVAL:
             raise
+
+
+def _fsync_and_close(descriptor: int) -> None:
+    try:
+        _fsync_directory(descriptor)
     finally:
         os.close(descriptor)

@@ -17,7 +17,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -193,25 +193,42 @@ class Committer(Generic[M]):
     ) -> None:
         self._chain = chain
         self._store = chain.store
-        self._swapping = chain.store if isinstance(chain.store, SupportsCompareAndSwap) else None
-        self._linking = chain.store if isinstance(chain.store, SupportsLink) else None
-        self._syncing = chain.store if isinstance(chain.store, SupportsVolatilePut) else None
         # The last snapshot whose manifest this process knows to be on the disk.
         self._synced: str | None = None
         self._runtime = runtime
-        self._nearby = is_nearby(chain.store)
         self._retry = check_retry(retry)
         self._observer = observer
         self._afterwards = afterwards
-        queue = None
-        if isinstance(chain.store, SupportsQueue):
-            queue = partial(chain.store.queue, chain.paths.pointer)
-        self._turns = Turns(runtime, nearby=self._nearby, queue=queue)
         # The head this process knows: its last commit, the head a commit lost to, or its first look.
         self._head: Head[M] | None = None
         # The last foreign pointer that was given its grace period.
         self._waited_for: bytes | None = None
         self._lock = ProcessLock()
+
+    # What the store can do is asked by the first commit: a process that only reads is spared the question.
+
+    @cached_property
+    def _swapping(self) -> SupportsCompareAndSwap | None:
+        return self._store if isinstance(self._store, SupportsCompareAndSwap) else None
+
+    @cached_property
+    def _linking(self) -> SupportsLink | None:
+        return self._store if isinstance(self._store, SupportsLink) else None
+
+    @cached_property
+    def _syncing(self) -> SupportsVolatilePut | None:
+        return self._store if isinstance(self._store, SupportsVolatilePut) else None
+
+    @cached_property
+    def _nearby(self) -> bool:
+        return is_nearby(self._store)
+
+    @cached_property
+    def _turns(self) -> Turns:
+        queue = None
+        if isinstance(self._store, SupportsQueue):
+            queue = partial(self._store.queue, self._chain.paths.pointer)
+        return Turns(self._runtime, nearby=self._nearby, queue=queue)
 
     @property
     def has_head(self) -> bool:
