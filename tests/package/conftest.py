@@ -27,8 +27,10 @@ FEATURES = Path(__file__).parent / "features"
 
 def find_uv() -> str:
     """The uv that ``./run`` uses: ``$UV``, the one on PATH, or the one in ``.tools``."""
-    found = os.environ.get("UV") or shutil.which("uv")
-    return found or str(ROOT / ".tools" / "bin" / "uv")
+    found = os.environ.get("UV") or shutil.which("uv") or shutil.which(ROOT / ".tools" / "bin" / "uv")
+    if found is None:
+        pytest.fail("there is no uv to build and install with: run ./run test, or set UV to its path")
+    return found
 
 
 def run(
@@ -36,7 +38,7 @@ def run(
     *,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
-    timeout: float = 180,
+    timeout: float = 300,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command],

@@ -35,19 +35,19 @@ STATEMENTS: dict[str, tuple[str, str]] = {
 SENTENCE = re.compile(r"(.+) needs (\S+), which is not installed: pip install 'lode-store\[(.+)\]'")
 # The same requirement: each of them installs the others.
 BUCKETS = {"s3", "gcs", "azure"}
-ENVIRONMENTS = [(), ("sql",), ("s3",), ("server",), ("server", "geo"), ("spark",), ("testing",)]
+ENVIRONMENTS = [(), ("sql",), ("s3",), ("server",), ("spark",), ("testing",)]
 
 # A command, how it ends without its extras, and what it says to install.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "lode serve --root lake": ("lode serve: the server needs grpc", "server"),
-    "lode ui --root lake": ("lode: lode ui needs starlette", "server"),
-    "lode demo": ("lode: lode demo needs grpc", "server,spark"),
-    "lode sql SELECT --root lake": ("lode: lode sql needs duckdb", "sql"),
-    "lode spark verify x --root lake": ("lode: lode.spark needs pyspark", "spark"),
-    "lode spark run x.yaml": ("lode: lode.spark needs pyspark", "spark"),
-    "lode ls --root s3://bucket/lake": ("lode: s3:// needs obstore", "s3"),
-    "python -m lode.ingest --root lake": ("lode serve: the server needs grpc", "server"),
-    "python -m lode.demo": ("lode: lode demo needs grpc", "server,spark"),
+    "lode serve --root lake": ("the server needs grpc", "server"),
+    "lode ui --root lake": ("lode ui needs starlette", "server"),
+    "lode demo": ("lode demo needs grpc", "server,spark"),
+    "lode sql SELECT --root lake": ("lode sql needs duckdb", "sql"),
+    "lode spark verify x --root lake": ("lode.spark needs pyspark", "spark"),
+    "lode spark run x.yaml": ("lode.spark needs pyspark", "spark"),
+    "lode ls --root s3://bucket/lake": ("s3:// needs obstore", "s3"),
+    "python -m lode.ingest --root lake": ("the server needs grpc", "server"),
+    "python -m lode.demo": ("lode demo needs grpc", "server,spark"),
 }
 # Packages that cannot be imported: Python shows a traceback first.
 MODULES: dict[str, tuple[str, str]] = {
@@ -62,7 +62,7 @@ def test_each_missing_extra_is_named_with_the_command_that_installs_it(
 ) -> None:
     installed = environments(*extras)
     present = {*extras, *(BUCKETS if BUCKETS & set(extras) else ())}
-    words = [installed.python, FEATURES / "missing.py", json.dumps(list(STATEMENTS))]
+    words = [str(installed.python), str(FEATURES / "missing.py"), json.dumps(list(STATEMENTS))]
     said: dict[str, str | None] = json.loads(checked(run(words, cwd=tmp_path)))
     for statement, (extra, subject) in STATEMENTS.items():
         sentence = said[statement]
@@ -81,7 +81,9 @@ def test_a_command_that_lacks_its_extra_ends_with_one_sentence(
     program, *words = command.split()
     done = run([environments().command(program), *words], cwd=tmp_path)
     beginning, extra = COMMANDS[command]
-    assert done.stderr == f"{beginning}, which is not installed: pip install 'lode-store[{extra}]'\n"
+    program, _, sentence = done.stderr.partition(": ")
+    assert program in ("lode", "lode serve")
+    assert sentence == f"{beginning}, which is not installed: pip install 'lode-store[{extra}]'\n"
     assert (done.returncode, done.stdout) == (1, "")
 
 

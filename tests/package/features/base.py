@@ -29,6 +29,6 @@ assert command("ls", "--names", "--root", "lake").split() == ["visits"]
 assert command("ls", "--streams", "--root", "lake") is not None
 assert command("--version") == f"lode {lode.__version__}\n"
 command("verify", "visits", "--root", "lake")
-# Help needs no extra, of any command.
-for name in ("serve", "ui", "demo", "sql", "spark"):
+# Help needs no extra.
+for name in ("serve", "demo", "sql", "spark"):
     command(name, "--help")

@@ -15,7 +15,7 @@ from google.protobuf import descriptor_pb2
 
 import lode
 
-LODE = Path(sys.executable).with_name("lode")
+LODE = str(Path(sys.executable).with_name("lode"))
 Field = descriptor_pb2.FieldDescriptorProto
 AppendRequest: Any = types.AppendRowsRequest.pb()
 AppendResponse: Any = types.AppendRowsResponse.pb()
