@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import grpc
@@ -15,19 +16,13 @@ from google.protobuf import descriptor_pb2
 
 import lode
 
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 LODE = str(Path(sys.executable).with_name("lode"))
 Field = descriptor_pb2.FieldDescriptorProto
 AppendRequest: Any = types.AppendRowsRequest.pb()
 AppendResponse: Any = types.AppendRowsResponse.pb()
-
-
-def started(*words: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([LODE, *words], stdout=subprocess.PIPE, text=True)
-
-
-def first_line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline()
 
 
 def post(url: str, body: dict[str, Any]) -> None:
@@ -50,9 +45,19 @@ def append(address: str) -> None:
     assert not answer.HasField("error"), answer
 
 
-server = started("serve", "--root", "lake", "--port", "0", "--http-port", "0", "--json")
-try:
-    served = json.loads(first_line(server))
+@contextmanager
+def started(*words: str) -> Iterator[str]:
+    """Run a command that serves, and give the first line that it prints."""
+    with subprocess.Popen([LODE, *words], stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            yield process.stdout.readline()
+        finally:
+            process.terminate()
+
+
+with started("serve", "--root", "lake", "--port", "0", "--http-port", "0", "--json") as line:
+    served = json.loads(line)
     http = served["http"] if served["http"].startswith("http") else f"http://{served['http']}"
     base = f"{http}/bigquery/v2/projects/p/datasets"
     reference = {"projectId": "p", "datasetId": "d"}
@@ -60,18 +65,10 @@ try:
     fields = {"fields": [{"name": "n", "type": "INT64"}]}
     post(f"{base}/d/tables", {"tableReference": {**reference, "tableId": "t"}, "schema": fields})
     append(served["grpc"])
-finally:
-    server.terminate()
-    server.wait(30)
 assert lode.Dataset("p.d.t", "lake").scan().read_all().to_pylist() == [{"n": 7}]
 
-console = started("ui", "--root", "lake", "--port", "0")
-try:
-    with urlopen(first_line(console).strip(), timeout=30) as page:
-        assert b"<html" in page.read()
-finally:
-    console.terminate()
-    console.wait(30)
+with started("ui", "--root", "lake", "--port", "0") as line, urlopen(line.strip(), timeout=30) as page:
+    assert b"<html" in page.read()
 
 on_s3 = [LODE, "serve", "--root", "s3://bucket/lake", "--state", "state", "--port", "0", "--http-port", "0"]
 refused = subprocess.run(on_s3, capture_output=True, text=True, check=False, timeout=30)
