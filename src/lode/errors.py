@@ -107,7 +107,14 @@ class TransactionClosedError(UsageError):
 
 
 class MissingDependencyError(UsageError, ImportError):
-    """An optional dependency is not installed."""
+    """An optional dependency is not installed; ``name`` is its module."""
+
+    def __init__(self, message: str, *, name: str | None = None) -> None:
+        super().__init__(message)
+        self.name = name
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"name": self.name})
 
 
 class MissingError(LodeError, LookupError):

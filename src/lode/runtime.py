@@ -90,7 +90,7 @@ def _in_background(chore: Callable[[], Any]) -> None:
     _chores().submit(chore)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Runtime:
     """Clock, sleep, randomness and threads, in one place so that a seed replays exactly."""
 
@@ -101,6 +101,10 @@ class Runtime:
     random_bits: Callable[[int], int] = secrets.randbits
     each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = _in_threads
     background: Callable[[Callable[[], Any]], None] = _in_background
+
+    def __repr__(self) -> str:
+        # It is a default in public signatures, which help() shows: seven functions by address are no help.
+        return "lode.runtime.REAL" if self == REAL else object.__repr__(self)
 
     def __reduce__(self) -> str:
         # The real one is the same in every process; a simulation stays in its own.

@@ -273,8 +273,8 @@ def test_without_shapely_a_table_and_a_write_say_what_to_install() -> None:
     assert (
         done.stdout.splitlines()
         == [
-            "Column 'place' is a GEOGRAPHY, which this server cannot check without shapely: "
-            "install it with pip install 'lode-store[geo]'."
+            "Column 'place' of type GEOGRAPHY needs shapely, which is not installed: "
+            "pip install 'lode-store[geo]'."
         ]
         * 3
     )

@@ -16,10 +16,8 @@ PASSED_ON: Final[dict[str, Any]] = {
 
 def serve(context: typer.Context) -> None:
     """Run the ingest server; it has its own --help."""
-    from lode.cli.extras import needs
+    from lode.ingest.__main__ import main
 
-    with needs("server", "serve"):
-        from lode.ingest.__main__ import main
     raise typer.Exit(main([*_root_from_environment(context.args), *context.args]))
 
 

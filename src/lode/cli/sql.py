@@ -38,10 +38,10 @@ def sql(
     Each dataset is a view under its name: its whole history, or that up to --as-of. In double quotes,
     "events@3" is snapshot 3 alone.
     """
-    from lode.cli.extras import needs
     from lode.cli.root import open_root
+    from lode.extras import needs
 
-    with needs("sql", "sql"):
+    with needs("lode sql", "sql"):
         import duckdb
     form = chosen(form)
     text = sys.stdin.read() if query == "-" else query

@@ -7,8 +7,8 @@ import typer
 
 def ui(context: typer.Context) -> None:
     """Look at the lake in a browser; it has its own --help."""
-    from lode.cli.extras import needs
+    from lode.extras import needs
 
-    with needs("server", "ui"):
+    with needs("lode ui", "server"):
         from lode.ui.__main__ import main
     raise typer.Exit(main(context.args))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError
+from lode.extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,11 +26,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
 
     try:
-        from lode.demo.stage import Stage
-        from lode.demo.steps import Demo
-        from lode.demo.summary import summarize
-    except ImportError as error:
-        print(f"lode demo: {error.name} is missing: pip install 'lode-store[server,spark]'", file=sys.stderr)
+        with needs("lode demo", "server", "spark"):
+            from lode.demo.stage import Stage
+            from lode.demo.steps import Demo
+            from lode.demo.summary import summarize
+    except LodeError as error:
+        print(f"lode: {error}", file=sys.stderr)
         return 1
 
     folder = Path(tempfile.mkdtemp(prefix="lode-demo-"))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from lode.cli.pairs import store_options
 from lode.errors import LodeError
+from lode.extras import needs
 from lode.ingest.settings import Settings
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _serve(settings: Settings, *, as_json: bool) -> None:
-    from lode.ingest.server import Server  # heavy: only once the options are known to be right
+    with needs("the server", "server"):
+        from lode.ingest.server import Server  # heavy: only once the options are known to be right
 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()

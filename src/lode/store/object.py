@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lode.errors import (
     InvalidOptionError,
     LodeError,
-    MissingDependencyError,
     NotFoundError,
     OutcomeUnknownError,
     PathExistsError,
     StoreError,
     UsageError,
 )
+from lode.extras import needs
 from lode.store.object_errors import Refusal, Refused, refusal, status_of, translated
 from lode.store.object_list import list_objects
 from lode.store.object_options import sorted_options
@@ -63,12 +63,8 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
     bucket, _, prefix = rest.partition("/")
     if scheme not in OBJECT_SCHEMES or not bucket:
         raise InvalidOptionError(f"{url!r} names no bucket: write {scheme}://bucket/prefix")
-    try:
+    with needs(f"{scheme}://", _EXTRAS[scheme]):
         from obstore import exceptions, store
-    except ImportError as error:
-        raise MissingDependencyError(
-            f"{scheme}:// needs obstore, which is not installed: pip install 'lode-store[{_EXTRAS[scheme]}]'"
-        ) from error
     kinds: dict[str, Any] = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}
     try:
         client = kinds[scheme](bucket, **sorted_options(options))

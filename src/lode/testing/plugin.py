@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pytest
+from lode.extras import needs
+
+with needs("lode.testing.plugin", "testing"):
+    import pytest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +29,8 @@ class LodeServer:
     """A running server, and the official clients connected to it."""
 
     def __init__(self, root: str | Path | Store, **settings: Any) -> None:
-        from lode.ingest.server import RunningServer
+        with needs("the pytest fixture lode_server", "server"):
+            from lode.ingest.server import RunningServer
         from lode.ingest.settings import Settings
 
         self.root = root
@@ -75,9 +79,10 @@ class LodeServer:
         return client
 
     def bigquery_client(self, project: str = "test") -> bigquery.Client:
-        """The official client of the REST API; needs google-cloud-bigquery."""
-        from google.auth.credentials import AnonymousCredentials
-        from google.cloud import bigquery
+        """The official client of the REST API; needs ``lode-store[testing]``."""
+        with needs("LodeServer.bigquery_client", "testing"):
+            import google.cloud.bigquery as bigquery
+            from google.auth.credentials import AnonymousCredentials
 
         return bigquery.Client(
             project=project,

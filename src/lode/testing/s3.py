@@ -12,6 +12,8 @@ import sys
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from lode.extras import needs
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -30,12 +32,13 @@ def one_write_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., It
 
 
 def main(port: int) -> None:
-    from moto.moto_server.werkzeug_app import (
-        DomainDispatcherApplication,
-        MotoRequestHandler,
-        create_backend_app,
-    )
-    from werkzeug.serving import run_simple
+    with needs("python -m lode.testing.s3", "testing"):
+        from moto.moto_server.werkzeug_app import (
+            DomainDispatcherApplication,
+            MotoRequestHandler,
+            create_backend_app,
+        )
+        from werkzeug.serving import run_simple
 
     app = one_write_at_a_time(DomainDispatcherApplication(create_backend_app))
     run_simple("127.0.0.1", port, app, threaded=True, request_handler=MotoRequestHandler)

