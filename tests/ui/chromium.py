@@ -1,4 +1,4 @@
-"""Finds the Chromium in which the console is tested; prints it: ``python -m tests.ui.chromium``."""
+"""Finds the Chromium in which the console is tested; prints it: ``python tests/ui/chromium.py``."""
 
 from __future__ import annotations
 
