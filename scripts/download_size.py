@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.request import HTTPSHandler, Request, build_opener
 
-_SECONDS: Final = 8.0
+_SECONDS: Final = 12.0
 
 
 def announcement(dry_run: str, lock: dict[str, Any]) -> str | None:
@@ -30,11 +30,12 @@ def announcement(dry_run: str, lock: dict[str, Any]) -> str | None:
     wanted = re.findall(r"^ [+~] (\S+)==(\S+)", dry_run, re.MULTILINE)
     files = [file_of(package) for package in lock["package"] if _key(package) in wanted]
     size, complete = total([file for file in files if file is not None])
-    if not size:
-        return f"{count} packages to download, of unknown size"
     # The dry run does not say which packages the cache already has.
-    about = "about" if count >= len(wanted) else "at most"
-    return f"{count} packages to download, {about if complete else 'more than'} {size / 1e6:,.0f} MB"
+    cached = count < len(wanted)
+    if not size or (cached and not complete):
+        return f"{count} packages to download, of unknown size"
+    about = "at most" if cached else "about" if complete else "more than"
+    return f"{count} packages to download, {about} {size / 1e6:,.0f} MB"
 
 
 def file_of(package: dict[str, Any]) -> dict[str, Any] | None:
@@ -57,8 +58,12 @@ def total(files: list[dict[str, Any]]) -> tuple[int, bool]:
         with opener.open(Request(url, method="HEAD"), timeout=_SECONDS) as answer:
             return int(answer.headers["Content-Length"])
 
-    pool = ThreadPoolExecutor(16)
-    asked = [pool.submit(ask, file["url"]) for file in files if "size" not in file]
+    # Wheels for every machine are small: if time runs out, it is these that are missing.
+    unknown = sorted(
+        (file["url"] for file in files if "size" not in file), key=lambda url: url.endswith("-any.whl")
+    )
+    pool = ThreadPoolExecutor(32)
+    asked = [pool.submit(ask, url) for url in unknown]
     done, late = wait(asked, _SECONDS)
     pool.shutdown(wait=False, cancel_futures=True)
     answers = [future.result() for future in done if future.exception() is None]

