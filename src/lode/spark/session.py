@@ -44,7 +44,8 @@ def session(
         name: The application's name.
         settings: More settings, or others than ``lode.spark.session.SETTINGS``.
     """
-    if SparkSession.getActiveSession() is None:
+    # spark-submit has started Java already.
+    if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         java.use()
     if master.startswith("local"):
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
