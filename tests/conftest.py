@@ -1,7 +1,8 @@
-"""What all tests share: real servers, and the number of interleavings explored told at the end."""
+"""What all tests share: real servers, and a summary of what was explored and what was left out."""
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -35,3 +36,8 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
     ]
     if explored:
         terminalreporter.write_line(f"{sum(explored):,} interleavings explored in {len(explored)} scenarios")
+    reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, count in reasons.items():
+        terminalreporter.write_line(
+            f"{count} tests left out: {reason.removeprefix('Skipped: ')}", yellow=True
+        )

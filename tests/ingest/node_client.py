@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import fcntl
-import hashlib
 import json
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any, Final
 
-from lode.testing.servers import find_node, run_npm, tools_directory
+from lode.testing.servers import find_node, install_node_packages, tools_directory
 
 HERE: Final = Path(__file__).parent / "node"
-# What npm needs to install the same packages everywhere.
-_PACKAGES: Final = ("package.json", "package-lock.json")
 _SECONDS: Final = 120.0
 
 
@@ -48,16 +43,4 @@ def run_node(scenario: str, *arguments: str) -> Any:
 
 def _installed() -> Path:
     """The directory of the packages, installed if they are not there; one process at a time."""
-    folder = tools_directory() / "bigquery-storage-node"
-    folder.mkdir(parents=True, exist_ok=True)
-    wanted = hashlib.sha256(b"".join((HERE / name).read_bytes() for name in _PACKAGES)).hexdigest()
-    done = folder / "installed"
-    with (folder / "install.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if done.exists() and done.read_text() == wanted:
-            return folder
-        for name in _PACKAGES:
-            shutil.copyfile(HERE / name, folder / name)
-        run_npm("ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit")
-        done.write_text(wanted)
-    return folder
+    return install_node_packages(HERE, tools_directory() / "bigquery-storage-node")

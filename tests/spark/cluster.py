@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyspark
 
-from lode.spark.session import use_java
+from lode import java
 from lode.testing.servers import end_process
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def wait_for(what: str, look: Callable[[], T | None]) -> T:
 
 
 def environment() -> dict[str, str]:
-    use_java()
+    java.use()
     return {
         **os.environ,
         "SPARK_HOME": str(HOME),

@@ -9,11 +9,19 @@ import lode
 import lode.spark
 from spark import tasks
 
+# JVMs that live for seconds are not worth much compiling.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+
 
 def main(lake: str, victim: Path) -> None:
     spark = lode.spark.session(
         "local-cluster[2,1,1024]",
-        settings={"spark.log.level": "OFF", "spark.executorEnv.VICTIM": str(victim)},
+        settings={
+            "spark.log.level": "OFF",
+            "spark.executorEnv.VICTIM": str(victim),
+            "spark.driver.extraJavaOptions": QUICK_JAVA,
+            "spark.executor.extraJavaOptions": QUICK_JAVA,
+        },
     )
     ds = lode.Dataset(
         "events", lake, codec=tasks.KillsExecutor(row_group_rows=1), layout=lode.HiveLayout("half")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from playwright.sync_api import sync_playwright
+
+from ui.chromium import MISSING, find_chromium
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -35,8 +36,8 @@ NARROWEST: Final[ViewportSize] = {"width": 360, "height": 740}
 
 @contextmanager
 def launched() -> Iterator[Browser]:
-    chromium = shutil.which("chromium")
-    assert chromium, "the console's tests need Chromium: apt-get install --no-install-recommends chromium"
+    chromium = find_chromium()
+    assert chromium, MISSING
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=list(FLAGS))
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 import lode
 from lode.store import MemoryStore
 from ui.browsing import Visitor, launched, visiting
+from ui.chromium import MISSING, find_chromium
 from ui.lake import fill_lake
 from ui.served import Served
 
@@ -23,6 +25,9 @@ MANY = 10_000
 
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
+    # CI installs Chromium; there, its absence is a failure.
+    if find_chromium() is None and "CI" not in os.environ:
+        pytest.skip(MISSING)
     with launched() as browser:
         yield browser
 

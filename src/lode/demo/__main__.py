@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lode import java
 from lode.errors import LodeError
 from lode.extras import needs
 
@@ -39,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     demo = Demo(stage, folder / "lake")
     done = False
     try:
+        java.use()  # before the first step, not in the middle
         demo.run()
         summarize(stage, demo, live=given.keep)
         done = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from typing import TYPE_CHECKING
 
 from lode.demo.events import NAME
@@ -19,7 +20,9 @@ SALES = "sales_by_day"
 
 
 def quiet_session(log: Path) -> SparkSession:
-    """A session whose Java process talks to a file: it has much to say while it starts."""
+    """A session whose Java process writes its messages to a file, and its temporary files beside it."""
+    temporary = log.with_name("spark")
+    temporary.mkdir()
     kept = os.dup(2)
     with log.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -27,7 +30,13 @@ def quiet_session(log: Path) -> SparkSession:
         return session(
             "local[2]",
             name="lode demo",
-            settings={"spark.log.level": "ERROR", "spark.sql.shuffle.partitions": "2"},
+            settings={
+                "spark.log.level": "ERROR",
+                "spark.sql.shuffle.partitions": "2",
+                "spark.local.dir": str(temporary),
+                "spark.driver.defaultJavaOptions": f"-Djava.io.tmpdir={shlex.quote(str(temporary))}",
+                "spark.sql.warehouse.dir": str(temporary / "warehouse"),
+            },
         )
     finally:
         os.dup2(kept, 2)

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-AZURITE = "azurite@3.37.0"
+# Its packages, locked. What would send telemetry is an older version: it is never used, and 170 MB smaller.
+_AZURITE = Path(__file__).with_name("azurite")
 _NPM_SECONDS = 180
 _NPM_ATTEMPTS = 3
 
@@ -115,7 +116,11 @@ class Server(ABC):
         return self._log.read()[-4000:].decode(errors="replace")
 
     def __enter__(self) -> Self:
-        return self.start()
+        try:
+            return self.start()
+        except BaseException:
+            self._log.close()
+            raise
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -200,19 +205,28 @@ class AzuriteServer(Server):
 
 def install_azurite(tools: Path) -> Path:
     """Return the script to run, after installing it if it is not there; one process at a time."""
-    folder = tools / "azurite"
+    folder = install_node_packages(_AZURITE, tools / "azurite")
     script = folder / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    if not script.exists():
+        raise MissingDependencyError(f"Azurite was installed without {script}")
+    return script
+
+
+def install_node_packages(wanted: Path, folder: Path) -> Path:
+    """Bring a folder to the state of the ``package-lock.json`` in another; one process at a time."""
+    names = ("package.json", "package-lock.json")
+    state = hashlib.sha256(b"".join((wanted / name).read_bytes() for name in names)).hexdigest()
     done = folder / "installed"
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "install.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        if done.exists() and done.read_text() == AZURITE:
-            return script
-        run_npm("install", "--prefix", str(folder), "--no-fund", "--no-audit", AZURITE)
-        if not script.exists():
-            raise MissingDependencyError(f"{AZURITE} was installed without {script}")
-        done.write_text(AZURITE)
-    return script
+        if done.exists() and done.read_text() == state:
+            return folder
+        for name in names:
+            shutil.copyfile(wanted / name, folder / name)
+        run_npm("ci", "--prefix", str(folder), "--ignore-scripts", "--no-fund", "--no-audit")
+        done.write_text(state)
+    return folder
 
 
 def find_node() -> str:

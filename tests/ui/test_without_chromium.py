@@ -1,0 +1,35 @@
+"""A machine without Chromium leaves the tests in a browser out and says so; CI does not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Collect nothing but tests that need a browser, with a PATH that leads to none."""
+    environment = {**os.environ, "PATH": str(folder), "PLAYWRIGHT_BROWSERS_PATH": str(folder), **more}
+    for name in {"CI", "LODE_CHROMIUM"} - more.keys():
+        environment.pop(name, None)
+    tests = [sys.executable, "-m", "pytest", "-n", "0", "-p", "no:cacheprovider"]
+    command = [*tests, "-k", "forced", "tests/ui"]
+    return subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_the_tests_are_left_out_and_the_remedy_is_named(tmp_path: Path) -> None:
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 tests left out: Chromium was not found: ./run browser installs it" in done.stdout
+
+
+@pytest.mark.parametrize("setting", ["CI", "LODE_CHROMIUM"])
+def test_where_chromium_is_expected_its_absence_is_a_failure(setting: str, tmp_path: Path) -> None:
+    done = run(tmp_path, **{setting: "true" if setting == "CI" else "nowhere"})
+    assert done.returncode == 1, done.stdout
+    assert "Chromium was not found" in done.stdout or "LODE_CHROMIUM is 'nowhere'" in done.stdout
