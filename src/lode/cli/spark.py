@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from pathlib import Path  # noqa: TC003, typer reads the types of parameters
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from lode.cli.parameters import AS_OF, DATASET, JSON, METADATA, ROOT, SINCE, STORE_OPTION
-from lode.cli.serve import PASSED_ON
+from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, METADATA, ROOT, SINCE, STORE_OPTION
 from lode.cli.terminal import as_json
 from lode.cli.units import count
 
@@ -54,15 +54,27 @@ _SORT: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="Sort the rows by these columns over all files."
 )
 _FILE_BYTES: Final[Any] = typer.Option(None, "--file-bytes", min=1, help="How large a file should be.")
+_PIPELINE: Final[Any] = typer.Argument(
+    ..., metavar="PIPELINE", help="The YAML file; its folder is searched for Python steps."
+)
+_ONCE: Final[Any] = typer.Option(
+    False, "--once", help="Process what is waiting, then end, whatever the file says."
+)
 _QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
 
 
-@app.command("run", context_settings=PASSED_ON, add_help_option=False)
-def run(context: typer.Context) -> None:
-    """Run a pipeline from a file: PIPELINE.yaml [--once] [--json]."""
-    from lode.spark.__main__ import main
+@app.command("run")
+def run(pipeline: Path = _PIPELINE, once: bool = _ONCE, json: bool = JSON_LINES) -> None:
+    """Run a pipeline that is defined in a YAML file.
 
-    raise typer.Exit(main(["run", *context.args]))
+    Each batch is a line on stdout. The exit code is 1 if the pipeline fails.
+    """
+    from lode.cli.failing import failing_as
+
+    with failing_as("lode"):
+        from lode.spark.run import run as run_pipeline
+
+        run_pipeline(pipeline, once=once, as_json=json)
 
 
 @app.command("write")
