@@ -27,8 +27,8 @@ def doctor(root: str | None = PROBED_ROOT, json: bool = JSON, store_option: list
 
     diagnosis: Diagnosis | None = None
     if root is not None:
-        with progress(f"probing {root}", "probes"):
-            diagnosis = diagnose(open_root(root, store_option, create=True))
+        with progress(f"probing {root}", "probes") as advance:
+            diagnosis = diagnose(open_root(root, store_option, create=True), progress=advance)
     told: dict[str, str | None] = {**versions(), "java": java()}
     if json:
         store = diagnosis and {

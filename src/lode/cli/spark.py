@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path  # noqa: TC003, typer reads the types of parameters
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -98,7 +98,7 @@ def write(
 
     place = _place(root, dataset, store_option, partition_by)
     said = pairs.metadata(metadata)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
     _tell([snapshot], json=json)
@@ -129,7 +129,7 @@ def import_(
 
     place = _place(root, dataset, store_option, partition_by)
     said = pairs.metadata(metadata)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
     _tell(snapshots, json=json)
@@ -161,7 +161,7 @@ def export(
 
     place = _place(root, dataset, store_option)
     opened = place.open()
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"exporting {dataset}") as spark:
         made = jobs.export(
             spark,
             place,
@@ -207,7 +207,7 @@ def rewrite(
     source = _place(root, dataset, store_option)
     sink = _place(into_root or root, into, store_option, partition_by)
     opened = source.open()
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"rewriting {dataset}") as spark:
         snapshot = jobs.rewrite(
             spark,
             source,
@@ -264,21 +264,24 @@ def verify(
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"verifying {dataset}") as spark:
         found = jobs.verify(spark, place, checksums=not quick)
     tell(dataset, found, json=json)
 
 
 @contextmanager
-def _session(master: str, settings: list[str]) -> Iterator[SparkSession]:
+def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
+    """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
     from lode.cli import pairs
+    from lode.cli.progress import progress
     from lode.spark.session import session
 
-    spark = session(master, settings=pairs.texts(settings, "--conf"))
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with progress(what, "") if what is not None else nullcontext():
+        spark = session(master, settings=pairs.texts(settings, "--conf"))
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:
