@@ -156,6 +156,7 @@ app.add_typer(spark.app, name="spark", rich_help_panel="Run")
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``lode`` and return its exit code."""
     given = _anywhere_first(list(sys.argv[1:] if arguments is None else arguments))
+    debug = _DEBUG in given[: len(_ANYWHERE)]
     try:
         ended = app(given, prog_name="lode", standalone_mode=False)
     except SystemExit as asked:
@@ -163,7 +164,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except Exception as error:
-        return report(error, debug=_DEBUG in given)
+        return report(error, debug=debug)
     return ended if isinstance(ended, int) else 0
 
 

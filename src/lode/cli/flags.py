@@ -106,6 +106,8 @@ def _option(flag: Flag) -> Any:
         shared |= {"parser": _read(byte_count), "metavar": "SIZE", "show_default": flag.default}
     elif flag.kind == Seconds:
         shared |= {"parser": _read(seconds), "metavar": "TIME", "show_default": flag.default}
+    elif flag.kind is int:
+        shared |= {"parser": _read(_whole), "metavar": "N"}
     elif flag.kind == tuple[str, ...]:
         return typer.Option(list(flag.value), flag.option, metavar="NAME", **shared)
     elif Path in get_args(flag.kind):
@@ -125,6 +127,13 @@ def _read(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
             raise typer.BadParameter(str(error)) from None
 
     return read
+
+
+def _whole(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is no whole number") from None
 
 
 def _plain(kind: Any) -> Any:

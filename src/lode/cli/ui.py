@@ -1,4 +1,4 @@
-"""``lode ui``: the console over a lake. Its flags are the fields of ``lode.ui.settings.UiSettings``."""
+"""``lode ui``: the console over a lake. Its flags are the fields of ``lode.ui_settings.UiSettings``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from lode.cli.flags import with_flags
 from lode.cli.parameters import ROOT, STORE_OPTION
-from lode.ui.settings import UiSettings
+from lode.ui_settings import UiSettings
 
 
 def _ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -> None:

@@ -13,7 +13,7 @@ from lode.demo.steps import VISITS
 from lode.discover import dataset_names, open_dataset
 from lode.store.open import open_store
 from lode.ui.routes import PREFIX
-from lode.ui.settings import HOST, PORT
+from lode.ui_settings import HOST, PORT
 
 if TYPE_CHECKING:
     from lode.demo.stage import Stage

@@ -12,11 +12,11 @@ from starlette.middleware import Middleware
 from lode.errors import InvalidOptionError
 from lode.http_guard import HttpGuard
 from lode.ui.routes import PREFIX, application
-from lode.ui.settings import HOST
+from lode.ui_settings import HOST
 
 if TYPE_CHECKING:
     from lode.store.protocol import Store
-    from lode.ui.settings import UiSettings
+    from lode.ui_settings import UiSettings
 
 
 def run(store: Store, settings: UiSettings) -> None:

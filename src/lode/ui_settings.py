@@ -1,4 +1,7 @@
-"""How the console runs: the flags of ``lode ui`` in one place."""
+"""How the console runs: the flags of ``lode ui`` in one place.
+
+Not inside ``lode.ui``, whose import needs the extra ``server``: help and completion read these flags.
+"""
 
 from __future__ import annotations
 
