@@ -6,6 +6,8 @@ import json
 import tracemalloc
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +17,12 @@ from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from lode.store.protocol import Store
+    from lode.testing.servers import S3Server
 
 ROOT = "datasets/d/"
+LAKES = Path(__file__).parents[1] / "golden" / "lakes"
 # What is not part of a history: a reader can do without.
 ASIDE = ("/intent.json", ".json.zst")
 
@@ -166,6 +169,24 @@ def test_other_layouts_are_copied_too(layout: lode.DefaultLayout | lode.FlatLayo
     assert target.exists(history)
     assert lode.copy(dataset, target, name="e").snapshots == 18
     assert lode.open_dataset("e", target).scan().read_all().num_rows == 18
+
+
+@pytest.mark.parametrize("name", ["default", "flat", "hive", "raw", "gzip-md5"])
+def test_a_lake_of_the_go_implementation_is_copied_byte_for_byte(name: str) -> None:
+    lake, target = lode.open_store(LAKES / name), MemoryStore()
+    dataset = lode.open_dataset("weather", lake)
+    assert lode.copy(dataset, target).snapshots == 2
+    assert objects(target) == objects(lake)
+    lode.copy(dataset, target, name="climate")
+    assert lode.verify(lode.open_dataset("climate", target)).problems == ()
+
+
+def test_a_lake_goes_to_an_object_store_and_back(s3_server: S3Server, tmp_path: Path) -> None:
+    source = lode.open_store(tmp_path / "a")
+    far = lode.open_store(s3_server.create("copied"), **s3_server.options)
+    lode.copy(written(source, snapshots=6), far)
+    assert lode.copy(lode.open_dataset("d", far), tmp_path / "b").snapshots == 6
+    assert_same(source, lode.open_store(tmp_path / "b"))
 
 
 def test_blobs_are_copied_in_bounded_memory(tmp_path: Path) -> None:
@@ -479,9 +500,8 @@ def test_snapshots_that_are_committed_to_the_source_meanwhile_are_for_the_next_c
     for nth in range(1, total):
         here, target = cloned(source), MemoryStore()
         plain = lode.open_dataset("d", here)
-        rows = [{"day": "fri", "n": 7, "country": None}]
-        hooked = lode.open_dataset("d", Hook(here, nth, lambda plain=plain, rows=rows: plain.write(rows)))
-        lode.copy(hooked, target)
+        write = partial(plain.write, [{"day": "fri", "n": 7, "country": None}])
+        lode.copy(lode.open_dataset("d", Hook(here, nth, write)), target)
         assert ids(target) == ids(here)[: len(ids(target))]
         lode.copy(plain, target)
         assert_same(here, target)

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -40,7 +42,7 @@ from lode.cli.parameters import COMMON_JSON, COMMON_ROOT, COMMON_STORE_OPTION
 from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterator, Sequence
 
 # What a shell reports for a program whose reader went away, and for one that was interrupted.
 _READER_GONE: Final = 141
@@ -61,6 +63,13 @@ EPILOG: Final = (
 
 
 class _Commands(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LateCommands()
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        return list(self.commands)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a reader that has seen enough, such as head, is no failure to complain about."""
         try:
@@ -81,23 +90,60 @@ class _Commands(TyperGroup):
                 raise InvalidOptionError(f"lode {name} has no --json: {other}")
         return name, command, rest
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """List the commands by group, in the order in which they are declared."""
-        groups: dict[str, list[tuple[str, Any]]] = {}
-        for name, command in self.commands.items():
-            groups.setdefault(getattr(command, "rich_help_panel", None) or "Commands", []).append(
-                (name, command)
-            )
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """List the commands by group; none of them has to be built for that."""
         # One width for all groups, so that the descriptions are in one column.
-        width = max(len(name) for name in self.commands)
-        for title, commands in groups.items():
+        width = max(map(len, self.commands))
+        room = formatter.width - width - 4
+        for title, commands in _GROUPS.items():
             with formatter.section(title):
                 formatter.write_dl(
                     [
-                        (f"{name:{width}}", command.get_short_help_str(formatter.width - width - 6))
-                        for name, command in commands
+                        (f"{name:{width}}", shorten(_first_line(made), room, placeholder="…"))
+                        for name, made in commands.items()
                     ]
                 )
+
+
+class _LateCommands(MutableMapping[str, Any]):
+    """The commands by their names, each built from its function when it is asked for.
+
+    Building all of them takes longer than running most of them.
+    """
+
+    def __init__(self) -> None:
+        self._functions = {name: made for commands in _GROUPS.values() for name, made in commands.items()}
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _command(name, self._functions[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+
+def _command(name: str, made: Callable[..., None] | typer.Typer) -> Any:
+    if isinstance(made, typer.Typer):
+        return typer.main.get_command(made)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(_WITH_SETTINGS[name]() if name in _WITH_SETTINGS else made)
+    return typer.main.get_command(single)
+
+
+def _first_line(made: Callable[..., None] | typer.Typer) -> str:
+    text = made.info.help if isinstance(made, typer.Typer) else made.__doc__
+    return (text or "").partition("\n")[0]
 
 
 app: Final = typer.Typer(
@@ -130,7 +176,7 @@ def _common(
     """Take the options before the command; those of commands fall back on them (``parameters.py``)."""
 
 
-_GROUPS: Final[dict[str, dict[str, Callable[..., None]]]] = {
+_GROUPS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
     "Look": {"ls": ls.ls, "log": log.log, "show": show.show, "diff": diff.diff},
     "Read": {"cat": cat.cat, "sql": sql.sql},
     "Write": {
@@ -145,12 +191,16 @@ _GROUPS: Final[dict[str, dict[str, Callable[..., None]]]] = {
         "doctor": doctor.doctor,
         "bench": bench.bench,
     },
-    "Run": {"serve": serve.serve, "ui": ui.ui, "demo": demo.demo, "version": version.version},
+    "Run": {
+        "serve": serve.serve,
+        "ui": ui.ui,
+        "spark": spark.app,
+        "demo": demo.demo,
+        "version": version.version,
+    },
 }
-for _title, _commands in _GROUPS.items():
-    for _name, _function in _commands.items():
-        app.command(_name, rich_help_panel=_title)(_function)
-app.add_typer(spark.app, name="spark", rich_help_panel="Run")
+# Commands whose flags come from a dataclass.
+_WITH_SETTINGS: Final = {"serve": serve.with_settings, "ui": ui.with_settings}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import typer
 
-from lode.cli.failing import failing_as
-from lode.cli.flags import with_flags
 from lode.cli.parameters import JSON, ROOT, STORE_OPTION
-from lode.ingest.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
@@ -22,7 +22,7 @@ _LOG_LEVEL: Final[Any] = typer.Option(
 )
 
 
-def _serve(
+def serve(
     root: str = ROOT,
     store_option: list[str] = STORE_OPTION,
     log_level: LogLevel = _LOG_LEVEL,
@@ -35,7 +35,9 @@ def _serve(
     one line of JSON.
     """
     from lode.cli.extras import needs
+    from lode.cli.failing import failing_as
     from lode.cli.pairs import store_options
+    from lode.ingest.settings import Settings
 
     with failing_as("lode serve"):
         settings = Settings(root=root, store_options=store_options(store_option), **given)
@@ -44,4 +46,9 @@ def _serve(
         run(settings, log_level=log_level, as_json=json)
 
 
-serve: Final = with_flags(_serve, Settings, "serve", skip=NO_FLAGS)
+def with_settings() -> Callable[..., None]:
+    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    from lode.cli.flags import with_flags
+    from lode.ingest.settings import Settings
+
+    return with_flags(serve, Settings, "serve", skip=NO_FLAGS)

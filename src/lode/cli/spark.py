@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
     from lode.spark.place import Place
 
-app: Final = typer.Typer(help="Pipelines and work on whole datasets, on Spark.", no_args_is_help=True)
+app: Final = typer.Typer(
+    help="Pipelines and work on whole datasets, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 _MASTER: Final[Any] = typer.Option("local[*]", "--master", envvar="SPARK_MASTER", help="Where Spark runs.")
 _SETTING: Final[Any] = typer.Option(

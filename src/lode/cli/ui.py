@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from lode.cli.flags import with_flags
 from lode.cli.parameters import ROOT, STORE_OPTION
-from lode.ui_settings import UiSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def _ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -> None:
+def ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -> None:
     """Look at datasets and volumes in a browser.
 
     The page is served on this machine only, until the command is interrupted.
@@ -17,6 +18,7 @@ def _ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) 
     from lode.cli.extras import needs
     from lode.cli.failing import failing_as
     from lode.cli.root import open_root
+    from lode.ui_settings import UiSettings
 
     with failing_as("lode ui", usage=False):
         store = open_root(root, store_option)
@@ -25,4 +27,9 @@ def _ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) 
         run(store, UiSettings(**given))
 
 
-ui: Final = with_flags(_ui, UiSettings, "ui")
+def with_settings() -> Callable[..., None]:
+    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    from lode.cli.flags import with_flags
+    from lode.ui_settings import UiSettings
+
+    return with_flags(ui, UiSettings, "ui")
