@@ -125,3 +125,25 @@ def test_help_imports_nothing_heavy() -> None:
         )
         assert ended.stdout.startswith(f"Usage: lode {command} ")
         assert ended.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("command", "module", "extra"),
+    [("serve", "grpc", "server"), ("ui", "uvicorn", "server"), ("demo", "grpc", "server,spark")],
+)
+def test_an_extra_that_is_not_installed_is_named(command: str, module: str, extra: str) -> None:
+    missing = f"import sys; sys.modules[{module!r}] = None"
+    script = f"{missing}; from lode.cli import main; sys.exit(main([{command!r}]))"
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert ended.stderr == (
+        f"lode: lode {command} needs {module}, which is not installed: pip install 'lode-store[{extra}]'\n"
+    )
+
+
+def test_the_modules_of_the_parts_run_their_commands() -> None:
+    for module, command in (("ingest", "serve"), ("ui", "ui"), ("demo", "demo"), ("spark", "spark")):
+        ended = subprocess.run(
+            [sys.executable, "-m", f"lode.{module}", "--help"], capture_output=True, text=True, check=True
+        )
+        assert ended.stdout.startswith(f"Usage: lode {command} ")
