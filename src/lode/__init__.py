@@ -53,6 +53,7 @@ from lode.reader import DatasetReader, ManifestRef
 from lode.snapshot import Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.upkeep.copy import CopyReport, copy
 from lode.volume import Volume
 from lode.write.commit import CommitReport
 from lode.write.retry import Retry
@@ -77,6 +78,7 @@ __all__ = [
     "CommitUnknownError",
     "CommitUnpublishedError",
     "ComponentMismatchError",
+    "CopyReport",
     "DataError",
     "Dataset",
     "DatasetExistsError",
@@ -134,6 +136,7 @@ __all__ = [
     "VolumeManifest",
     "VolumeSnapshot",
     "__version__",
+    "copy",
     "open_dataset",
     "open_store",
     "open_volume",

@@ -138,7 +138,7 @@ def test_verifying_changes_nothing_and_tells_its_progress(
     dataset: lode.Dataset, snapshots: list[lode.Snapshot]
 ) -> None:
     before = contents(dataset.store)
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[int, int | None]] = []
     lode.verify(dataset, progress=lambda done, total: steps.append((done, total)))
     assert steps[-1] == (len(snapshots), len(snapshots))
     assert contents(dataset.store) == before

@@ -103,7 +103,8 @@ def test_every_command_has_its_part() -> None:
     shown = subprocess.run(
         [sys.executable, "-m", "lode.cli", "--help"], capture_output=True, text=True, check=True
     ).stdout
-    commands = re.findall(r"^  (\w+) ", shown.partition("Commands:")[2].partition("\n\n")[0], re.MULTILINE)
+    groups = shown.partition("\nLook:")[2].partition("\n\n  Exit codes")[0]
+    commands = re.findall(r"^  (\w+) ", groups, re.MULTILINE)
     assert {"ls", "serve"} <= set(commands)
     for name in commands:
         assert f"\n## {name}\n" in CLI, name

@@ -97,7 +97,7 @@ def test_verifying_changes_nothing_and_reads_each_block_once(
 ) -> None:
     before = contents(lake)
     counted = CountingStore(lake)
-    steps: list[tuple[int, int]] = []
+    steps: list[tuple[int, int | None]] = []
     lode.verify(opened(counted), progress=lambda done, total: steps.append((done, total)))
     assert steps == [(5, 5)]
     assert counted.counts["open_reader"] == 5

@@ -1,4 +1,4 @@
-"""The command ``lode`` put together: its commands, what they have in common, and how it ends.
+"""The command ``lode``: its commands in their groups, the options that all of them share, and exit codes.
 
 Nothing heavy is imported before a command needs it, so that help and completion answer at once.
 """
@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from textwrap import shorten
 from typing import TYPE_CHECKING, Any, Final
 
 import typer
@@ -16,6 +18,7 @@ from typer.core import TyperGroup
 from lode.cli import (
     bench,
     cat,
+    copy,
     create,
     demo,
     diff,
@@ -23,6 +26,7 @@ from lode.cli import (
     evolve,
     log,
     ls,
+    progress,
     serve,
     show,
     spark,
@@ -34,17 +38,22 @@ from lode.cli import (
     write,
 )
 from lode.cli.failure import report
+from lode.cli.parameters import COMMON_JSON, COMMON_ROOT, COMMON_STORE_OPTION
+from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-# What a shell reports for a program whose reader went away.
+# What a shell reports for a program whose reader went away, and for one that was interrupted.
 _READER_GONE: Final = 141
+_INTERRUPTED: Final = 130
 _DEBUG: Final = "--debug"
+# Options of the application that people add at the end of a line.
+_ANYWHERE: Final = (_DEBUG, "--quiet")
 
 HELP: Final = """Snapshots on plain object storage: look at them, read them, write them, check them.
 
-Say where they lie with --root, or once with the environment variable LODE_ROOT.
+Name the store with --root, before or after the command, or with the environment variable LODE_ROOT.
 """
 
 EPILOG: Final = (
@@ -54,6 +63,13 @@ EPILOG: Final = (
 
 
 class _Commands(TyperGroup):
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.commands = _LateCommands()
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        return list(self.commands)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command; a reader that has seen enough, such as head, is no failure to complain about."""
         try:
@@ -63,6 +79,71 @@ class _Commands(TyperGroup):
             _let_go_of_stdout()
             raise typer.Exit(_READER_GONE) from None
         return result
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command; refuse --json before one that has none instead of ignoring it."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if ctx.params.get("json") and command is not None and not hasattr(command, "commands"):
+            takes = {parameter.name for parameter in command.params}
+            if "json" not in takes:
+                other = "--format jsonl prints JSON" if "form" in takes else "leave it out"
+                raise InvalidOptionError(f"lode {name} has no --json: {other}")
+        return name, command, rest
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """List the commands by group; none of them has to be built for that."""
+        # One width for all groups, so that the descriptions are in one column.
+        width = max(map(len, self.commands))
+        room = formatter.width - width - 4
+        for title, commands in _GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (f"{name:{width}}", shorten(_first_line(made), room, placeholder="…"))
+                        for name, made in commands.items()
+                    ]
+                )
+
+
+class _LateCommands(MutableMapping[str, Any]):
+    """The commands by their names, each built from its function when it is asked for.
+
+    Building all of them takes longer than running most of them.
+    """
+
+    def __init__(self) -> None:
+        self._functions = {name: made for commands in _GROUPS.values() for name, made in commands.items()}
+        self._built: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._built:
+            self._built[name] = _command(name, self._functions[name])
+        return self._built[name]
+
+    def __setitem__(self, name: str, command: Any) -> None:
+        self._built[name] = command
+
+    def __delitem__(self, name: str) -> None:
+        del self._functions[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+
+def _command(name: str, made: Callable[..., None] | typer.Typer) -> Any:
+    if isinstance(made, typer.Typer):
+        return typer.main.get_command(made)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(name)(_WITH_SETTINGS[name]() if name in _WITH_SETTINGS else made)
+    return typer.main.get_command(single)
+
+
+def _first_line(made: Callable[..., None] | typer.Typer) -> str:
+    text = made.info.help if isinstance(made, typer.Typer) else made.__doc__
+    return (text or "").partition("\n")[0]
 
 
 app: Final = typer.Typer(
@@ -77,49 +158,71 @@ app: Final = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _VERSION: Any = typer.Option(
-    False, "--version", callback=version.told_at_once, is_eager=True, help="Say which."
+    False, "--version", callback=version.told_at_once, is_eager=True, help="Print the version."
 )
 _DEBUG_OPTION: Any = typer.Option(False, _DEBUG, help="Show where an error comes from.")
+_QUIET: Any = typer.Option(False, "--quiet", callback=progress.be_quiet, help="Show no progress.")
 
 
 @app.callback()
-def _common(debug: bool = _DEBUG_OPTION, version: bool = _VERSION) -> None:
-    """Take what goes before every command; ``main`` acts on it."""
+def _common(
+    root: str | None = COMMON_ROOT,
+    store_option: list[str] = COMMON_STORE_OPTION,
+    json: bool = COMMON_JSON,
+    quiet: bool = _QUIET,
+    debug: bool = _DEBUG_OPTION,
+    version: bool = _VERSION,
+) -> None:
+    """Take the options before the command; those of commands fall back on them (``parameters.py``)."""
 
 
-app.command("ls")(ls.ls)
-app.command("log")(log.log)
-app.command("show")(show.show)
-app.command("diff")(diff.diff)
-app.command("cat")(cat.cat)
-app.command("sql")(sql.sql)
-app.command("create")(create.create)
-app.command("evolve")(evolve.evolve)
-app.command("write")(write.write)
-app.command("verify")(verify.verify)
-app.command("sweep")(sweep.sweep)
-app.command("doctor")(doctor.doctor)
-app.command("bench")(bench.bench)
-app.add_typer(spark.app, name="spark")
-app.command("serve", context_settings=serve.PASSED_ON, add_help_option=False)(serve.serve)
-app.command("ui", context_settings=serve.PASSED_ON, add_help_option=False)(ui.ui)
-app.command("demo", context_settings=serve.PASSED_ON, add_help_option=False)(demo.demo)
-app.command("version")(version.version)
+_GROUPS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
+    "Look": {"ls": ls.ls, "log": log.log, "show": show.show, "diff": diff.diff},
+    "Read": {"cat": cat.cat, "sql": sql.sql},
+    "Write": {
+        "create": create.create,
+        "evolve": evolve.evolve,
+        "write": write.write,
+        "copy": copy.copy,
+    },
+    "Check": {
+        "verify": verify.verify,
+        "sweep": sweep.sweep,
+        "doctor": doctor.doctor,
+        "bench": bench.bench,
+    },
+    "Run": {
+        "serve": serve.serve,
+        "ui": ui.ui,
+        "spark": spark.app,
+        "demo": demo.demo,
+        "version": version.version,
+    },
+}
+# Commands whose flags come from a dataclass.
+_WITH_SETTINGS: Final = {"serve": serve.with_settings, "ui": ui.with_settings}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``lode`` and return its exit code."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
-    debug = _DEBUG in given
-    if debug:  # people add it at the end of the line that failed
-        given = [_DEBUG, *(word for word in given if word != _DEBUG)]
+    given = _anywhere_first(list(sys.argv[1:] if arguments is None else arguments))
+    debug = _DEBUG in given[: len(_ANYWHERE)]
     try:
         ended = app(given, prog_name="lode", standalone_mode=False)
     except SystemExit as asked:
         return asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+    except (KeyboardInterrupt, typer.Abort):
+        return _INTERRUPTED
     except Exception as error:
         return report(error, debug=debug)
     return ended if isinstance(ended, int) else 0
+
+
+def _anywhere_first(words: list[str]) -> list[str]:
+    """Move the options that may be anywhere to the front; what follows ``--`` are values."""
+    end = words.index("--") if "--" in words else len(words)
+    found = [word for word in _ANYWHERE if word in words[:end]]
+    return [*found, *(word for word in words[:end] if word not in found), *words[end:]]
 
 
 def _let_go_of_stdout() -> None:

@@ -10,7 +10,7 @@ import typer
 
 from lode.cli.failure import PROBLEMS
 from lode.cli.listing import Listing
-from lode.cli.parameters import JSON, STORE_OPTION
+from lode.cli.parameters import JSON, ROOT_ARGUMENT, STORE_OPTION
 from lode.cli.terminal import as_json, facts, show
 from lode.cli.units import count, size
 
@@ -19,15 +19,12 @@ if TYPE_CHECKING:
 
     from lode.bench import Results
 
-_URL: Final[Any] = typer.Argument(
-    ..., metavar="URL", envvar="LODE_ROOT", help="The store to measure, in a fresh place below it."
-)
 _SECONDS: Final[Any] = typer.Option(20.0, "--seconds", metavar="N", help="About how long it may take.")
 _WRITERS: Final[Any] = typer.Option(4, "--writers", metavar="N", help="How many writers commit at once.")
 
 
 def bench(
-    url: str = _URL,
+    url: str = ROOT_ARGUMENT,
     seconds: float = _SECONDS,
     writers: int = _WRITERS,
     json: bool = JSON,

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 import typer
 
+_KEEP: Final[Any] = typer.Option(False, "--keep", help="Leave the server running at the end.")
 
-def demo(context: typer.Context) -> None:
-    """Show it all on this machine: streams, snapshots, Spark and a kill -9; --keep leaves it running."""
-    from lode.demo.__main__ import main
 
-    raise typer.Exit(main(context.args))
+def demo(keep: bool = _KEEP) -> None:
+    """Show streams, snapshots, Spark and a kill -9, on this machine alone."""
+    from lode.cli.failing import failing_as
+    from lode.extras import needs
+
+    with failing_as("lode demo"):
+        with needs("lode demo", "server", "spark"):
+            from lode.demo.run import run
+        run(keep=keep)

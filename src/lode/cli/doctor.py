@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING
 
 import typer
 
 from lode.cli.failure import FAILED, PROBLEMS
-from lode.cli.parameters import JSON, STORE_OPTION
+from lode.cli.parameters import JSON, PROBED_ROOT, STORE_OPTION
 from lode.cli.terminal import as_json, facts, show
 
 if TYPE_CHECKING:
     from lode.store.doctor import Diagnosis
 
-_ROOT: Final[Any] = typer.Option(
-    None,
-    "--root",
-    "-r",
-    metavar="URL",
-    envvar="LODE_ROOT",
-    help="The store to probe, with a few small objects that are removed again. None: only this machine.",
-)
 
-
-def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] = STORE_OPTION) -> None:
+def doctor(root: str | None = PROBED_ROOT, json: bool = JSON, store_option: list[str] = STORE_OPTION) -> None:
     """Probe a store, and say what is installed here.
 
     The store is asked for what concurrent writers need. The exit code is 5 if it does not keep it, and 1 if
@@ -36,8 +27,8 @@ def doctor(root: str | None = _ROOT, json: bool = JSON, store_option: list[str] 
 
     diagnosis: Diagnosis | None = None
     if root is not None:
-        with progress(f"probing {root}", "probes"):
-            diagnosis = diagnose(open_root(root, store_option, create=True))
+        with progress(f"probing {root}", "probes") as advance:
+            diagnosis = diagnose(open_root(root, store_option, create=True), progress=advance)
     told: dict[str, str | None] = {**versions(), "java": java()}
     if json:
         store = diagnosis and {

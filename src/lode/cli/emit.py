@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -43,12 +44,33 @@ def emit(
     sys.stdout.flush()
     out = sys.stdout.buffer
     rows = chunks if limit is None else first(chunks, limit)
-    if form == "jsonl":
-        _jsonl(rows, out)
-    else:
-        assert schema is not None
-        {"csv": _csv, "arrow": _arrow, "parquet": _parquet}[form](rows, schema, out)
+    with shown(rows) as counted:
+        if form == "jsonl":
+            _jsonl(counted, out)
+        else:
+            assert schema is not None
+            {"csv": _csv, "arrow": _arrow, "parquet": _parquet}[form](counted, schema, out)
     out.flush()
+
+
+@contextmanager
+def shown(chunks: Iterable[Chunk]) -> Iterator[Iterable[Chunk]]:
+    """Show how many rows were written, unless the rows themselves go to the terminal."""
+    from lode.cli.progress import progress
+
+    if sys.stdout.isatty():
+        yield chunks
+        return
+
+    def counting() -> Iterator[Chunk]:
+        done = 0
+        for chunk in chunks:
+            yield chunk
+            done += len(chunk)
+            advance(done, None)
+
+    with progress("reading", "rows") as advance:
+        yield counting()
 
 
 def first(chunks: Iterable[Chunk], limit: int) -> Iterator[Chunk]:

@@ -1,28 +1,54 @@
-"""``lode serve``: the ingest server, which understands its own arguments."""
+"""``lode serve``: the ingest server. Its flags are the fields of ``lode.ingest.settings.Settings``."""
 
 from __future__ import annotations
 
-import os
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import typer
 
-PASSED_ON: Final[dict[str, Any]] = {
-    "allow_extra_args": True,
-    "ignore_unknown_options": True,
-    "allow_interspersed_args": False,
-}
+from lode.cli.parameters import JSON, ROOT, STORE_OPTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
+
+# Fields that are no flags: the root has its own options, and secrets do not belong on a command line.
+NO_FLAGS: Final = frozenset({"root", "store_options", "tokens"})
+LOG_LEVEL_VARIABLE: Final = "LODE_SERVE_LOG_LEVEL"
+
+_LOG_LEVEL: Final[Any] = typer.Option(
+    "warning", "--log-level", envvar=LOG_LEVEL_VARIABLE, help="The least severe messages that are logged."
+)
 
 
-def serve(context: typer.Context) -> None:
-    """Run the ingest server; it has its own --help."""
-    from lode.ingest.__main__ import main
+def serve(
+    root: str = ROOT,
+    store_option: list[str] = STORE_OPTION,
+    log_level: LogLevel = _LOG_LEVEL,
+    json: bool = JSON,
+    **given: Any,
+) -> None:
+    """Run the ingest server: the BigQuery Storage APIs over snapshots.
 
-    raise typer.Exit(main([*_root_from_environment(context.args), *context.args]))
+    It runs until it receives SIGINT or SIGTERM. With --json, or if stdout is no terminal, the addresses are
+    one line of JSON.
+    """
+    from lode.cli.failing import failing_as
+    from lode.cli.pairs import store_options
+    from lode.extras import needs
+    from lode.ingest.settings import Settings
+
+    with failing_as("lode serve"):
+        settings = Settings(root=root, store_options=store_options(store_option), **given)
+        with needs("lode serve", "server"):
+            from lode.ingest.run import run
+        run(settings, log_level=log_level, as_json=json)
 
 
-def _root_from_environment(given: list[str]) -> list[str]:
-    """The server has a --root of its own; LODE_ROOT stands for it here as it does everywhere."""
-    root = os.environ.get("LODE_ROOT")
-    said = any(word == "--root" or word.startswith("--root=") for word in given)
-    return ["--root", root] if root and not said else []
+def with_settings() -> Callable[..., None]:
+    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    from lode.cli.flags import with_flags
+    from lode.ingest.settings import Settings
+
+    return with_flags(serve, Settings, "serve", skip=NO_FLAGS)

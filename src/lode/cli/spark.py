@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
+from pathlib import Path  # noqa: TC003, typer reads the types of parameters
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from lode.cli.parameters import AS_OF, DATASET, JSON, METADATA, ROOT, SINCE, STORE_OPTION
-from lode.cli.serve import PASSED_ON
+from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, METADATA, ROOT, SINCE, STORE_OPTION
 from lode.cli.terminal import as_json
 from lode.cli.units import count
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
     from lode.spark.place import Place
 
-app: Final = typer.Typer(help="Pipelines and work on whole datasets, on Spark.", no_args_is_help=True)
+app: Final = typer.Typer(
+    help="Pipelines and work on whole datasets, on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+)
 
 _MASTER: Final[Any] = typer.Option("local[*]", "--master", envvar="SPARK_MASTER", help="Where Spark runs.")
 _SETTING: Final[Any] = typer.Option(
@@ -54,15 +59,27 @@ _SORT: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="Sort the rows by these columns over all files."
 )
 _FILE_BYTES: Final[Any] = typer.Option(None, "--file-bytes", min=1, help="How large a file should be.")
+_PIPELINE: Final[Any] = typer.Argument(
+    ..., metavar="PIPELINE", help="The YAML file; its folder is searched for Python steps."
+)
+_ONCE: Final[Any] = typer.Option(
+    False, "--once", help="Process what is waiting, then end, whatever the file says."
+)
 _QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
 
 
-@app.command("run", context_settings=PASSED_ON, add_help_option=False)
-def run(context: typer.Context) -> None:
-    """Run a pipeline from a file: PIPELINE.yaml [--once] [--json]."""
-    from lode.spark.__main__ import main
+@app.command("run")
+def run(pipeline: Path = _PIPELINE, once: bool = _ONCE, json: bool = JSON_LINES) -> None:
+    """Run a pipeline that is defined in a YAML file.
 
-    raise typer.Exit(main(["run", *context.args]))
+    Each batch is a line on stdout. The exit code is 1 if the pipeline fails.
+    """
+    from lode.cli.failing import failing_as
+
+    with failing_as("lode"):
+        from lode.spark.run import run as run_pipeline
+
+        run_pipeline(pipeline, once=once, as_json=json)
 
 
 @app.command("write")
@@ -86,7 +103,7 @@ def write(
 
     place = _place(root, dataset, store_option, partition_by)
     said = pairs.metadata(metadata)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
     _tell([snapshot], json=json)
@@ -117,7 +134,7 @@ def import_(
 
     place = _place(root, dataset, store_option, partition_by)
     said = pairs.metadata(metadata)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
     _tell(snapshots, json=json)
@@ -149,7 +166,7 @@ def export(
 
     place = _place(root, dataset, store_option)
     opened = place.open()
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"exporting {dataset}") as spark:
         made = jobs.export(
             spark,
             place,
@@ -195,7 +212,7 @@ def rewrite(
     source = _place(root, dataset, store_option)
     sink = _place(into_root or root, into, store_option, partition_by)
     opened = source.open()
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"rewriting {dataset}") as spark:
         snapshot = jobs.rewrite(
             spark,
             source,
@@ -252,21 +269,24 @@ def verify(
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
-    with _session(master, conf) as spark:
+    with _session(master, conf, f"verifying {dataset}") as spark:
         found = jobs.verify(spark, place, checksums=not quick)
     tell(dataset, found, json=json)
 
 
 @contextmanager
-def _session(master: str, settings: list[str]) -> Iterator[SparkSession]:
+def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
+    """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
     from lode.cli import pairs
+    from lode.cli.progress import progress
     from lode.spark.session import session
 
-    spark = session(master, settings=pairs.texts(settings, "--conf"))
-    try:
-        yield spark
-    finally:
-        spark.stop()
+    with progress(what, "") if what is not None else nullcontext():
+        spark = session(master, settings=pairs.texts(settings, "--conf"))
+        try:
+            yield spark
+        finally:
+            spark.stop()
 
 
 def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:

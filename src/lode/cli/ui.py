@@ -1,14 +1,35 @@
-"""``lode ui``: the console over a lake, which understands its own arguments."""
+"""``lode ui``: the console over a lake. Its flags are the fields of ``lode.ui_settings.UiSettings``."""
 
 from __future__ import annotations
 
-import typer
+from typing import TYPE_CHECKING, Any
+
+from lode.cli.parameters import ROOT, STORE_OPTION
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
-def ui(context: typer.Context) -> None:
-    """Look at the lake in a browser; it has its own --help."""
+def ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -> None:
+    """Look at datasets and volumes in a browser.
+
+    The page is served on this machine only, until the command is interrupted.
+    """
+    from lode.cli.failing import failing_as
+    from lode.cli.root import open_root
     from lode.extras import needs
+    from lode.ui_settings import UiSettings
 
-    with needs("lode ui", "server"):
-        from lode.ui.__main__ import main
-    raise typer.Exit(main(context.args))
+    with failing_as("lode ui", usage=False):
+        store = open_root(root, store_option)
+        with needs("lode ui", "server"):
+            from lode.ui.run import run
+        run(store, UiSettings(**given))
+
+
+def with_settings() -> Callable[..., None]:
+    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    from lode.cli.flags import with_flags
+    from lode.ui_settings import UiSettings
+
+    return with_flags(ui, UiSettings, "ui")

@@ -1,7 +1,9 @@
-"""Numbers, sizes and moments as people read them."""
+"""Numbers, sizes and moments as people read and write them."""
 
 from __future__ import annotations
 
+import math
+import re
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
@@ -9,6 +11,13 @@ from lode.errors import InvalidOptionError
 
 _UNITS: Final = ("kB", "MB", "GB", "TB", "PB", "EB")
 _SPANS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
+_BYTES: Final = {
+    "": 1,
+    "B": 1,
+    **{unit: 1000**power for power, unit in enumerate(_UNITS, 1)},
+    **{f"{unit[0].upper()}iB": 1024**power for power, unit in enumerate(_UNITS, 1)},
+}
+_AMOUNT: Final = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?) ?([A-Za-z]*)", re.ASCII)
 
 
 def count(number: int, noun: str) -> str:
@@ -38,3 +47,53 @@ def span(text: str) -> timedelta:
             f"a length of time is a number and one of s, m, h, d, w, as in 36h: got {text!r}"
         )
     return timedelta(seconds=int(number) * _SPANS[unit])
+
+
+def byte_count(text: str) -> int:
+    """The number of bytes in ``64MiB``, ``64 MB`` or ``67108864``.
+
+    Raises:
+        ValueError: It is no size, or not a whole number of bytes.
+    """
+    units = {unit.casefold(): factor for unit, factor in _BYTES.items()}
+    number, unit = _amount(text)
+    if unit not in units or number * units[unit] != int(number * units[unit]):
+        raise ValueError(f"{text!r} is no size: write a number of bytes, or a size such as 64MiB or 2GB")
+    return int(number) * units[unit] if number == int(number) else int(number * units[unit])
+
+
+def seconds(text: str) -> float:
+    """The seconds in ``3d``, ``1.5h``, ``10s`` or ``10``.
+
+    Raises:
+        ValueError: It is no length of time.
+    """
+    number, unit = _amount(text)
+    if unit and unit not in _SPANS:
+        raise ValueError(f"{text!r} is no length of time: write seconds, or a time such as 10s, 36h or 3d")
+    return float(number * _SPANS.get(unit, 1))
+
+
+def spelled_bytes(number: int) -> str:
+    """A number of bytes so that ``byte_count`` reads it back: ``64MiB``."""
+    for unit in ("EiB", "PiB", "TiB", "GiB", "MiB", "KiB"):
+        if number and number % _BYTES[unit] == 0:
+            return f"{number // _BYTES[unit]}{unit}"
+    return str(number)
+
+
+def spelled_seconds(number: float) -> str:
+    """A length of time so that ``seconds`` reads it back: ``3d``, ``10s``."""
+    for unit in ("w", "d", "h", "m"):
+        if number and number % _SPANS[unit] == 0:
+            return f"{number / _SPANS[unit]:g}{unit}"
+    return f"{number:g}s"
+
+
+def _amount(text: str) -> tuple[float, str]:
+    """A number and its unit in lower case."""
+    match = _AMOUNT.fullmatch(text.strip())
+    number = float(match[1]) if match else math.nan
+    if match is None or not math.isfinite(number):
+        return math.nan, "?"
+    return (int(match[1]) if match[1].lstrip("+-").isdecimal() else number), match[2].casefold()

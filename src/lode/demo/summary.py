@@ -12,8 +12,8 @@ from lode.cli.units import size
 from lode.demo.steps import VISITS
 from lode.discover import dataset_names, open_dataset
 from lode.store.open import open_store
-from lode.ui.__main__ import HOST, PORT
 from lode.ui.routes import PREFIX
+from lode.ui_settings import HOST, PORT
 
 if TYPE_CHECKING:
     from lode.demo.stage import Stage

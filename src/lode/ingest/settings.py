@@ -1,10 +1,15 @@
-"""How a server runs: every flag of ``lode serve`` in one place."""
+"""How a server runs: every flag of ``lode serve`` in one place.
 
-from __future__ import annotations
+``lode.cli.flags`` makes the flags from the fields and from their lines in the docstring.
+"""
+
+# Annotations are values here, not text: the flags are made from them.
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
@@ -12,10 +17,7 @@ from lode.http_guard import is_loopback
 from lode.store.local import LocalStore
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from lode.units import Bytes, Seconds
 
 # How many times larger than the largest request its rows may be in memory. Dense rows take two to three times
 # their size in Protobuf, integers of one byte eight times.
@@ -28,26 +30,26 @@ class Settings:
 
     Args:
         root: The lake: a URL, a directory or a store.
-        store_options: What the lake's store needs to be told, such as its endpoint.
-        state: Where write streams survive a restart: a local directory, of one server at a time. Beside
-            the tables in a local lake if not given.
+        store_options: Options of the lake's store, such as its endpoint.
+        state: The local directory that keeps write streams over a restart; one server uses it at a time. A
+            local lake has it beside the tables if not given.
         host: The address to listen on.
         port: The port of gRPC; 0 takes a free one.
         http_port: The port of REST, metrics and health; 0 takes a free one.
-        tls_cert: The certificate chain, a PEM file. With ``tls_key`` both ports speak TLS.
-        tls_key: Its private key.
-        client_ca: Only clients with a certificate from this authority may connect.
-        token_file: A file of bearer tokens, one a line; clients must present one of them.
-        allow_hosts: Names that HTTP requests may give for this host, besides loopback and ``host``. A
-            listener on loopback answers to no other name, one on another address to any if this is empty.
-        location: Where datasets are that name no location.
-        request_bytes: The largest append request. Its rows may take eight times as much in memory.
-        window_bytes: How much of all requests may be in memory before their answers, and how much of the rows
-            that they unpack to.
-        staged_bytes: How much PENDING and BUFFERED streams may have on disk together.
-        streams: How many streams may be open.
-        stream_ttl: Seconds after which an unused stream is removed, with what it staged.
-        grace: Seconds that calls under way have when the server stops.
+        tls_cert: The certificate chain, a PEM file; with its key both ports use TLS.
+        tls_key: The private key of the certificate, a PEM file.
+        client_ca: Accept only clients with a certificate of this authority, a PEM file.
+        token_file: Accept only clients with one of the bearer tokens in this file, one a line.
+        allow_hosts: A name that HTTP requests may use for this host, such as that of a proxy; several are
+            fine. A listener on loopback accepts no other name, one on another address any if there is none.
+        location: The location of datasets that are created without one.
+        request_bytes: The largest append request; its rows may take eight times as much memory.
+        window_bytes: The memory for all requests together, and as much again for their decoded rows.
+        staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams together.
+        streams: The number of streams that may be open.
+        stream_ttl: The time after which an unused stream is removed with its staged rows.
+        grace: The time that running calls have to end when the server stops.
+        tokens: Bearer tokens, besides those in ``token_file``.
     """
 
     root: str | Path | Store
@@ -62,12 +64,12 @@ class Settings:
     token_file: Path | None = None
     allow_hosts: tuple[str, ...] = ()
     location: str = "US"
-    request_bytes: int = 20 << 20
-    window_bytes: int = 96 << 20
-    staged_bytes: int = 64 << 30
+    request_bytes: Bytes = 20 << 20
+    window_bytes: Bytes = 96 << 20
+    staged_bytes: Bytes = 64 << 30
     streams: int = 10_000
-    stream_ttl: float = 3 * 24 * 3600
-    grace: float = 10.0
+    stream_ttl: Seconds = 3 * 24 * 3600
+    grace: Seconds = 10.0
     tokens: frozenset[str] = field(default=frozenset(), repr=False)
 
     def __post_init__(self) -> None:

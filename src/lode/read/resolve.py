@@ -236,13 +236,23 @@ class Chain(Generic[M]):
             intent = self.intent(snapshot_id)
             if intent is not None:
                 parent = intent.manifest.parent_snapshot_id
-                return Head(pointer, self.require(parent) if parent else None, pending=intent)
+                return Head(pointer, self._before(intent, parent) if parent else None, pending=intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
             again = self.pointer()
             if again == pointer and self.manifest(snapshot_id) is None:
                 return Head(pointer, self._head_without_pointer())
             pointer = again
+
+    def _before(self, intent: Pending[M], parent: str) -> M:
+        """The parent of an unpublished snapshot. Only a copy has the pointer before the parent is there."""
+        found = self.manifest(parent)
+        if found is None:
+            raise NotFoundError(
+                f"{self.name} in {self.store.url} is not complete yet: it is being copied up to snapshot "
+                f"{intent.manifest.snapshot_id}; if that was interrupted, run lode copy again"
+            )
+        return found
 
     def _refuse_other_layout(self, snapshot_id: str) -> None:
         """Raise if the snapshot exists under another layout: then no writer died, this layout is wrong."""

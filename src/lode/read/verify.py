@@ -84,7 +84,7 @@ def verify(
     target: Dataset | Volume,
     *,
     checksums: bool = True,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
 ) -> Verification:
     """Check that history is one line and that every file or block is there, whole.

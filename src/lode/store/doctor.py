@@ -62,8 +62,13 @@ class Diagnosis:
         return "\n".join([f"{self.url}: {verdict}", *(f"  {finding}" for finding in self.findings)])
 
 
-def diagnose(store: Store) -> Diagnosis:
-    """Probe a store with a few small objects below ``.lode-doctor-…/``, which are removed again."""
+def diagnose(store: Store, progress: Callable[[int, int | None], None] | None = None) -> Diagnosis:
+    """Probe a store with a few small objects below ``.lode-doctor-…/``, which are removed again.
+
+    Args:
+        store: The store.
+        progress: Called with (probes done, probes in all) after each.
+    """
     folder = f".lode-doctor-{secrets.token_hex(8)}"
     unreachable = _knock(store, f"{folder}/")
     if unreachable is not None:
@@ -76,10 +81,11 @@ def diagnose(store: Store) -> Diagnosis:
         ("of racing swaps exactly one wins", _racing_swaps),
     ]
     try:
-        findings = [
-            _examine(store, f"{folder}/{number}", promise, probe)
-            for number, (promise, probe) in enumerate(probes)
-        ]
+        findings = []
+        for number, (promise, probe) in enumerate(probes):
+            findings.append(_examine(store, f"{folder}/{number}", promise, probe))
+            if progress is not None:
+                progress(number + 1, len(probes))
     finally:
         _clean_up(store, f"{folder}/")
     return Diagnosis(store.url, tuple(findings))

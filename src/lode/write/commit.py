@@ -365,6 +365,55 @@ class Committer(Generic[M]):
             raise
         return self._report(manifest, tally, replayed=manifest.snapshot_id != draft.snapshot_id)
 
+    def declare(self, placed: Pending[M]) -> None:
+        """Put the intent of a snapshot of a copy, whose id and content are decided, once its files are there.
+
+        Whoever copies the snapshot puts the same intent, so one that is there already is as good. From then
+        on no sweep can remove its files.
+
+        Raises:
+            TransactionClosedError: a sweep has fenced the id.
+        """
+        snapshot_id = placed.manifest.snapshot_id
+        path = self._chain.paths.intent(snapshot_id)
+        if not self._create(path, placed.data) and self._store.get(path).strip() != placed.data.strip():
+            raise TransactionClosedError(
+                f"{self._chain.name}: snapshot {snapshot_id} was swept as abandoned before it was committed, "
+                f"so its id cannot be used: remove {path} when no sweep is running, then copy again, or copy "
+                "under another name"
+            )
+
+    def claim(self, placed: Pending[M], expected: bytes | None) -> bool:
+        """Declare a snapshot of a copy and move the pointer to it; ``publish`` comes next.
+
+        Args:
+            placed: The snapshot.
+            expected: The pointer that it replaces; None if there must be none.
+
+        Returns:
+            Whether the pointer names this snapshot now; False if somebody else has moved it.
+
+        Raises:
+            TransactionClosedError: a sweep has fenced the id.
+        """
+        snapshot_id = placed.manifest.snapshot_id
+        self._sync(placed.manifest.parent_snapshot_id if expected is not None else None)
+        self.declare(placed)
+        for _ in range(MAX_UNANSWERED):
+            if self._swap(expected, snapshot_id) is Swap.WON:
+                return True
+            pointer = self._chain.pointer()
+            if pointer != expected:
+                return pointer == snapshot_id.encode()
+        raise StoreError(
+            f"{self._chain.paths.pointer} has the expected content and the store does not replace it; "
+            f"{snapshot_id} did not land"
+        )
+
+    def publish(self, placed: Pending[M]) -> None:
+        """Show a snapshot that was claimed, or that comes before one that was."""
+        self._publish(placed)
+
     def _place(self, draft: Draft[M], tally: _Tally, *, crowded: bool) -> M:
         # In a crowd the head this process knows is certainly stale: look before the first try. A draft that
         # is tried again has just met the head that it lost to.

@@ -1,0 +1,139 @@
+"""``lode copy``: a dataset, a volume or all of a lake to another store, with its history."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from lode.cli.complete import offer_datasets
+from lode.cli.parameters import AS_OF, JSON_LINES, ROOT, STORE_OPTION, VOLUME
+from lode.cli.terminal import as_json
+from lode.cli.units import count, size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.dataset import Dataset
+    from lode.store.protocol import Store
+    from lode.upkeep.copy import CopyReport
+    from lode.volume import Volume
+
+_DATASET: Final[Any] = typer.Argument(
+    None, metavar="[DATASET]", help="The dataset's name.", autocompletion=offer_datasets
+)
+_TO: Final[Any] = typer.Option(
+    None, "--to", metavar="URL", help="The store to copy to; the same store under another name if not given."
+)
+_TO_OPTION: Final[Any] = typer.Option(
+    [], "--to-option", metavar="KEY=VALUE", help="An option of the store to copy to. Several are fine."
+)
+_AS: Final[Any] = typer.Option(None, "--as", metavar="NAME", help="The name that the copy has.")
+_ALL: Final[Any] = typer.Option(
+    False, "--all", help="Copy every dataset and every volume that lode ls lists."
+)
+_DRY_RUN: Final[Any] = typer.Option(False, "--dry-run", help="Only report what would be copied.")
+
+
+def copy(
+    dataset: str | None = _DATASET,
+    root: str = ROOT,
+    to: str | None = _TO,
+    name: str | None = _AS,
+    as_of: str | None = AS_OF,
+    everything: bool = _ALL,
+    volume: bool = VOLUME,
+    dry_run: bool = _DRY_RUN,
+    json: bool = JSON_LINES,
+    store_option: list[str] = STORE_OPTION,
+    to_option: list[str] = _TO_OPTION,
+) -> None:
+    """Copy a dataset with its history to another store.
+
+    Only what the copy does not have yet: run it again to finish a copy that was interrupted, or to bring over
+    new snapshots. Every file is checked against its checksum on the way.
+    """
+    from lode.cli.root import open_root
+    from lode.errors import InvalidOptionError
+
+    if (dataset is None) is not everything:
+        raise InvalidOptionError("name one dataset to copy, or give --all for all of them")
+    if to is None and name is None:
+        raise InvalidOptionError("say where to copy: --to URL, or --as NAME for a copy in the same store")
+    if everything and (name is not None or as_of is not None or volume):
+        raise InvalidOptionError("--all copies everything as it is: leave --as, --as-of and --volume out")
+    if to is None and to_option:
+        raise InvalidOptionError("--to-option is for the store of --to: give --to, or leave it out")
+    source = open_root(root, store_option)
+    target = source if to is None else open_root(to, to_option, create=True)
+    if dataset is not None:
+        _print(dataset, _copied(dataset, source, target, name, as_of, volume, dry_run), target, json)
+        return
+    _copy_all(source, target, dry_run=dry_run, json=json)
+
+
+def _copy_all(source: Store, target: Store, *, dry_run: bool, json: bool) -> None:
+    """One after the other; one that fails stops no other, and decides the exit code."""
+    from lode.cli.failure import exit_code, report
+    from lode.discover import dataset_names, volume_names
+    from lode.errors import LodeError
+
+    names = [(name, False) for name in dataset_names(source)] + [
+        (name, True) for name in volume_names(source)
+    ]
+    failed: LodeError | None = None
+    for each, is_volume in names:
+        try:
+            _print(each, _copied(each, source, target, None, None, is_volume, dry_run), target, json)
+        except LodeError as error:
+            report(error, debug=False)
+            failed = failed or error
+    if failed is not None:
+        raise typer.Exit(exit_code(failed))
+    if not names and not json:
+        print(f"{source.url} has no datasets and no volumes")
+
+
+def _copied(
+    dataset: str,
+    source: Store,
+    target: Store,
+    name: str | None,
+    as_of: str | None,
+    is_volume: bool,
+    dry_run: bool,
+) -> CopyReport:
+    from lode.cli.named import point_named, volume_snapshot_named
+    from lode.cli.progress import BYTES, progress
+    from lode.discover import open_dataset, open_volume
+    from lode.upkeep.copy import copy as copy_history
+
+    opened: Dataset | Volume
+    end: Any = None
+    if is_volume:
+        opened = open_volume(dataset, source)
+        end = volume_snapshot_named(opened, as_of) if as_of is not None else None
+    else:
+        opened = open_dataset(dataset, source)
+        end = point_named(opened, as_of)
+    with progress(f"copying {dataset}", BYTES) as advance:
+        return copy_history(opened, target, name=name, as_of=end, dry_run=dry_run, progress=advance)
+
+
+def _print(dataset: str, made: CopyReport, target: Store, json: bool) -> None:
+    if json:
+        as_json({"dataset": dataset, "to": target.url, **dict(_fields(made))})
+        return
+    where = f"{target.url} as {made.name}" if made.name != dataset else target.url
+    if not made.snapshots:
+        print(f"{dataset}: nothing to copy, {where} has snapshot {made.head}")
+        return
+    what = f"{count(made.snapshots, 'snapshot')}, {count(made.files, 'file')}, {size(made.bytes)}"
+    there = f", {count(made.present, 'file')} there already" if made.present else ""
+    print(f"{dataset}: {what} {'to be copied' if made.dry_run else 'copied'} to {where}{there}")
+
+
+def _fields(made: CopyReport) -> Iterator[tuple[str, Any]]:
+    from dataclasses import fields
+
+    return ((field.name, getattr(made, field.name)) for field in fields(made))

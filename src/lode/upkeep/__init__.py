@@ -1,0 +1,1 @@
+"""Work on whole datasets and volumes that adds no rows."""
