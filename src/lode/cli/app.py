@@ -23,6 +23,7 @@ from lode.cli import (
     evolve,
     log,
     ls,
+    schema,
     serve,
     show,
     spark,
@@ -92,6 +93,7 @@ app.command("log")(log.log)
 app.command("show")(show.show)
 app.command("diff")(diff.diff)
 app.command("cat")(cat.cat)
+app.command("schema")(schema.schema)
 app.command("sql")(sql.sql)
 app.command("create")(create.create)
 app.command("evolve")(evolve.evolve)

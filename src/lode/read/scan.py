@@ -15,6 +15,7 @@ from lode.codec.parquet import Parquet
 from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
 from lode.format.ids import shortened
 from lode.lazy import pa
+from lode.near import column_hint
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
@@ -63,6 +64,11 @@ def read_files(
 def verify_files(store: Store, manifest: Manifest, components: Components, runtime: Runtime = REAL) -> None:
     """Check every file of a snapshot against its checksum."""
     checksum = components.checksum
+    if manifest.checksum_algorithm is None:
+        raise ComponentMismatchError(
+            f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} has no checksums to verify: "
+            "read it without verify, or compare sizes with lode verify --quick"
+        )
     if checksum is None or manifest.checksum_algorithm != checksum.name:
         raise ComponentMismatchError(
             f"snapshot {manifest.snapshot_id} has checksums by {manifest.checksum_algorithm!r}: "
@@ -528,6 +534,6 @@ def _projected(schema: pa.Schema, columns: Sequence[str] | None, dataset_id: str
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise InvalidOptionError(
-            f"dataset {dataset_id!r} has no column {unknown[0]!r}: it has {', '.join(schema.names)}"
+            f"dataset {dataset_id!r} has no column {unknown[0]!r}: {column_hint(unknown[0], schema.names)}"
         )
     return pa.schema([schema.field(name) for name in columns]).with_metadata(schema.metadata)
