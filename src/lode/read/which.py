@@ -234,7 +234,7 @@ def _moment_of(when: date) -> Moment:
 
 def _at_midnight(day: date) -> Moment:
     began = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return Moment((began - _EPOCH) // timedelta(seconds=1) * 10**9, f"{day.isoformat()}T00:00Z", is_day=True)
+    return Moment(_moment_of(began).nanoseconds, f"{day.isoformat()}T00:00Z", is_day=True)
 
 
 def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
@@ -251,6 +251,6 @@ def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
         whole = whole.replace(tzinfo=UTC)
     digits = fraction[1] if fraction else ""
     # As of a datetime: all of the same microsecond, unless the text says more.
-    nanoseconds = int(digits.ljust(6, "0")[:9].ljust(9, "9"))
+    nanoseconds = int(digits[:9].ljust(9, "0") if len(digits) > 6 else digits.ljust(6, "0") + "999")
     shown = text if clock[-1:] in "zZ" or re.search(r"[+-]", clock) else f"{text}Z"
     return Moment((whole - _EPOCH) // timedelta(seconds=1) * 10**9 + nanoseconds, shown)

@@ -89,7 +89,8 @@ def read(
     if reader == "spark" and obstacle:
         raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
     if reader == "python" or obstacle:
-        given["path"] = opened.store.url  # whole, for processes in another folder
+        if isinstance(opened.store, LocalStore):
+            given["path"] = opened.store.url  # whole, for processes in another folder
         df = spark.read.format("lode").options(**given).schema(struct).load()
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
