@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 _DEBUG: Final = "\n\nDebug source"
 _SERVICE: Final = re.compile(r"Generic (S3|GCS|MicrosoftAzure) error")
-# What precedes the service's answer. A URL has no spaces, so an object's name cannot look like this in one.
+# What precedes the service's answer. The name of an object may come before it, but never has two slashes.
 _REQUEST: Final = re.compile(r"Error performing [A-Z]+ (https?://\S+) in \S+ - ")
 _TOKEN: Final = "token request: "
 _STATUS: Final = re.compile(r"status code: (\d{3}) ?([A-Za-z -]*)")
@@ -39,6 +39,7 @@ _NO_BUCKET: Final = ("NoSuchBucket", "ContainerNotFound")
 _EXPIRED: Final = ("ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired")
 _WRONG_KEYS: Final = ("InvalidAccessKeyId", "SignatureDoesNotMatch", "AuthenticationFailed", "InvalidToken")
 _WRONG_REGIONS: Final = ("PermanentRedirect", "AuthorizationHeaderMalformed")
+_NOT_BUILT: Final = "HTTP error: builder error"
 _REDIRECT: Final = "Received redirect without LOCATION"
 
 
@@ -83,7 +84,7 @@ class _Failure(NamedTuple):
 def reason_of(error: Exception) -> Reason:
     """Why a request failed; in the service's own words where nothing better is known."""
     failure = _failure(error)
-    if "builder error" in failure.answer:
+    if failure.answer.startswith(_NOT_BUILT):
         return Reason(_not_buildable(failure), unsent=True, lasting=True)
     if _MACHINE.match(failure.url):
         # An answer is final. A connection that failed may be a machine that is busy.
@@ -107,14 +108,12 @@ def is_no_bucket(error: Exception) -> bool:
 def _failure(error: Exception) -> _Failure:
     summary, _, debug = str(error).partition(_DEBUG)
     service = _SERVICE.search(summary)
-    # The last one: before it there may be the name of an object, which can hold any text.
-    requests = list(_REQUEST.finditer(summary))
+    request = _REQUEST.search(summary)
     name = service[1] if service else "S3"
-    if not requests:
+    if request is None:
         return _Failure(name, "", summary, debug, False)
-    last = requests[-1]
-    is_token = summary[: last.start()].endswith(_TOKEN)
-    return _Failure(name, last[1], summary[last.end() :], debug, is_token)
+    is_token = summary[: request.start()].endswith(_TOKEN)
+    return _Failure(name, request[1], summary[request.end() :], debug, is_token)
 
 
 def _no_credentials(failure: _Failure) -> str:
