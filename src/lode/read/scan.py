@@ -20,6 +20,7 @@ from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
+from lode.store.local import LocalStore
 from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
@@ -164,6 +165,16 @@ class Scan:
         return self._line.paths
 
     @property
+    def locations(self) -> list[str]:
+        """Where every file is, for other readers of Parquet: a path on this machine, or a URL (``s3://…``).
+
+        Files of a dataset whose columns were renamed or dropped have the columns that they were written with.
+        """
+        if isinstance(self.store, LocalStore):
+            return [str(self.store.local_path(path)) for path in self.paths]
+        return [f"{self.store.url}/{path}" for path in self.paths]
+
+    @property
     def row_count(self) -> int:
         return self._line.row_count
 
@@ -171,8 +182,16 @@ class Scan:
     def size_bytes(self) -> int:
         return self._line.size_bytes
 
-    def pruned(self, where: pc.Expression | str | None, schema: pa.Schema) -> list[FileRef]:
-        """The files that may hold a row for which ``where`` is true."""
+    def pruned(self, where: pc.Expression | str | None, schema: pa.Schema | None = None) -> list[FileRef]:
+        """The files that may hold a row for which ``where`` is true.
+
+        Args:
+            where: SQL or a pyarrow expression, as for ``read``.
+            schema: The columns that it names; those of the scan if not given.
+        """
+        if where is None:
+            return self.files
+        schema = self.schema() if schema is None else schema
         found = _filter(where, schema)
         if found is None:
             return self.files
