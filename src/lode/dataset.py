@@ -8,7 +8,7 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -45,11 +45,14 @@ from lode.evolution import (
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import DefaultLayout, HiveLayout, Layout
+from lode.near import question
 from lode.options import DatasetOptions, check_codec, codec_with_schema, stricter
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
+from lode.read.which import Moment, check_new_snapshot_id, find, parsed, unique_beginning
+from lode.reader import DatasetReader
 from lode.runtime import REAL, ProcessLock, Runtime
 from lode.snapshot import Snapshot
 from lode.store.open import open_store
@@ -76,7 +79,8 @@ if TYPE_CHECKING:
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
 
-SnapshotLike: TypeAlias = Snapshot | str
+# How a snapshot is named: see ``lode.read.which``.
+SnapshotLike: TypeAlias = Snapshot | str | int | date
 Key: TypeAlias = str | tuple[str, str]
 
 
@@ -290,7 +294,7 @@ class Dataset:
         return self.definition_at(snapshot).schema
 
     def definition_at(self, snapshot: SnapshotLike) -> Definition:
-        """What the dataset was at a snapshot."""
+        """What the dataset was at a snapshot, named as in ``snapshot(ref)``."""
         return self._open().definitions.at(self._manifest(snapshot))
 
     @property
@@ -481,7 +485,7 @@ class Dataset:
         append = check_on_conflict(on_conflict, based=base is not None)
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
-        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
         opened, head = self._open_to_write()
         parent = self._manifest(base) if base is not None else None
         definition = self._definition_at(opened, head.manifest)
@@ -536,7 +540,7 @@ class Dataset:
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
-        id = None if snapshot_id is None else check_new_id(snapshot_id, kind="snapshot")
+        id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
         opened, head = self._look()
         definition = self._definition_at(opened, head.manifest)
         return self._stager(opened, definition, definition, None, id)
@@ -686,10 +690,15 @@ class Dataset:
         """The newest snapshot, read from the store."""
         return Snapshot(self._latest())
 
-    def snapshot(self, id: str) -> Snapshot:
-        """The snapshot with this id."""
-        checked = check_id(id, kind="snapshot")
-        return Snapshot(self._open().chain.require(checked))
+    def snapshot(self, ref: SnapshotLike) -> Snapshot:
+        """The snapshot that ``ref`` names.
+
+        Args:
+            ref: An id or its unique beginning, a number from 1, ``latest``, ``latest~2``, or a time: a
+                ``datetime``, a ``date`` or a text such as ``2026-11-15T12:00Z`` is the newest snapshot then.
+                A time as text without a zone is in UTC. A date means 00:00 UTC, when it begins.
+        """
+        return Snapshot(self._manifest(ref))
 
     def snapshots(self) -> list[Snapshot]:
         """All snapshots, oldest first; an empty list if there are none."""
@@ -698,27 +707,28 @@ class Dataset:
             [Snapshot(manifest) for manifest in self._open().history.oldest_first(newest)] if newest else []
         )
 
-    def history(self, *, as_of: SnapshotLike | datetime | None = None) -> Iterator[Snapshot]:
-        """The snapshots newest first, read only as far as you iterate."""
+    def history(self, *, as_of: SnapshotLike | None = None) -> Iterator[Snapshot]:
+        """The snapshots newest first, from ``as_of`` on, read only as far as you iterate."""
         end = self._end(as_of)
         return map(Snapshot, self._open().history.newest_first(end)) if end else iter(())
 
-    def changes(
-        self, since: SnapshotLike | None = None, until: SnapshotLike | datetime | None = None
-    ) -> list[Snapshot]:
-        """The snapshots after ``since``, up to and including ``until``, oldest first."""
+    def changes(self, since: SnapshotLike | None = None, until: SnapshotLike | None = None) -> list[Snapshot]:
+        """The snapshots after ``since``, up to and including ``until``, oldest first.
+
+        Both are named as in ``snapshot(ref)``. After a time are the snapshots that were made later.
+        """
         return [Snapshot(manifest) for manifest in self._between(since, until)[0]]
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read(self, id: SnapshotLike, *, verify: bool = False) -> Any:
+    def read(self, snapshot: SnapshotLike, *, verify: bool = False) -> Any:
         """What one snapshot itself holds: bytes without a codec, a list from JSONL, else an Arrow table.
 
         Args:
-            id: A snapshot or its id.
+            snapshot: Which one, as in ``snapshot(ref)``.
             verify: Check every file against its recorded checksum first.
         """
-        plan = self.plan_snapshot(id)
+        plan = self.plan_snapshot(snapshot)
         return read_files(
             self._store, plan.manifests[0], plan.components, verify=verify, runtime=self._runtime
         )
@@ -726,7 +736,7 @@ class Dataset:
     def scan(
         self,
         *,
-        as_of: SnapshotLike | datetime | None = None,
+        as_of: SnapshotLike | None = None,
         since: SnapshotLike | None = None,
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
@@ -734,27 +744,25 @@ class Dataset:
         """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
 
         Args:
-            as_of: A snapshot, its id, or a moment; None is now.
-            since: Leave out this snapshot and everything before it.
+            as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
+            since: Leave out this snapshot and everything before it; of a time, everything made up to it.
             columns: Only these columns.
             where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
                 expression. Files that cannot have any are not opened.
         """
         manifests, end = self._between(since, as_of)
         if end is None:
-            raise self._no_snapshots()
+            raise self._no_snapshots(near=True)
         return self._scan(manifests, end).read(columns=columns, where=where)
 
-    def plan(
-        self, *, as_of: SnapshotLike | datetime | None = None, since: SnapshotLike | None = None
-    ) -> Scan:
+    def plan(self, *, as_of: SnapshotLike | None = None, since: SnapshotLike | None = None) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
         manifests, end = self._between(since, as_of)
         return self._scan(manifests, end)
 
-    def plan_snapshot(self, id: SnapshotLike) -> Scan:
+    def plan_snapshot(self, snapshot: SnapshotLike) -> Scan:
         """The files that one snapshot itself added, without reading them."""
-        manifest = self._manifest(id)
+        manifest = self._manifest(snapshot)
         if manifest.definition is not None:
             return self._scan([manifest], manifest)
         # Written by 0.1 or Go, where snapshots of one dataset may differ: its own files say what it holds.
@@ -902,9 +910,10 @@ class Dataset:
     def _visible(self) -> Manifest | None:
         return self._look()[1].manifest
 
-    def _no_snapshots(self) -> NoSnapshotsError:
+    def _no_snapshots(self, *, near: bool = False) -> NoSnapshotsError:
+        hint = question(DatasetReader(self._store).near(self.id)) if near else ""
         return NoSnapshotsError(
-            f"dataset {self.id!r} in {self._store.url} has no snapshots yet: write one first"
+            f"dataset {self.id!r} in {self._store.url} has no snapshots yet: {hint or 'write one first'}"
         )
 
     def _latest(self) -> Manifest:
@@ -913,44 +922,41 @@ class Dataset:
             raise self._no_snapshots()
         return manifest
 
-    def _manifest(self, id: SnapshotLike) -> Manifest:
-        own = self._id_of(id)
-        return id.manifest if isinstance(id, Snapshot) else self._open().chain.require(own)
+    def _manifest(self, ref: SnapshotLike) -> Manifest:
+        if not isinstance(ref, Snapshot):
+            named = parsed(ref)
+            opened = self._open()
+            return find(named, opened.chain, opened.history, self._visible)
+        owner = ref.manifest.dataset_id
+        if owner != self.id:
+            raise NotFoundError(f"{ref} is of dataset {owner!r}, this is {self.id!r}")
+        return ref.manifest
 
-    def _id_of(self, id: SnapshotLike) -> str:
-        if not isinstance(id, Snapshot):
-            return check_id(id, kind="snapshot")
-        if id.manifest.dataset_id != self.id:
-            raise NotFoundError(f"{id} is of dataset {id.manifest.dataset_id!r}, this is {self.id!r}")
-        return id.id
-
-    def _end(self, as_of: SnapshotLike | datetime | None) -> Manifest | None:
-        if as_of is None:
-            return self._visible()
-        if not isinstance(as_of, datetime):
-            return self._manifest(as_of)
-        if as_of.tzinfo is None:
-            raise InvalidOptionError(
-                f"as_of={as_of.isoformat()} has no time zone: give it one, such as tzinfo=UTC"
-            )
-        newest = self._visible()
-        for manifest in self._open().history.newest_first(newest) if newest else ():
-            if Snapshot(manifest).created_at <= as_of:
-                return manifest
-        raise NoSnapshotsError(f"dataset {self.id!r} had no snapshots at {as_of.isoformat()}")
+    def _end(self, as_of: SnapshotLike | None) -> Manifest | None:
+        return self._visible() if as_of is None else self._manifest(as_of)
 
     def _between(
-        self, since: SnapshotLike | None, until: SnapshotLike | datetime | None
+        self, since: SnapshotLike | None, until: SnapshotLike | None
     ) -> tuple[Sequence[Manifest], Manifest | None]:
-        end = self._end(until)
         if since is None:
+            end = self._end(until)
             return (self._open().history.line(end) if end else []), end
-        start = self._id_of(since)
+        # Before the end: of a snapshot that comes between the two, latest~1 must not be the end itself.
+        start = None if isinstance(since, Snapshot) else parsed(since)
+        start = start if isinstance(start, Moment | str) else self._manifest(since).snapshot_id
+        end = self._end(until)
         found: list[Manifest] = []
         for manifest in self._open().history.newest_first(end) if end else ():
-            if manifest.snapshot_id == start:
+            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
                 return found[::-1], end
             found.append(manifest)
+        if isinstance(start, Moment):
+            return found[::-1], end
+        found.reverse()
+        ids = [manifest.snapshot_id for manifest in found]
+        whole = unique_beginning(start, ids, f"dataset {self.id!r}")
+        if whole is not None:
+            return found[ids.index(whole) + 1 :], end
         raise NotFoundError(
             f"snapshot {start!r} is not in the history of dataset {self.id!r}"
             + (f" up to {end.snapshot_id!r}" if end else ", which is empty")

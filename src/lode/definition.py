@@ -18,6 +18,7 @@ from lode.errors import InvalidOptionError, ManifestInvalidError
 from lode.format.manifest import check_version, decode_struct, require
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.lazy import pa
+from lode.near import column_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -206,5 +207,5 @@ def check_names(definition: Definition, what: str, names: "Iterable[str]") -> No
     for name in names:
         if name not in definition.ids:
             raise InvalidOptionError(
-                f"{what} names {name!r}: the dataset has the columns {', '.join(definition.ids)}"
+                f"{what} names {name!r}, which is no column: {column_hint(name, list(definition.ids))}"
             )

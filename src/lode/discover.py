@@ -8,7 +8,9 @@ from lode.dataset import Dataset
 from lode.errors import DataError, NoManifestsError, NotFoundError
 from lode.format.ids import check_id
 from lode.format.volume import LONGEST, decode_volume_manifest, volume_chain
+from lode.near import question
 from lode.read.define import LAYOUTS
+from lode.read.names import names_near
 from lode.read.resolve import Chain
 from lode.reader import DatasetReader
 from lode.store.open import open_store
@@ -33,8 +35,16 @@ def open_dataset(id: str, store: str | os.PathLike[str] | Store, *, retry: Retry
     """
     dataset = Dataset(id, store, retry=retry)
     if not dataset.exists:
-        raise NotFoundError(f"no dataset {id!r} in {dataset.store.url}: check its name, or write it first")
+        raise no_dataset(id, dataset.store)
     return dataset
+
+
+def no_dataset(id: str, store: Store) -> NotFoundError:
+    """The error for a dataset that does not exist, with names that may be meant."""
+    hint = question(DatasetReader(store).near(id))
+    if not hint and is_volume(store, id):
+        hint = "it is a volume: open it with lode.open_volume, or give --volume"
+    return NotFoundError(f"no dataset {id!r} in {store.url}: {hint or 'check its name, or write it first'}")
 
 
 def open_damaged(id: str, store: Store) -> Dataset:
@@ -60,7 +70,10 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
     chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}", id)
     newest = chain.resolve().manifest
     if newest is None:
-        raise NotFoundError(f"no volume {id!r} in {opened.url}: check its name, or write it first")
+        hint = question(names_near(opened, _VOLUMES, id, lambda name: is_volume(opened, name)))
+        raise NotFoundError(
+            f"no volume {id!r} in {opened.url}: {hint or 'check its name, or write it first'}"
+        )
     return Volume(id, opened, newest.total_length, checksum=newest.checksum_algorithm)
 
 
@@ -80,13 +93,18 @@ def dataset_names(store: Store) -> list[str]:
         return []
 
 
+def is_volume(store: Store, id: str) -> bool:
+    """Whether there is a volume of that name."""
+    return any(True for _ in store.list(f"{volume_chain(id).manifests}/"))
+
+
 def volume_names(store: Store) -> list[str]:
     """The volumes that have a snapshot."""
     found: list[str] = []
     after = ""
     while (entry := next(store.list(_VOLUMES, after=after), None)) is not None:
         name, slash, _ = entry.path.removeprefix(_VOLUMES).partition("/")
-        if slash and any(True for _ in store.list(f"{volume_chain(name).manifests}/")):
+        if slash and is_volume(store, name):
             found.append(name)
         # '0' is the character behind '/', so this sorts behind everything in the volume.
         after = f"{_VOLUMES}{name}0" if slash else entry.path

@@ -11,6 +11,7 @@ from lode.codec.schema import to_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.ids import is_utf8
 from lode.lazy import pa, pt
+from lode.near import column_hint
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,9 +47,13 @@ def evolve(
         if change is not None and not isinstance(change, Mapping):
             raise InvalidOptionError(f"{what} is {change!r}: give a dict, such as {what}={{'name': …}}")
     if definition.columns is None:
-        raise InvalidOptionError(
-            "the dataset has no schema, so there is nothing to evolve: write with a codec that has a schema"
+        # A columnar codec takes the columns of the first rows. No write gives columns to the others.
+        hint = (
+            "write its first rows, which decide its columns"
+            if definition.codec in ("parquet", "arrow")
+            else "create another dataset with a schema, and write the rows there"
         )
+        raise InvalidOptionError(f"the dataset has no schema, so there is nothing to evolve: {hint}")
     for name, new in (rename or {}).items():
         definition = _rename(definition, name, new)
     for name in column_names("drop", drop):
@@ -343,7 +348,7 @@ def _field(definition: Definition, name: str) -> pa.Field[Any]:
     assert schema is not None
     if name not in definition.ids:
         raise InvalidOptionError(
-            f"there is no column {name!r} to change: the dataset has {', '.join(definition.ids)}"
+            f"there is no column {name!r} to change: {column_hint(name, list(definition.ids))}"
         )
     return schema.field(name)
 

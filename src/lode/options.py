@@ -50,8 +50,8 @@ class DatasetOptions:
         layout = self.layout if self.layout is not None else DefaultLayout()
         if layout.keys and self.codec is None:
             raise InvalidOptionError(
-                f"a dataset partitioned by {', '.join(layout.keys)} needs a codec: "
-                "give codec=lode.Parquet(schema)"
+                f"a dataset partitioned by {', '.join(layout.keys)} needs a codec, because blobs have no "
+                "columns: give codec 'parquet', 'jsonl' or 'arrow'"
             )
         return Definition(
             layout=layout_name(layout),

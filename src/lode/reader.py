@@ -18,6 +18,8 @@ from lode.errors import (
 from lode.format.ids import check_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
 from lode.format.paths import DefaultLayout, Layout
+from lode.near import question
+from lode.read.names import names_near
 from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
 from lode.read.source import get_bounded, open_file, open_object
 from lode.store.open import open_store
@@ -122,6 +124,16 @@ class DatasetReader:
         """Open a data file as stored for reads at any offset."""
         return open_object(self._store, file)
 
+    def near(self, dataset_id: str) -> list[str]:
+        """Up to three datasets with a name like this one; an empty list if they cannot be listed."""
+        root = self._layouts[0].datasets_root
+        if root is None:
+            return []
+        return names_near(self._store, root, dataset_id, self._has_dataset)
+
+    def _has_dataset(self, dataset_id: str) -> bool:
+        return any(self._is_there(layout, dataset_id) for layout in self._layouts)
+
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was said, or the one under which the dataset has a manifest."""
         check_id(dataset_id, kind="dataset")
@@ -142,7 +154,7 @@ class DatasetReader:
             if entry is None:
                 return
             dataset_id, slash, _ = entry.path.removeprefix(root).partition("/")
-            if slash and any(self._is_there(layout, dataset_id) for layout in self._layouts):
+            if slash and self._has_dataset(dataset_id):
                 yield dataset_id
             # '0' is the character behind '/', so this sorts behind everything in the dataset.
             after = f"{root}{dataset_id}0" if slash else entry.path
@@ -179,8 +191,9 @@ class DatasetReader:
     def _require_dataset(self, dataset_id: str) -> None:
         root = f"{self._layouts[0].chain(dataset_id).root}/"
         if not any(True for _ in self._store.list(root)):
-            raise NotFoundError(f"no dataset {dataset_id!r} in {self._store.url}")
-        if not any(self._is_there(layout, dataset_id) for layout in self._layouts):
+            hint = question(self.near(dataset_id)) or "check its name"
+            raise NotFoundError(f"no dataset {dataset_id!r} in {self._store.url}: {hint}")
+        if not self._has_dataset(dataset_id):
             raise NoManifestsError(
                 f"dataset {dataset_id!r} in {self._store.url} has objects, but no manifest where "
                 f"{_named(self._layouts)} puts them"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 from collections import OrderedDict
+from datetime import date
 from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -33,6 +34,7 @@ from lode.format.volume import (
 )
 from lode.read.blocks import PIECE, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain
+from lode.read.which import ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
 from lode.snapshot import VolumeSnapshot
 from lode.store.open import open_store
@@ -57,7 +59,8 @@ if TYPE_CHECKING:
 REMEMBERED = 4
 
 
-SnapshotLike: TypeAlias = VolumeSnapshot | str
+# How a snapshot is named: see ``lode.read.which``.
+SnapshotLike: TypeAlias = VolumeSnapshot | str | int | date
 
 
 class Volume:
@@ -205,9 +208,9 @@ class Volume:
             )
         return VolumeSnapshot(self._checked(head.manifest))
 
-    def snapshot(self, id: str) -> VolumeSnapshot:
-        """The snapshot with this id."""
-        return VolumeSnapshot(self._manifest(id))
+    def snapshot(self, ref: SnapshotLike) -> VolumeSnapshot:
+        """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a time."""
+        return VolumeSnapshot(self._manifest(ref))
 
     def snapshots(self) -> list[VolumeSnapshot]:
         """All snapshots, oldest first; an empty list if there are none. Each lists all its blocks."""
@@ -222,7 +225,7 @@ class Volume:
         """Return exactly the bytes ``[offset, offset + length)``.
 
         Args:
-            snapshot: A snapshot or its id.
+            snapshot: Which one, as in ``snapshot(ref)``.
             offset: Where to begin.
             length: How many bytes.
             verify: Read the blocks whole and check them against their checksums.
@@ -283,7 +286,10 @@ class Volume:
     def _manifest(self, snapshot: SnapshotLike) -> VolumeManifest:
         if isinstance(snapshot, VolumeSnapshot):
             return self._checked(snapshot.manifest)
-        return self._checked(self._chain.require(check_id(snapshot, kind="snapshot")))
+        chain = self._chain
+        return self._checked(
+            find(parsed(snapshot), chain, ParentLinks(chain), lambda: chain.resolve().manifest)
+        )
 
     def _newest_settled(self) -> VolumeManifest | None:
         try:

@@ -23,27 +23,58 @@ WEDNESDAY = {"day": "wed", "page": None, "visits": 7}
 
 
 @pytest.mark.usefixtures("visits")
-def test_cat_prints_what_one_snapshot_holds(run: Run) -> None:
-    assert run("cat", "visits").json == [WEDNESDAY]
-    assert run("cat", "visits", "1").json == [MONDAY, TUESDAY]
+def test_cat_prints_all_rows_of_the_dataset(run: Run) -> None:
+    assert run("cat", "visits").json == [MONDAY, TUESDAY, WEDNESDAY]
 
 
-def test_a_scan_is_all_of_history_or_a_stretch_of_it(run: Run, visits: lode.Dataset) -> None:
+@pytest.mark.usefixtures("visits")
+def test_cat_prints_the_rows_that_one_snapshot_added(run: Run) -> None:
+    assert run("cat", "visits", "--snapshot", "1").json == [MONDAY, TUESDAY]
+    assert run("cat", "visits", "-s", "latest").json == [WEDNESDAY]
+    for other in ("--as-of", "--since"):
+        ended = run("cat", "visits", "--snapshot", "1", other, "1")
+        assert (ended.code, "means that one alone" in ended.err) == (2, True)
+
+
+def test_cat_prints_the_dataset_at_a_snapshot_or_a_time(run: Run, visits: lode.Dataset) -> None:
     first, _ = visits.snapshots()
-    assert run("cat", "visits", "--scan").json == [MONDAY, TUESDAY, WEDNESDAY]
-    assert run("cat", "visits", "--as-of", "1").json == [MONDAY, TUESDAY]
-    assert run("cat", "visits", "--as-of", first.created_at.isoformat()).json == [MONDAY, TUESDAY]
-    assert run("cat", "visits", "--since", first.id).json == [WEDNESDAY]
+    for name in ("1", "latest~1", first.id, first.id[:19], first.created_at.isoformat()):
+        assert run("cat", "visits", "--as-of", name).json == [MONDAY, TUESDAY]
+    without_zone = first.created_at.isoformat().removesuffix("+00:00")
+    assert run("cat", "visits", "--as-of", without_zone).json == [MONDAY, TUESDAY]
+    for name in ("2001-01-01", "2001-01-01T00:00", "2001-01-01 00:00Z"):
+        ended = run("cat", "visits", "--as-of", name)
+        assert (ended.code, "had no snapshots at 2001-01-01" in ended.err) == (3, True)
+
+
+def test_cat_prints_what_came_after_a_snapshot_or_a_time(run: Run, visits: lode.Dataset) -> None:
+    first, _ = visits.snapshots()
+    for name in ("1", "latest~1", first.id, first.id[:19], first.created_at.isoformat()):
+        assert run("cat", "visits", "--since", name).json == [WEDNESDAY]
     assert run("cat", "visits", "--since", "latest").json == []
-    assert run("cat", "visits", "--as-of", "2001-01-01T00:00Z").code == 3
-    assert run("cat", "visits", "--as-of", "2001-01-01T00:00").err.endswith("write 2001-01-01T00:00Z\n")
-    assert run("cat", "visits", "1", "--scan").code == 2
+    assert run("cat", "visits", "--since", "2001-01-01").json == [MONDAY, TUESDAY, WEDNESDAY]
+
+
+def test_cat_of_blobs_is_the_newest_blob_then(run: Run, lake: Path) -> None:
+    dataset = lode.Dataset("backups", str(lake))
+    for blob in (b"one", b"two"):
+        dataset.write(blob)
+    assert run("cat", "backups").raw == b"two"
+    assert run("cat", "backups", "--as-of", "1").raw == b"one"
+    assert run("cat", "backups", "--since", "2001-01-01").raw == b"onetwo"
+
+
+def test_cat_of_json_has_the_present_names_of_columns(run: Run, lake: Path) -> None:
+    dataset = lode.Dataset.create("logs", str(lake), codec="jsonl", schema={"a": "int64"})
+    dataset.write([{"a": 1}])
+    dataset.evolve(rename={"a": "b"})
+    assert run("cat", "logs").json == [{"b": 1}]
 
 
 @pytest.mark.usefixtures("visits")
 def test_columns_and_limits_leave_the_rest_out(run: Run) -> None:
-    assert run("cat", "visits", "-s", "-c", "visits,day", "-n", "1").json == [{"visits": 3, "day": "mon"}]
-    assert run("cat", "visits", "-s", "-n", "0").out == ""
+    assert run("cat", "visits", "-c", "visits,day", "-n", "1").json == [{"visits": 3, "day": "mon"}]
+    assert run("cat", "visits", "-n", "0").out == ""
     assert run("cat", "visits", "-c", "nothing").code == 2
 
 
@@ -57,16 +88,16 @@ def test_json_keeps_records_that_are_not_alike(run: Run, lake: Path) -> None:
 
 def test_every_format_holds_the_same_rows(run: Run, visits: lode.Dataset) -> None:
     table = visits.scan().read_all()
-    arrow = run("cat", "visits", "-s", "--format", "arrow").raw
+    arrow = run("cat", "visits", "--format", "arrow").raw
     assert pa.ipc.open_stream(arrow).read_all().equals(table)
-    assert pq.read_table(io.BytesIO(run("cat", "visits", "-s", "-f", "parquet").raw)).equals(table)
-    assert run("cat", "visits", "-s", "-f", "csv").lines == [
+    assert pq.read_table(io.BytesIO(run("cat", "visits", "-f", "parquet").raw)).equals(table)
+    assert run("cat", "visits", "-f", "csv").lines == [
         '"day","page","visits"',
         '"mon","/",3',
         '"tue","/docs",5',
         '"wed",,7',
     ]
-    assert run("cat", "visits", "-s", "-f", "table").lines == [
+    assert run("cat", "visits", "-f", "table").lines == [
         "day  page   visits",
         "mon  /           3",
         "tue  /docs       5",
@@ -146,7 +177,7 @@ CONDITIONS = {
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.usefixtures("visits")
 def test_a_condition_chooses_rows(run: Run, condition: str) -> None:
-    ended = run("cat", "visits", "--scan", "--where", condition)
+    ended = run("cat", "visits", "--where", condition)
     assert ended.err == ""
     assert [record["day"] for record in ended.json] == CONDITIONS[condition]
 

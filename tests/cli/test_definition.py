@@ -133,7 +133,7 @@ def test_columns_that_are_as_asked_already_are_no_change(run: Run) -> None:
         ((), 2, "there is nothing to change: use --add, --widen, --relax, --rename or --drop"),
         (("--add", "country"), 2, "--add is key=value, got 'country'"),
         (("--add", "country=text"), 2, "'text'"),
-        (("--drop", "nothing"), 2, "there is no column 'nothing' to change: the dataset has day, n, v"),
+        (("--drop", "nothing"), 2, "there is no column 'nothing' to change: it has day, n, v"),
         (("--drop", "day"), 2, "column 'day' is a partition key"),
         (("--widen", "v=int64"), 1, "column 'v' is double, which cannot be widened to int64"),
     ],

@@ -126,7 +126,7 @@ def test_what_the_go_implementation_wrote_is_read_alike(run: Run, name: str) -> 
     assert [line["sequence"] for line in run("log", "weather", "-r", root, "--json").json] == [2, 1]
     assert run("verify", "weather", "-r", root).code == 0
     assert run("show", "weather", "1", "-r", root).code == 0
-    assert run("cat", "weather", "1", "-r", root).raw.count(b"\n") == (1 if name == "raw" else 2)
+    assert run("cat", "weather", "-s", "1", "-r", root).raw.count(b"\n") == (1 if name == "raw" else 2)
 
 
 def size_of(snapshot: lode.Snapshot) -> str:
@@ -179,7 +179,10 @@ def test_a_beginning_that_two_ids_share_is_no_name(run: Run, lake: Path) -> None
             transaction.stage([{"n": 1}])
             transaction.commit()
     ended = run("show", "events", "night")
-    assert (ended.code, "say more of the id" in ended.err) == (2, True)
+    assert (ended.code, "begin with 'night' (night-1, night-2): give more of the id" in ended.err) == (
+        2,
+        True,
+    )
 
 
 def test_diff_adds_up_what_came_between_by_partition(run: Run, visits: lode.Dataset) -> None:

@@ -78,3 +78,63 @@ def test_without_duckdb_the_error_names_the_extra() -> None:
     assert ended.stderr == (
         "lode: lode sql needs duckdb, which is not installed: pip install 'lode-store[sql]'\n"
     )
+
+
+@pytest.mark.usefixtures("visits")
+def test_show_tables_lists_the_datasets_that_have_rows(run: Run, lake: Path) -> None:
+    lode.Dataset("pages", str(lake), codec="jsonl").write([{"page": "/", "title": "Home"}])
+    lode.Dataset("backups", str(lake)).write(b"blob")
+    lode.Dataset.create("empty", str(lake), codec="parquet")
+    assert run("sql", "SHOW TABLES").json == [{"name": name} for name in ("empty", "pages", "visits")]
+    listed = run("sql", "SELECT table_name AS t FROM information_schema.tables ORDER BY t").json
+    assert [line["t"] for line in listed] == ["empty", "pages", "visits"]
+
+
+@pytest.mark.usefixtures("visits")
+def test_describe_and_information_schema_have_the_columns(run: Run, lake: Path) -> None:
+    lode.Dataset("pages", str(lake), codec="jsonl").write([{"page": "/"}])
+    described = run("sql", "DESCRIBE visits").json
+    assert [(line["column_name"], line["column_type"]) for line in described] == [
+        ("day", "VARCHAR"),
+        ("page", "VARCHAR"),
+        ("visits", "BIGINT"),
+    ]
+    query = "SELECT column_name AS c FROM information_schema.columns WHERE table_name = 'pages'"
+    assert run("sql", query).json == [{"c": "page"}]
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_dataset_that_cannot_be_read_hides_no_other_in_the_list(run: Run, lake: Path) -> None:
+    (lake / "datasets" / "broken" / "snapshots" / "1").mkdir(parents=True)
+    (lake / "datasets" / "broken" / "snapshots" / "1" / "manifest.json").write_text("no manifest")
+    ended = run("sql", "SHOW TABLES")
+    assert (ended.code, ended.json) == (0, [{"name": "visits"}])
+    assert "datasets/broken" in ended.err
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_misspelt_table_is_answered_with_the_dataset_that_is_meant(run: Run) -> None:
+    ended = run("sql", "SELECT * FROM vists")
+    assert (ended.code, ended.err.endswith("did you mean 'visits'?\n")) == (3, True)
+
+
+def test_several_statements_run_in_order_and_the_last_answers(run: Run, visits: lode.Dataset) -> None:
+    query = "CREATE TABLE t AS SELECT * FROM visits; SELECT count(*) AS n FROM t, visits"
+    assert run("sql", query).json == [{"n": visits.plan().row_count ** 2}]
+
+
+def test_a_variable_of_the_program_is_no_table(run: Run) -> None:
+    assert run("sql", "SELECT * FROM text").code == 3
+
+
+def test_a_name_with_dots_is_quoted(run: Run, lake: Path) -> None:
+    lode.Dataset("shop.web", str(lake), codec="jsonl").write([{"n": 1}])
+    assert run("sql", 'SELECT n FROM "shop.web"').json == [{"n": 1}]
+    ended = run("sql", "SELECT n FROM shop.web")
+    assert (ended.code, ended.err.endswith('write it in double quotes, "shop.web"\n')) == (2, True)
+
+
+def test_every_name_of_a_snapshot_is_a_table(run: Run, visits: lode.Dataset) -> None:
+    first = visits.snapshot(1)
+    for name in (1, "latest~1", first.id, first.id[:19], first.manifest.created_at):
+        assert run("sql", f'SELECT count(*) AS n FROM "visits@{name}"').json == [{"n": 2}]

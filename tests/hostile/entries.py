@@ -126,7 +126,7 @@ COMMANDS: Final[dict[str, list[str]]] = {
     "show": ["show", "{name}"],
     "show --json": ["show", "{name}", "2", "--json"],
     "diff": ["diff", "{name}", "latest~1", "latest"],
-    "cat": ["cat", "{name}", "--scan", "--format", "jsonl"],
+    "cat": ["cat", "{name}", "--format", "jsonl"],
     "verify": ["verify", "{name}"],
     "sweep": ["sweep", "{name}", "--older-than", "0s", "--json"],
     "ls of one": ["ls", "{name}"],

@@ -109,6 +109,10 @@ def test_starting_positions_leave_out_exactly_what_as_of_the_same_would_read(lak
         ("latest", Position(3, third.id)),
         (first.id, Position(1, first.id)),
         (time, Position(2, second.id)),
+        ("2", Position(2, second.id)),
+        ("latest~2", Position(1, first.id)),
+        (first.id[:-1], Position(1, first.id)),
+        ("2001-01-01", BEGINNING),
         ("2001-01-01T00:00:00Z", BEGINNING),
     ):
         assert starting_position(dataset, where) == expected, where

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.errors import NotFoundError, OutcomeUnknownError, PathExistsError, PermissionDeniedError, StoreError
+from lode.errors import OutcomeUnknownError, PathExistsError, PermissionDeniedError, StoreError
 from lode.store import ObjectStore, open_object_store
 from lode.store.doctor import diagnose
 from lode.testing.servers import AZURITE_ACCOUNT
@@ -335,7 +335,7 @@ def test_a_bucket_that_is_not_there_is_named_as_the_reason(s3_server: S3Server) 
         store.put("x", b"1")
     with pytest.raises(StoreError, match="bucket or container is not there"):
         list(store.list())
-    with pytest.raises(NotFoundError):
+    with pytest.raises(StoreError, match="bucket or container is not there: check its name"):
         store.get("x")
 
 

@@ -27,6 +27,7 @@ from lode.cli import (
     log,
     ls,
     progress,
+    schema,
     serve,
     show,
     spark,
@@ -177,7 +178,13 @@ def _common(
 
 
 _GROUPS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
-    "Look": {"ls": ls.ls, "log": log.log, "show": show.show, "diff": diff.diff},
+    "Look": {
+        "ls": ls.ls,
+        "schema": schema.schema,
+        "log": log.log,
+        "show": show.show,
+        "diff": diff.diff,
+    },
     "Read": {"cat": cat.cat, "sql": sql.sql},
     "Write": {
         "create": create.create,

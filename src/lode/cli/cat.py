@@ -1,4 +1,4 @@
-"""``lode cat``: the records of a snapshot, or of a stretch of history."""
+"""``lode cat``: the rows of a dataset, now or at a snapshot, or those of one snapshot."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from lode.cli.complete import offer_snapshots
 from lode.cli.emit import Format, chosen, emit
-from lode.cli.parameters import AS_OF, DATASET, FORMAT, LIMIT, ROOT, SINCE, SNAPSHOT, STORE_OPTION
+from lode.cli.parameters import AS_OF, DATASET, FORMAT, LIMIT, ROOT, SINCE, STORE_OPTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +18,14 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.read.scan import Scan
 
-_SCAN: Final[Any] = typer.Option(False, "--scan", "-s", help="The whole history, from the first snapshot on.")
+_SNAPSHOT: Final[Any] = typer.Option(
+    None,
+    "--snapshot",
+    "-s",
+    metavar="SNAPSHOT",
+    help="Only the rows that this one snapshot added.",
+    autocompletion=offer_snapshots,
+)
 _COLUMNS: Final[Any] = typer.Option(None, "--columns", "-c", metavar="A,B", help="Only these columns.")
 _WHERE: Final[Any] = typer.Option(
     None, "--where", "-w", metavar="CONDITION", help="Only rows like these: \"kind = 'a' AND n > 3\"."
@@ -27,9 +35,8 @@ _VERIFY: Final[Any] = typer.Option(False, "--verify", help="Check the files agai
 
 def cat(
     dataset: str = DATASET,
-    snapshot: str = SNAPSHOT,
     root: str = ROOT,
-    scan: bool = _SCAN,
+    snapshot: str | None = _SNAPSHOT,
     as_of: str | None = AS_OF,
     since: str | None = SINCE,
     columns: str | None = _COLUMNS,
@@ -39,9 +46,9 @@ def cat(
     verify: bool = _VERIFY,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Print the records of a snapshot, or of history.
+    """Print the rows of a dataset.
 
-    Without --scan, --as-of or --since it is what the one snapshot itself holds.
+    All rows, those up to --as-of, those after --since, or those that one --snapshot added.
     """
     from lode.cli.root import open_root
     from lode.codec.jsonl import JSONL
@@ -49,7 +56,7 @@ def cat(
     from lode.read.scan import verify_files
 
     opened = open_dataset(dataset, open_root(root, store_option))
-    found = _found(opened, snapshot, scan=scan, as_of=as_of, since=since)
+    found = _found(opened, snapshot, as_of=as_of, since=since)
     if verify:
         for manifest in found.manifests:
             verify_files(found.store, manifest, found.components)
@@ -59,23 +66,27 @@ def cat(
     form = chosen(form)
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
     # JSON keeps its own shape where nobody asked for columns: records need not be alike.
-    if isinstance(found.components.codec, JSONL) and where is None and form in ("jsonl", "table"):
+    raw = isinstance(found.components.codec, JSONL) and where is None and form in ("jsonl", "table")
+    if raw and not found.other_names():
         emit(_records(found, names), form, limit=limit)
         return
     reader = found.read(columns=names, where=where)
     emit(reader, form, limit=limit, schema=reader.schema)
 
 
-def _found(dataset: Dataset, snapshot: str, *, scan: bool, as_of: str | None, since: str | None) -> Scan:
-    from lode.cli.named import point_named, snapshot_named
+def _found(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None) -> Scan:
     from lode.errors import InvalidOptionError
 
-    if not (scan or as_of or since):
-        return dataset.plan_snapshot(snapshot_named(dataset, snapshot))
-    if snapshot != "latest":
-        raise InvalidOptionError(f"{snapshot} is one snapshot: for history up to it, say --as-of {snapshot}")
-    start = snapshot_named(dataset, since) if since is not None else None
-    return dataset.plan(as_of=point_named(dataset, as_of), since=start)
+    if snapshot is None and since is None and dataset.components.codec is None:
+        # A blob is whole. The dataset at a snapshot is the newest one.
+        return dataset.plan_snapshot("latest" if as_of is None else as_of)
+    if snapshot is None:
+        return dataset.plan(as_of=as_of, since=since)
+    if as_of is not None or since is not None:
+        raise InvalidOptionError(
+            f"--snapshot {snapshot} means that one alone: leave it out, or --as-of and --since"
+        )
+    return dataset.plan_snapshot(snapshot)
 
 
 def _records(scan: Scan, columns: Sequence[str] | None) -> Iterator[list[Any]]:

@@ -14,10 +14,8 @@ from lode.cli.units import count, size
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lode.dataset import Dataset
     from lode.store.protocol import Store
     from lode.upkeep.copy import CopyReport
-    from lode.volume import Volume
 
 _DATASET: Final[Any] = typer.Argument(
     None, metavar="[DATASET]", help="The dataset's name.", autocompletion=offer_datasets
@@ -103,21 +101,13 @@ def _copied(
     is_volume: bool,
     dry_run: bool,
 ) -> CopyReport:
-    from lode.cli.named import point_named, volume_snapshot_named
     from lode.cli.progress import BYTES, progress
     from lode.discover import open_dataset, open_volume
     from lode.upkeep.copy import copy as copy_history
 
-    opened: Dataset | Volume
-    end: Any = None
-    if is_volume:
-        opened = open_volume(dataset, source)
-        end = volume_snapshot_named(opened, as_of) if as_of is not None else None
-    else:
-        opened = open_dataset(dataset, source)
-        end = point_named(opened, as_of)
+    opened = open_volume(dataset, source) if is_volume else open_dataset(dataset, source)
     with progress(f"copying {dataset}", BYTES) as advance:
-        return copy_history(opened, target, name=name, as_of=end, dry_run=dry_run, progress=advance)
+        return copy_history(opened, target, name=name, as_of=as_of, dry_run=dry_run, progress=advance)
 
 
 def _print(dataset: str, made: CopyReport, target: Store, json: bool) -> None:

@@ -39,13 +39,12 @@ def diff(
     Rows and files by partition, and how the columns changed.
     """
     from lode.cli.columns import changes_as_json
-    from lode.cli.named import snapshot_named
     from lode.cli.partitions import partitions_of
     from lode.cli.root import open_root
     from lode.discover import open_dataset
 
     opened = open_dataset(dataset, open_root(root, store_option))
-    start, end = snapshot_named(opened, older), snapshot_named(opened, newer)
+    start, end = opened.snapshot(older), opened.snapshot(newer)
     snapshots = _between(opened, start, end)
     parts = partitions_of(opened, snapshots)
     changes = _changed_columns(opened, start, end)

@@ -88,7 +88,7 @@ DATASET: Final[Any] = typer.Argument(
 SNAPSHOT: Final[Any] = typer.Argument(
     "latest",
     metavar="SNAPSHOT",
-    help="An id, a number in history from 1, latest, or latest~2 for two before it.",
+    help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a date or a time.",
     autocompletion=offer_snapshots,
     show_default="latest",
 )
@@ -96,14 +96,14 @@ AS_OF: Final[Any] = typer.Option(
     None,
     "--as-of",
     metavar="SNAPSHOT|TIME",
-    help="Up to this snapshot, or to a moment such as 2026-11-15T12:00Z.",
+    help="Up to this snapshot, date or time, such as latest~2, 2026-11-15 or 2026-11-15T12:00Z.",
     autocompletion=offer_snapshots,
 )
 SINCE: Final[Any] = typer.Option(
     None,
     "--since",
-    metavar="SNAPSHOT",
-    help="Leave out this snapshot and all before it.",
+    metavar="SNAPSHOT|TIME",
+    help="Leave out this snapshot, date or time and all before it.",
     autocompletion=offer_snapshots,
 )
 JSON: Final[Any] = _json("For scripts: JSON.", _either_json)

@@ -37,7 +37,6 @@ def show(
     As JSON: the manifest, with the definition of the dataset in it.
     """
     from lode.cli.columns import definition_as_json
-    from lode.cli.named import snapshot_named
     from lode.cli.root import open_root
     from lode.definition import Definition, layout_name
     from lode.discover import open_dataset
@@ -49,7 +48,7 @@ def show(
         _show_volume(store, dataset, snapshot, json=json)
         return
     opened = open_dataset(dataset, store)
-    found = snapshot_named(opened, snapshot)
+    found = opened.snapshot(snapshot)
     try:
         definition, damage = opened.definition_at(found), None
     except DataError as error:  # the snapshot itself can still be shown
@@ -165,12 +164,11 @@ def _shown(value: Any, most: int = 32) -> str:
 
 
 def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
-    from lode.cli.named import volume_snapshot_named
     from lode.discover import open_volume
     from lode.format.manifest import encode_manifest
 
     volume = open_volume(name, store)
-    found = volume_snapshot_named(volume, snapshot)
+    found = volume.snapshot(snapshot)
     if json:
         sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
         return

@@ -161,19 +161,17 @@ def export(
     A receipt beside them says what they hold; the same export again does nothing.
     """
     from lode.cli import pairs
-    from lode.cli.named import point_named, snapshot_named
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
-    opened = place.open()
     with _session(master, conf, f"exporting {dataset}") as spark:
         made = jobs.export(
             spark,
             place,
             path,
             file_format=form,
-            since=snapshot_named(opened, since) if since is not None else None,
-            as_of=point_named(opened, as_of),
+            since=since,
+            as_of=as_of,
             partition_by=_names(partition_by),
             overwrite=overwrite,
             options=pairs.texts(option, "--option"),
@@ -205,20 +203,18 @@ def rewrite(
 
     In files of a good size, and sorted if you like. The same again does nothing.
     """
-    from lode.cli.named import point_named, snapshot_named
     from lode.spark import jobs
     from lode.spark.staging import TARGET_FILE_BYTES
 
     source = _place(root, dataset, store_option)
     sink = _place(into_root or root, into, store_option, partition_by)
-    opened = source.open()
     with _session(master, conf, f"rewriting {dataset}") as spark:
         snapshot = jobs.rewrite(
             spark,
             source,
             sink,
-            since=snapshot_named(opened, since) if since is not None else None,
-            as_of=point_named(opened, as_of),
+            since=since,
+            as_of=as_of,
             sort_by=_names(sort_by),
             target_file_bytes=file_bytes or TARGET_FILE_BYTES,
         )

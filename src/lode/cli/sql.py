@@ -10,18 +10,27 @@ import typer
 
 from lode.cli.emit import Format, chosen, emit
 from lode.cli.parameters import AS_OF, FORMAT, LIMIT, ROOT, STORE_OPTION
+from lode.cli.printable import printable
 
 if TYPE_CHECKING:
-    from lode.errors import LodeError
+    import pyarrow as pa
+
+    from lode.dataset import Dataset
     from lode.read.scan import Scan
     from lode.store.protocol import Store
 
 _QUERY: Final[Any] = typer.Argument(..., metavar="QUERY", help="The query; - reads it from stdin.")
 _ALSO: Final[Any] = typer.Option(
-    [], "--dataset", "-d", metavar="NAME", help="Another dataset, if lode ls cannot list it (a flat layout)."
+    [], "--dataset", "-d", metavar="NAME", help="Another dataset to list, if lode ls cannot (a flat layout)."
 )
-# "events@3" is one snapshot of events.
-_ONE_SNAPSHOT: Final = re.compile(r'"([^"]+)@([^"@]+)"')
+# DuckDB names a table with its schema in quotes.
+_MISSING: Final = re.compile(r'Table with name (?:"([^"]+)"|(.+?)) does not exist')
+# A query that lists tables: all datasets have to be there.
+_LISTING: Final = re.compile(
+    r"\b(show|information_schema|sqlite_master|duckdb_(tables|views|columns)|pg_(tables|views|class))\b",
+    re.IGNORECASE,
+)
+_COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
 
 
 def sql(
@@ -35,8 +44,8 @@ def sql(
 ) -> None:
     """Ask datasets in SQL, through DuckDB.
 
-    Each dataset is a view under its name: its whole history, or that up to --as-of. In double quotes,
-    "events@3" is snapshot 3 alone.
+    Each dataset is a view under its name: all of its rows, or those up to --as-of. In double quotes,
+    "events@3" is what snapshot 3 added. SHOW TABLES lists the datasets.
     """
     from lode.cli.root import open_root
     from lode.extras import needs
@@ -46,50 +55,128 @@ def sql(
     form = chosen(form)
     text = sys.stdin.read() if query == "-" else query
     with duckdb.connect(":memory:") as connection:
-        sources, broken = _sources(open_root(root, store_option), text, as_of, dataset)
-        for name, source in sources.items():
-            connection.register(name, source)
+        # A table must never be a variable of this program.
+        connection.execute("SET python_enable_replacements = false")
+        views = _Views(connection, open_root(root, store_option), as_of)
         try:
-            answer: Any = connection.sql(text)
+            for name in dataset:
+                views.add(name)
+            if _LISTING.search(text):
+                views.list_all(columns=_COLUMNS.search(text) is not None)
+            answer: Any = None
+            for statement in connection.extract_statements(text):
+                answer = views.answered(statement)
             if answer is None:  # a statement that has no rows
                 return
             reader = answer.to_arrow_reader(65_536)
             emit(reader, form, limit=limit, schema=reader.schema)
-        except duckdb.CatalogException as error:
-            # A table that is not there may be a dataset that cannot be read.
-            missing = str(error).lower()
-            raise next(
-                (fault for name, fault in broken.items() if name.lower() in missing), _in_our_words(error)
-            ) from error
         except duckdb.Error as error:
             raise _in_our_words(error) from error
 
 
-def _sources(
-    store: Store, query: str, as_of: str | None, also: list[str]
-) -> tuple[dict[str, Any], dict[str, LodeError]]:
-    """The datasets that the query names and single snapshots of them, and those that cannot be read."""
-    from lode.cli.named import point_named, snapshot_named
-    from lode.discover import dataset_names, open_dataset
-    from lode.errors import LodeError
+class _Views:
+    """The datasets of a store as views of a connection. Those that a query reads are opened when it does."""
 
-    found: dict[str, Any] = {}
-    broken: dict[str, LodeError] = {}
-    for name, snapshot in _ONE_SNAPSHOT.findall(query):
-        opened = open_dataset(name, store)
-        found[f"{name}@{snapshot}"] = _source(opened.plan_snapshot(snapshot_named(opened, snapshot)))
-    for name in [*dataset_names(store), *also]:
-        # A name in a text or a column costs a look at its history, and does no harm.
-        if name in also or re.search(rf"(?<!\w){re.escape(name)}(?![\w@])", query, re.IGNORECASE):
+    def __init__(self, connection: Any, store: Store, as_of: str | None) -> None:
+        self._connection = connection
+        self._store = store
+        self._as_of = as_of
+        self._added: set[str] = set()
+
+    def answered(self, statement: Any) -> Any:
+        """The answer to a statement. A dataset that it names is added, and the statement tried again."""
+        import duckdb
+
+        tried: set[str] = set()
+        while True:
             try:
-                opened = open_dataset(name, store)
-                if opened.components.codec is not None:
-                    found[name] = _source(opened.plan(as_of=point_named(opened, as_of)))
-            except LodeError as error:
-                if name in also:
+                # A statement with a table that is missing fails before it has an effect.
+                return self._connection.sql(statement)
+            except duckdb.CatalogException as error:
+                match = _MISSING.search(str(error))
+                name = match and (match[1] or match[2])
+                if not name:
                     raise
-                broken[name] = error
-    return found, broken
+                if name in tried:
+                    raise _quoted(name) from error
+                tried.add(name)
+                self.add(name)
+
+    def add(self, name: str) -> None:
+        """Make a view of a dataset, or of one snapshot of it: ``name@snapshot``."""
+        from lode.errors import InvalidOptionError, NotFoundError
+
+        snapshot: str | None = None
+        try:
+            dataset = self._open(name)
+        except NotFoundError:
+            owner, _, snapshot = name.rpartition("@")
+            if not owner:
+                raise
+            dataset = self._open(owner)
+        if dataset.components.codec is None:
+            raise InvalidOptionError(f"dataset {dataset.id!r} holds blobs: it has no rows to ask for")
+        plan = dataset.plan(as_of=self._as_of) if snapshot is None else dataset.plan_snapshot(snapshot)
+        source = _source(plan)
+        if not len(source.schema):
+            raise InvalidOptionError(f"dataset {dataset.id!r} has no columns yet: write its first rows")
+        self._register(name, source)
+
+    def _open(self, name: str) -> Dataset:
+        from lode.discover import dataset_names, open_dataset
+        from lode.errors import NotFoundError
+
+        try:
+            return open_dataset(name, self._store)
+        except NotFoundError:
+            # DuckDB does not tell upper from lower case in names, a store does.
+            same = [each for each in dataset_names(self._store) if each.lower() == name.lower()]
+            if len(same) != 1:
+                raise
+            return open_dataset(same[0], self._store)
+
+    def list_all(self, *, columns: bool) -> None:
+        """Make an empty view of every dataset, for a query that lists tables.
+
+        Args:
+            columns: Whether it also lists columns. Those of records without a schema are in their files.
+        """
+        from lode.discover import dataset_names, open_dataset
+        from lode.errors import LodeError
+
+        for name in dataset_names(self._store):
+            try:
+                dataset = open_dataset(name, self._store)
+                table = None if name in self._added else _without_rows(dataset, columns=columns)
+                if table is not None:
+                    self._register(name, table)
+            except LodeError as error:  # one that cannot be read does not hide the others
+                print(f"lode: {printable(str(error))}", file=sys.stderr)
+
+    def _register(self, name: str, source: Any) -> None:
+        self._connection.register(name, source)
+        self._added.add(name)
+
+
+def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
+    """A table with its columns; None if there is no table: for blobs, and without a column to list."""
+    import pyarrow as pa
+
+    definition = dataset.definition
+    if definition.codec is None:
+        return None
+    schema = definition.schema
+    if schema is None and columns:
+        schema = dataset.plan().schema()
+    if not schema:  # DuckDB has no table without columns
+        schema = None if columns else pa.schema([("record", pa.string())])
+    return None if schema is None else schema.empty_table()
+
+
+def _quoted(name: str) -> Exception:
+    from lode.errors import InvalidOptionError
+
+    return InvalidOptionError(f'dataset {name!r} has a dot in its name: write it in double quotes, "{name}"')
 
 
 def _source(scan: Scan) -> Any:
@@ -110,7 +197,7 @@ def _in_our_words(error: Exception) -> Exception:
 
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):
-        return NotFoundError(f"{sentence} See lode ls for the datasets there are.")
+        return NotFoundError(sentence)
     if isinstance(error, duckdb.ProgrammingError):
         return InvalidOptionError(sentence)
     return LodeError(sentence)

@@ -29,6 +29,7 @@ from lode.filter.values import (
 )
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
+from lode.near import did_you_mean
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -397,6 +398,7 @@ class Compiler:
         if same:
             return self.wrong(node, f"{shown} could be {' or '.join(same)}: use the column's own case")
         known = f"there are {shortened_list(names)}" if names else "there is nothing inside of it"
+        known = did_you_mean(part, names) or known
         return self.wrong(node, f"there is no column {shown}: {known}")
 
     def fitted(self, literal: Literal, value: Value, node: Node) -> Any:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
+from lode.format.manifest import parse_time_ns
 from lode.read.line import Line, Run, run_of
 from lode.read.resolve import Links
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import Manifest
     from lode.read.resolve import Chain
+    from lode.read.which import Moment
 
 # Segments read ahead at once: those of the newest 400,000 snapshots. A history is believed to be longer than
 # that only if one of them is there.
@@ -82,6 +84,34 @@ class History:
             if not any(found):
                 break  # the sequence is wrong, or nobody wrote segments: the links decide
         return Line(list(self._pieces(head, ready))[::-1])
+
+    def back(self, head: Manifest, steps: int) -> Manifest | None:
+        """The snapshot so many before ``head``; segments on the way are not decoded."""
+        if not steps:
+            return head
+        for piece in self._pieces(head, {}):
+            count = len(piece.listing.snapshots) if isinstance(piece, Run) else 1
+            if steps < count:
+                return piece.manifest(count - 1 - steps) if isinstance(piece, Run) else piece
+            steps -= count
+        return None
+
+    def at(self, head: Manifest, moment: Moment) -> Manifest | None:
+        """The newest snapshot up to ``head`` that was made at a moment or before."""
+        for piece in self._pieces(head, {}):
+            if not isinstance(piece, Run):
+                if moment.includes(piece):
+                    return piece
+                continue
+            times = piece.times()
+            for index in reversed(range(len(times))):
+                if parse_time_ns(times[index]) <= moment.nanoseconds:
+                    return piece.manifest(index)
+        return None
+
+    def ids(self, head: Manifest) -> list[str]:
+        """The ids of the whole history up to ``head``, oldest first."""
+        return self.line(head).ids
 
     def _pieces(self, head: Manifest, ready: dict[int, Run | None]) -> Iterator[Run | Manifest]:
         """Follow the parent links, by segments where they fit: those at hand, else those on the store."""

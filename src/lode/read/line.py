@@ -7,7 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
 
+import msgspec
+
 from lode.errors import LodeError
+from lode.format.manifest import is_rfc3339
 from lode.read.segment import Listing, decode_segment, list_segment
 
 if TYPE_CHECKING:
@@ -43,6 +46,30 @@ class Run:
             self._chain.ancestor(each, child) for each, child in zip(listed, (*listed[1:], None), strict=True)
         ]
 
+    def manifest(self, index: int) -> Manifest:
+        """One of its manifests, the oldest being 0; no other is decoded."""
+        listed = self.listing.snapshots
+        try:
+            raw = decode_segment(self._data)[index]
+            return self._chain.checked(bytes(raw), self._chain.paths.root, listed[index])
+        except (LodeError, IndexError):
+            child = listed[index + 1] if index + 1 < len(listed) else None
+            return self._chain.ancestor(listed[index], child)
+
+    def times(self) -> list[str]:
+        """When each of its snapshots was made, oldest first; the manifests are not decoded further."""
+        try:
+            found = [msgspec.json.decode(raw, type=_Made).created_at for raw in decode_segment(self._data)]
+            if len(found) == len(self.listing.snapshots) and all(map(is_rfc3339, found)):
+                return found
+        except (LodeError, msgspec.MsgspecError):
+            pass
+        return [manifest.created_at for manifest in self.manifests()]
+
+
+class _Made(msgspec.Struct, gc=False):
+    created_at: str
+
 
 def run_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> Run | None:
     """The snapshots a segment holds; None if it is missing or broken."""
@@ -57,6 +84,14 @@ class Line(Sequence["Manifest"]):
 
     def __init__(self, pieces: Sequence[Run | Manifest]) -> None:
         self._pieces = pieces
+
+    @property
+    def ids(self) -> list[str]:
+        """The id of every snapshot."""
+        found: list[str] = []
+        for piece in self._pieces:
+            found += piece.listing.snapshots if isinstance(piece, Run) else [piece.snapshot_id]
+        return found
 
     @property
     def paths(self) -> list[str]:

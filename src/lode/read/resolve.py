@@ -284,8 +284,12 @@ class Chain(Generic[M]):
     def latest(self) -> M:
         head = self.resolve()
         if head.manifest is None:
-            raise NoSnapshotsError(f"{self.name} in {self.store.url} has no snapshots yet: write one first")
+            raise self.empty()
         return head.manifest
+
+    def empty(self) -> NoSnapshotsError:
+        """The error for a history without snapshots."""
+        return NoSnapshotsError(f"{self.name} in {self.store.url} has no snapshots yet: write one first")
 
     def head_by_links(self) -> M | None:
         """Find the head without a pointer: the one snapshot that is nobody's parent. Lists the store."""

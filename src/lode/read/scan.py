@@ -15,10 +15,12 @@ from lode.codec.parquet import Parquet
 from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
 from lode.format.ids import shortened
 from lode.lazy import pa
+from lode.near import column_hint
 from lode.read.line import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime
+from lode.store.local import LocalStore
 from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
@@ -63,6 +65,11 @@ def read_files(
 def verify_files(store: Store, manifest: Manifest, components: Components, runtime: Runtime = REAL) -> None:
     """Check every file of a snapshot against its checksum."""
     checksum = components.checksum
+    if manifest.checksum_algorithm is None:
+        raise ComponentMismatchError(
+            f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} has no checksums to verify: "
+            "read it without verify, or compare sizes with lode verify --quick"
+        )
     if checksum is None or manifest.checksum_algorithm != checksum.name:
         raise ComponentMismatchError(
             f"snapshot {manifest.snapshot_id} has checksums by {manifest.checksum_algorithm!r}: "
@@ -158,6 +165,16 @@ class Scan:
         return self._line.paths
 
     @property
+    def locations(self) -> list[str]:
+        """Where every file is, for other readers of Parquet: a path on this machine, or a URL (``s3://…``).
+
+        Files of a dataset whose columns were renamed or dropped have the columns that they were written with.
+        """
+        if isinstance(self.store, LocalStore):
+            return [str(self.store.local_path(path)) for path in self.paths]
+        return [f"{self.store.url}/{path}" for path in self.paths]
+
+    @property
     def row_count(self) -> int:
         return self._line.row_count
 
@@ -165,8 +182,16 @@ class Scan:
     def size_bytes(self) -> int:
         return self._line.size_bytes
 
-    def pruned(self, where: pc.Expression | str | None, schema: pa.Schema) -> list[FileRef]:
-        """The files that may hold a row for which ``where`` is true."""
+    def pruned(self, where: pc.Expression | str | None, schema: pa.Schema | None = None) -> list[FileRef]:
+        """The files that may hold a row for which ``where`` is true.
+
+        Args:
+            where: SQL or a pyarrow expression, as for ``read``.
+            schema: The columns that it names; those of the scan if not given.
+        """
+        if where is None:
+            return self.files
+        schema = self.schema() if schema is None else schema
         found = _filter(where, schema)
         if found is None:
             return self.files
@@ -528,6 +553,6 @@ def _projected(schema: pa.Schema, columns: Sequence[str] | None, dataset_id: str
     unknown = [name for name in columns if name not in schema.names]
     if unknown:
         raise InvalidOptionError(
-            f"dataset {dataset_id!r} has no column {unknown[0]!r}: it has {', '.join(schema.names)}"
+            f"dataset {dataset_id!r} has no column {unknown[0]!r}: {column_hint(unknown[0], schema.names)}"
         )
     return pa.schema([schema.field(name) for name in columns]).with_metadata(schema.metadata)

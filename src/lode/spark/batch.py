@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 from lode.errors import InvalidOptionError
 from lode.spark.filters import conditions, together
 from lode.spark.options import Options, dataset_of
-from lode.spark.read import planned
+from lode.spark.read import pinned, planned
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import (
     arrow_schema,
@@ -89,9 +89,8 @@ def _results(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]
 class BatchReader(DataSourceReader):
     """Plans at the driver: files that the filters rule out are given to no task."""
 
-    def __init__(self, given: Mapping[str, str], schema: StructType, as_of: str | None = None) -> None:
+    def __init__(self, given: Mapping[str, str], schema: StructType) -> None:
         self._options = Options(given)
-        self._as_of = as_of
         dataset = dataset_of(self._options)
         self._target = arrow_schema(schema)
         self._reader = PieceReader(
@@ -112,7 +111,7 @@ class BatchReader(DataSourceReader):
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
-        scan = planned(dataset_of(self._options), self._options, self._as_of)
+        scan = planned(dataset_of(self._options), self._options)
         check_names(scan, self._target.names)
         files = scan.pruned(together(self._reader.conditions, self._target.names), self._target)
         return shares(
@@ -139,12 +138,12 @@ class _Pushdown:
         return self._reader.take(filters)
 
 
-def schema_of(given: Mapping[str, str]) -> tuple[StructType, str]:
-    """The schema of what the options mean, and the snapshot it is as of."""
+def schema_of(given: Mapping[str, str]) -> tuple[StructType, dict[str, str]]:
+    """The schema of what the options mean, and the options by which later reads mean the same snapshots."""
     options = Options(given, also=STREAM_OPTIONS)
     dataset = dataset_of(options)
-    newest = dataset.latest().id
-    scan = planned(dataset, options, newest)
+    chosen_now = pinned(dataset, options)
+    scan = planned(dataset, Options({**options.values, **chosen_now}, also=STREAM_OPTIONS))
     schema = scan_schema(scan, merge=options.flag("mergeSchema"))
     chosen = projected(schema, options.names("columns"), dataset.id)
-    return spark_schema(chosen), newest
+    return spark_schema(chosen), chosen_now

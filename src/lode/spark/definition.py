@@ -17,12 +17,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.extras import needs
+from lode.near import did_you_mean
 from lode.spark.pipeline import Pipeline
 from lode.spark.place import Place, place_of
 
@@ -62,8 +62,7 @@ def parse(told: object) -> Definition:
     values = _mapping(told, "a pipeline")
     for key in values:
         if key not in _KEYS:
-            close = get_close_matches(str(key), _KEYS, 1)
-            hint = f"did you mean {close[0]!r}?" if close else f"there are {', '.join(_KEYS)}"
+            hint = did_you_mean(str(key), _KEYS) or f"there are {', '.join(_KEYS)}"
             raise InvalidOptionError(f"{key!r} is unknown: {hint}")
     for key in ("name", "source", "sink"):
         if not values.get(key):

@@ -14,7 +14,6 @@ from lode.spark.position import between, ends
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from datetime import datetime
 
     from pyspark.sql import SparkSession
 
@@ -50,7 +49,7 @@ def export(
     *,
     file_format: str = "parquet",
     since: SnapshotLike | None = None,
-    as_of: SnapshotLike | datetime | None = None,
+    as_of: SnapshotLike | None = None,
     partition_by: Sequence[str] = (),
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,
@@ -66,7 +65,7 @@ def export(
         path: The folder, as Spark names it (``s3a://…``, ``file://…``, a directory).
         file_format: parquet, json, csv or orc.
         since: Leave out this snapshot and everything before it.
-        as_of: Up to this snapshot, its id, or a moment; None is now.
+        as_of: Up to this snapshot, named as in ``Dataset.snapshot``; None is the newest.
         partition_by: Columns to make folders of.
         overwrite: Replace what is there.
         options: Of Spark's writer, such as ``{"header": "true"}``.

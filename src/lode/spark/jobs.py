@@ -24,7 +24,6 @@ from lode.spark.write import write
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -102,7 +101,7 @@ def rewrite(
     sink: Where,
     *,
     since: SnapshotLike | None = None,
-    as_of: SnapshotLike | datetime | None = None,
+    as_of: SnapshotLike | None = None,
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
 ) -> Snapshot:
@@ -115,7 +114,7 @@ def rewrite(
         source: The dataset.
         sink: Another dataset; its own layout and codec hold.
         since: Leave out this snapshot and everything before it.
-        as_of: Up to this snapshot, its id, or a moment; None is now.
+        as_of: Up to this snapshot, named as in ``Dataset.snapshot``; None is the newest.
         sort_by: The rows are sorted by these columns over all files, so each file has a range of its own.
         target_file_bytes: How large a file should be.
     """

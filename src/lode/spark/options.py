@@ -9,8 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from datetime import datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.arrow import ArrowIPC
@@ -19,6 +17,7 @@ from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.near import did_you_mean
 from lode.store.memory import MemoryStore
 from lode.store.open import open_store
 
@@ -69,12 +68,7 @@ class Options:
         known = {name.lower(): name for name in (*DATASET_OPTIONS, *WRITE_OPTIONS, *READ_OPTIONS, *also)}
         for name in values:
             if name not in known and not name.startswith(STORE_PREFIX):
-                close = get_close_matches(name, known, 1)
-                hint = (
-                    f"did you mean {known[close[0]]!r}?"
-                    if close
-                    else f"there are {', '.join(known.values())}"
-                )
+                hint = did_you_mean(name, known.values()) or f"there are {', '.join(known.values())}"
                 raise InvalidOptionError(f"option {name!r} is unknown: {hint}")
         object.__setattr__(self, "values", values)
 
@@ -136,19 +130,6 @@ class Options:
         if not isinstance(value, dict):
             raise InvalidOptionError(f"option {name!r} is a JSON object, got {text!r}")
         return value
-
-    def snapshot_or_time(self, name: str) -> str | datetime | None:
-        """A snapshot's id, or a moment with its zone such as ``2026-11-15T12:00:00Z``."""
-        text = self.text(name)
-        if text is None or "-" not in text or ":" not in text:
-            return text
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            return text
-        if moment.tzinfo is None:
-            raise InvalidOptionError(f"option {name!r} has no time zone: write {text}Z")
-        return moment
 
     def key(self, name: str) -> tuple[str, str] | None:
         """An idempotency key as (writer, key): ``key``, or ``["writer", "key"]``."""

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, UsageError
-from lode.format.manifest import is_rfc3339, parse_time
+from lode.read.which import Moment, parsed
+from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset, SnapshotLike
-    from lode.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,37 +143,28 @@ def replaced(dataset: Dataset, position: Position) -> UsageError:
 
 
 def starting_position(dataset: Dataset, where: str) -> Position:
-    """The position that ``earliest``, ``latest``, a snapshot's id or an RFC 3339 time means.
+    """Behind the snapshot that ``where`` names, as in ``Dataset.snapshot``; ``earliest`` is before the first.
 
     Of a time, it is behind the last snapshot made at or before it.
     """
-    match where.strip():
-        case "" | "earliest":
-            return BEGINNING
-        case "latest":
-            return Frontier(dataset).head()
-        case text if is_rfc3339(text):
-            return _at(dataset, parse_time(text))
-        case text:
-            return _behind(dataset, text)
-
-
-def _at(dataset: Dataset, moment: datetime) -> Position:
-    # Times in manifests have nanoseconds; within the same microsecond a snapshot counts as made before.
-    try:
-        return position_of(dataset, next(dataset.history(as_of=moment.astimezone(UTC))))
-    except NoSnapshotsError:
+    text = where.strip()
+    if text in ("", "earliest"):
         return BEGINNING
-
-
-def _behind(dataset: Dataset, snapshot_id: str) -> Position:
     try:
-        return position_of(dataset, dataset.snapshot(snapshot_id))
-    except (NotFoundError, UsageError):
+        return _behind(dataset, text)
+    except (NotFoundError, UsageError) as error:
         raise InvalidOptionError(
-            f"startingPosition is {snapshot_id!r}: it is 'earliest', 'latest', an RFC 3339 time such as "
-            f"2026-11-15T12:00:00Z, or a snapshot's id, and dataset {dataset.id!r} has no such snapshot"
+            f"startingPosition is {text!r}: it is 'earliest' or names a snapshot, but {error}"
         ) from None
+
+
+def _behind(dataset: Dataset, ref: SnapshotLike) -> Position:
+    try:
+        return position_of(dataset, dataset.snapshot(ref))
+    except NoSnapshotsError:
+        if isinstance(ref, Snapshot) or not isinstance(parsed(ref), Moment):
+            raise
+        return BEGINNING
 
 
 def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
@@ -183,11 +173,11 @@ def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
 
 
 def ends(
-    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | datetime | None
+    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | None
 ) -> tuple[Position, Position]:
     """The positions between which a range of history lies."""
     last = next(dataset.history(as_of=as_of), None)
     up_to = position_of(dataset, last or dataset.latest())
     if since is None:
         return BEGINNING, up_to
-    return position_of(dataset, dataset.snapshot(since) if isinstance(since, str) else since), up_to
+    return _behind(dataset, since), up_to

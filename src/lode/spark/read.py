@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
 
 from lode.errors import InvalidOptionError
+from lode.read import which
+from lode.read.which import as_text
 from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of
 from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
@@ -38,7 +39,7 @@ def read(
     url: str | os.PathLike[str],
     dataset: str,
     *,
-    as_of: SnapshotLike | datetime | None = None,
+    as_of: SnapshotLike | None = None,
     since: SnapshotLike | None = None,
     snapshot: SnapshotLike | None = None,
     columns: Sequence[str] | None = None,
@@ -53,8 +54,8 @@ def read(
         spark: The session.
         url: The store.
         dataset: The dataset's id.
-        as_of: Up to this snapshot, its id, or a moment; None is now.
-        since: Leave out this snapshot and everything before it.
+        as_of: Up to this snapshot, named as in ``Dataset.snapshot``; None is the newest.
+        since: Leave out this snapshot and everything before it; of a time, everything made up to it.
         snapshot: Only what this one snapshot holds.
         columns: Only these columns.
         where: Only rows for which this is true, as SQL or a column; files that cannot have any are not
@@ -67,14 +68,14 @@ def read(
     given = dict(options or {})
     given |= {"path": str(url), "dataset": dataset}
     given |= {
-        name: value.isoformat() if isinstance(value, datetime) else str(getattr(value, "id", value))
+        name: as_text(value)
         for name, value in (("asOf", as_of), ("since", since), ("snapshot", snapshot))
         if value is not None
     }
+    opened = dataset_of(Options(given))
+    given |= pinned(opened, Options(given))
     parsed = Options(given)
-    opened = dataset_of(parsed)
-    newest = opened.latest().id
-    scan = planned(opened, parsed, newest)
+    scan = planned(opened, parsed)
     types = _struct(spark, schema)
     if types is None:
         found = scan_schema(scan, merge=parsed.flag("mergeSchema"))
@@ -88,9 +89,8 @@ def read(
     if reader == "spark" and obstacle:
         raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
     if reader == "python" or obstacle:
-        given["path"] = opened.store.url  # whole, for processes in another folder
-        if "snapshot" not in parsed and "asOf" not in parsed:
-            given["asOf"] = newest
+        if isinstance(opened.store, LocalStore):
+            given["path"] = opened.store.url  # whole, for processes in another folder
         df = spark.read.format("lode").options(**given).schema(struct).load()
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
@@ -100,15 +100,32 @@ def read(
     return df if where is None else df.where(where)
 
 
-def planned(dataset: Dataset, options: Options, newest: str | None) -> Scan:
-    """The files that ``snapshot``, ``asOf`` and ``since`` mean; without any, those up to ``newest``."""
-    one = options.text("snapshot")
+def planned(dataset: Dataset, options: Options) -> Scan:
+    """The files that ``snapshot``, ``asOf`` and ``since`` mean; without any, those up to the newest."""
+    one = _one_snapshot(options)
     if one is None:
-        as_of = options.snapshot_or_time("asOf") or newest
-        return dataset.plan(as_of=as_of, since=options.text("since"))
-    if "asOf" in options or "since" in options:
-        raise InvalidOptionError("option 'snapshot' means that one alone: drop it, or 'asOf' and 'since'")
+        return dataset.plan(as_of=options.text("asOf"), since=options.text("since"))
     return dataset.plan_snapshot(one)
+
+
+def _one_snapshot(options: Options) -> str | None:
+    one = options.text("snapshot")
+    if one is not None and ("asOf" in options or "since" in options):
+        raise InvalidOptionError("option 'snapshot' means that one alone: drop it, or 'asOf' and 'since'")
+    return one
+
+
+def pinned(dataset: Dataset, options: Options) -> dict[str, str]:
+    """The options that name snapshots, with ids: ``latest`` is another snapshot later, an id is not."""
+    one, since, as_of = _one_snapshot(options), options.text("since"), options.text("asOf")
+    if one is not None:
+        return {"snapshot": dataset.snapshot(one).id}
+    found = {}
+    # A time before the first snapshot names none, and means the same for ever.
+    if since is not None and not isinstance(which.parsed(since), which.Moment):
+        found["since"] = dataset.snapshot(since).id
+    found["asOf"] = dataset.snapshot("latest" if as_of is None else as_of).id
+    return found
 
 
 def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType | None:

@@ -11,6 +11,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lode.codec.recast import is_lossless
 from lode.errors import InvalidOptionError
+from lode.near import column_hint
 from lode.read.define import schema_of_files
 from lode.read.scan import check_components
 
@@ -82,7 +83,7 @@ def projected(schema: pa.Schema, columns: Sequence[str], dataset_id: str) -> pa.
     for name in columns:
         if name not in schema.names:
             raise InvalidOptionError(
-                f"dataset {dataset_id!r} has no column {name!r}: it has {', '.join(schema.names)}"
+                f"dataset {dataset_id!r} has no column {name!r}: {column_hint(name, schema.names)}"
             )
     return pa.schema([schema.field(name) for name in columns]) if columns else schema
 

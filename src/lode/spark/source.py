@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql.datasource import (
         DataSourceReader,
         DataSourceStreamReader,
@@ -27,18 +29,19 @@ class LodeDataSource(DataSource):
     def name(cls) -> str:
         return "lode"
 
-    _as_of: str | None = None
+    # The snapshots that the options mean, from when the schema was asked for.
+    _pinned: Mapping[str, str] = {}
 
     def schema(self) -> StructType:
         from lode.spark.batch import schema_of
 
-        schema, self._as_of = schema_of(self.options)
+        schema, self._pinned = schema_of(self.options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         from lode.spark.batch import BatchReader
 
-        return BatchReader(self.options, schema, self._as_of)
+        return BatchReader({**self.options, **self._pinned}, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from lode.spark.batch import BatchWriter
@@ -48,7 +51,7 @@ class LodeDataSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         from lode.spark.stream import StreamSource
 
-        return StreamSource(self.options, schema, self._as_of)
+        return StreamSource(self.options, schema, self._pinned.get("asOf"))
 
     def streamWriter(  # noqa: N802 - Spark's name
         self, schema: StructType, overwrite: bool

@@ -24,12 +24,14 @@ from lode.errors import (
     UsageError,
 )
 from lode.extras import needs
-from lode.store.object_errors import Refusal, Refused, refusal, status_of, translated
+from lode.store.object_errors import Refusal, Refused, refusal, translated
 from lode.store.object_list import list_objects
-from lode.store.object_options import sorted_options
+from lode.store.object_options import check_endpoints, option_fault, sorted_options
+from lode.store.object_reasons import is_no_bucket, reason_of, status_of
 from lode.store.object_writer import ObjectStoreWriter
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, same_content
+from lode.store.urls import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 
     from obstore import PutMode, UpdateVersion
     from typing_extensions import Buffer
-
-OBJECT_SCHEMES = ("s3", "gs", "az")
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _ATTEMPTS = 8
@@ -50,26 +50,26 @@ _LARGEST_OFFSET = 1 << 62
 
 
 def open_object_store(url: str, **options: Any) -> ObjectStore:
-    """Open ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
+    """Open ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``, in any spelling.
 
     Args:
-        url: Bucket or container, and a prefix taken literally.
+        url: Bucket or container, and a prefix taken literally. ``lode.store.urls`` lists the schemes.
         options: What the obstore store of that kind takes: its configuration (``endpoint``, ``region``,
             ``access_key_id``, …), ``client_options`` or one of them by itself (``allow_http``, ``timeout``,
             …), ``retry_config``, ``credential_provider``.
     """
+    given = url
+    url, options = canonical(url, options)
     scheme, _, rest = url.partition("://")
-    scheme = scheme.lower()
     bucket, _, prefix = rest.partition("/")
-    if scheme not in OBJECT_SCHEMES or not bucket:
-        raise InvalidOptionError(f"{url!r} names no bucket: write {scheme}://bucket/prefix")
+    check_endpoints(scheme, options)
     with needs(f"{scheme}://", _EXTRAS[scheme]):
         from obstore import exceptions, store
     kinds: dict[str, Any] = {"s3": store.S3Store, "gs": store.GCSStore, "az": store.AzureStore}
     try:
         client = kinds[scheme](bucket, **sorted_options(options))
     except (exceptions.BaseError, ValueError, TypeError) as error:
-        raise InvalidOptionError(f"cannot open {url!r} with these options: {error}") from error
+        raise InvalidOptionError(f"cannot open {given!r}: {option_fault(scheme, options, error)}") from error
     return ObjectStore(client, url=f"{scheme}://{bucket}", prefix=prefix)
 
 
@@ -138,7 +138,7 @@ class ObjectStore:
                 if doubtful and current.content == content:
                     return
                 raise PathExistsError(f"{path!r} exists already in {self.url}") from error
-        raise self._gave_up(path, doubtful=doubtful) from error
+        raise self._gave_up(path, error, doubtful=doubtful) from error
 
     def get(self, path: str) -> bytes:
         found = self._read(path, self._key(path))
@@ -233,7 +233,7 @@ class ObjectStore:
                         "by now: it may or may not have taken effect before that"
                     ) from error
                 return False
-        raise self._gave_up(path, doubtful=doubtful) from error
+        raise self._gave_up(path, error, doubtful=doubtful) from error
 
     def _try_put(
         self, path: str, key: str, content: bytes, mode: PutMode, *, doubtful: bool
@@ -261,8 +261,10 @@ class ObjectStore:
         try:
             result = obstore.get(self.client, key)
             found = _Version(bytes(result.bytes()), _version(result.meta))
-        except FileNotFoundError:
+        except FileNotFoundError as error:
             self._forget(key)
+            if is_no_bucket(error):
+                raise translated(error, path) from error
             return None
         except Exception as error:
             raise translated(error, path) from error
@@ -283,10 +285,11 @@ class ObjectStore:
         if refused.why is not Refusal.CONDITION:
             self._sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
 
-    def _gave_up(self, path: str, *, doubtful: bool) -> StoreError:
+    def _gave_up(self, path: str, error: Exception | None, *, doubtful: bool) -> StoreError:
         if doubtful:
             return OutcomeUnknownError(f"the write of {path!r} was sent and its answer lost, again and again")
-        return StoreError(f"cannot write {path!r}: the store turned it away {_ATTEMPTS} times")
+        why = f", the last time because {reason_of(error).text}" if error is not None else ""
+        return StoreError(f"cannot write {path!r}: the store turned it away {_ATTEMPTS} times{why}")
 
     def _remember(self, key: str, found: _Version) -> None:
         if len(found.content) > _REMEMBERED_SIZE:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -13,8 +12,7 @@ from lode.errors import (
     PermissionDeniedError,
     StoreError,
 )
-
-_STATUS = re.compile(r"status code: (\d{3})")
+from lode.store.object_reasons import is_no_bucket, reason_of, status_of
 
 
 class Refusal(Enum):
@@ -58,10 +56,13 @@ def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:
     if isinstance(error, FileNotFoundError):
         if not creating:
             return Refusal.CONDITION
-        raise StoreError(f"cannot put {path!r}: the bucket or container is not there") from error
-    if not isinstance(error, exceptions.GenericError):
+        raise StoreError(
+            f"cannot put {path!r}: the bucket or container is not there: check its name, or create it"
+        ) from error
+    reason = reason_of(error)
+    if not isinstance(error, exceptions.GenericError) or reason.lasting:
         raise translated(error, path) from error
-    if status == 429 or (status is None and "kind: Connect" in str(error)):
+    if status == 429 or reason.unsent:
         return Refusal.UNSENT
     if status is None or status >= 500 or status == 408:
         return Refusal.UNKNOWN
@@ -72,20 +73,16 @@ def translated(error: Exception, path: str) -> LodeError:
     """Return the library's error for one of obstore's."""
     from obstore import exceptions
 
-    if isinstance(error, FileNotFoundError):
+    if isinstance(error, FileNotFoundError) and not is_no_bucket(error):
         return NotFoundError(f"no object {path!r}")
-    if isinstance(error, (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)):
-        return PermissionDeniedError(f"no permission for {path!r}: {summary(error)}")
     # obstore refuses a path it cannot parse with a plain ValueError.
     if isinstance(error, (exceptions.InvalidPathError, ValueError)):
         return InvalidPathError(f"path {path!r} cannot be held in object storage: {summary(error)}")
-    return StoreError(f"the object store failed on {path!r}: {summary(error)}")
-
-
-def status_of(error: Exception) -> int | None:
-    """Return the HTTP status in an error's message; None if there was no answer."""
-    match = _STATUS.search(summary(error))
-    return int(match[1]) if match else None
+    reason = reason_of(error)
+    denied = (exceptions.PermissionDeniedError, exceptions.UnauthenticatedError)
+    if reason.denied or isinstance(error, denied):
+        return PermissionDeniedError(f"no permission for {path!r}: {reason.text}")
+    return StoreError(f"the object store failed on {path!r}: {reason.text}")
 
 
 def summary(error: Exception) -> str:

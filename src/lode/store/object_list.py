@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import StoreError
-from lode.store.object_errors import status_of, translated
+from lode.store.object_errors import translated
+from lode.store.object_reasons import status_of
 from lode.store.protocol import ObjectInfo
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def list_objects(client: Any, root: str, prefix: str, after: str) -> Iterator[Ob
                     yield ObjectInfo(path, meta["size"], meta["last_modified"])
     except Exception as error:
         if status_of(error) == 404:
-            raise StoreError(f"cannot list {prefix!r}: the bucket or container is not there") from error
+            raise StoreError(
+                f"cannot list {prefix!r}: the bucket or container is not there: check its name, or create it"
+            ) from error
         raise translated(error, prefix) from error
 
 

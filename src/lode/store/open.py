@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from lode.errors import InvalidOptionError
+from lode.near import did_you_mean
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
-from lode.store.object import OBJECT_SCHEMES, open_object_store
+from lode.store.object import open_object_store
 from lode.store.protocol import Store, SupportsNearby
+from lode.store.urls import OBJECT_SCHEMES, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_KNOWN = ("memory", "file", *OBJECT_SCHEMES)
+_FILE = re.compile(r"file:/(?!/)", re.IGNORECASE)
+_KNOWN = ("memory", "file", "s3", "gs", "az")
 
 
 def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
@@ -26,7 +29,8 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
     Args:
         target: A store (returned as it is), a directory, or a URL: ``memory://`` (a new one) or
             ``memory://name`` (one per process), ``file:///path`` with ``?durable=false`` if so wished,
-            ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``.
+            ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``, and what other tools
+            call these: ``s3a://``, ``gcs://``, ``abfss://container@account.dfs.core.windows.net/prefix``.
         options: ``durable`` for a directory; for object stores all that obstore takes.
     """
     if isinstance(target, os.PathLike):
@@ -37,10 +41,18 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
             raise InvalidOptionError(f"not a store, a path or a URL: {target!r}")
         _refuse(options, "a store that is open already")
         return target
+    if _FILE.match(target):  # as Hadoop writes it
+        target = f"file://{target[len('file:') :]}"
     match = _SCHEME.match(target)
     if match is None:
         return _open_directory(target, options)
     scheme = match[1].lower()
+    if scheme in ("http", "https"):
+        raise web_address(target)
+    if scheme == "adl":
+        raise InvalidOptionError(
+            f"{target!r} is of Data Lake Storage Gen1, which was retired: use abfss://container@account…"
+        )
     if scheme == "memory":
         _refuse(options, "memory://")
         name = target[match.end() :]
@@ -50,7 +62,8 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
     if scheme in OBJECT_SCHEMES:
         return open_object_store(target, **options)
     known = ", ".join(f"{name}://" for name in _KNOWN)
-    raise InvalidOptionError(f"unknown scheme {match[0]!r} in {target!r}: known are {known} and plain paths")
+    hint = did_you_mean(scheme, (*_KNOWN, *OBJECT_SCHEMES)) or f"known are {known} and plain paths"
+    raise InvalidOptionError(f"unknown scheme {match[0]!r} in {target!r}: {hint}")
 
 
 def _open_file_url(url: str, options: Mapping[str, Any]) -> LocalStore:

@@ -9,6 +9,7 @@ from lode.errors import LodeError, NotFoundError
 from lode.format.ids import check_id
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.resolve import Chain
+from lode.read.which import ParentLinks, find, parsed
 
 if TYPE_CHECKING:
     from lode.store.protocol import Store
@@ -29,7 +30,7 @@ def describe(store: Store, name: str, *, at: str | None, cells: int) -> dict[str
     """A volume at its newest snapshot, or at another: what is there, cell by cell, and what is missing."""
     chain = _chain(store, name)
     newest = _newest(chain, name, store)
-    manifest = chain.require(check_id(at, kind="snapshot")) if at else newest
+    manifest = find(parsed(at), chain, ParentLinks(chain), lambda: newest) if at else newest
     gaps = list(manifest.gaps(0, manifest.total_length))
     snapshots, broken = _recent(chain, newest)
     return {

@@ -15,7 +15,6 @@ import json
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -51,6 +50,7 @@ from lode.write.segments import write_segments
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from datetime import date
 
     from lode.dataset import Dataset
     from lode.format.volume import VolumeManifest
@@ -107,7 +107,7 @@ def copy(
     target: str | os.PathLike[str] | Store,
     *,
     name: str | None = None,
-    as_of: Snapshot | VolumeSnapshot | str | datetime | None = None,
+    as_of: Snapshot | VolumeSnapshot | str | int | date | None = None,
     dry_run: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
@@ -121,7 +121,7 @@ def copy(
         source: The dataset or the volume. Others may write to it meanwhile.
         target: A URL, a path or a store.
         name: The name in the target; that of the source if not given.
-        as_of: Copy the history up to this snapshot, its id or, for a dataset, a moment; all of it if None.
+        as_of: Copy the history up to this snapshot, named as in ``Dataset.snapshot``; all of it if None.
         dry_run: Only report what would be copied.
         progress: Called with (bytes done, bytes in all) now and then, by one thread at a time.
         runtime: Where to take threads from.
@@ -624,14 +624,9 @@ def _end(source: Dataset | Volume, as_of: Any) -> Any:
     from lode.dataset import Dataset
     from lode.volume import Volume
 
-    if isinstance(source, Volume):
-        if isinstance(as_of, datetime):
-            raise InvalidOptionError(f"volume {source.id!r} is copied up to a snapshot: give as_of its id")
-        return (source.latest() if as_of is None else source.snapshot(getattr(as_of, "id", as_of))).manifest
-    if not isinstance(source, Dataset):
+    if not isinstance(source, (Dataset, Volume)):
         raise InvalidOptionError(f"copy takes a Dataset or a Volume, got {shortened(source)}")
-    source.latest()  # says so if there is none
-    return next(iter(source.history(as_of=as_of))).manifest
+    return (source.latest() if as_of is None else source.snapshot(as_of)).manifest
 
 
 def _side(source: Dataset | Volume, store: Store, name: str | None) -> _Side:

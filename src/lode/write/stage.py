@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
 # How many partitions a streaming write keeps open; the one untouched for longest is finished first.
 MOST_OPEN_FILES: Final = 32
+_RECORDS: Final = (
+    "write records to a dataset that is created with codec=lode.JSONL() or codec=lode.Parquet(schema)"
+)
 # Fewer rows than this are encoded sooner than threads are started for them.
 FEW_ROWS: Final = 20_000
 
@@ -124,7 +127,7 @@ class Stager:
         A partition that comes back after its file was finished gets another file.
         """
         if self.components.codec is None:
-            raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: records need one")
+            raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: {_RECORDS}")
         if takes_first_schema(self.components.codec):
             records, schema = peek_schema(records)
             if schema is not None:
@@ -170,7 +173,7 @@ class Stager:
         except TypeError:
             raise InvalidOptionError(
                 f"dataset {self.dataset_id!r} has no codec and stores bytes, got {type(data).__name__}: "
-                "open it with codec=lode.JSONL() or lode.Parquet(schema) to write records"
+                f"{_RECORDS}"
             ) from None
         file = self.blob_file(suffix)
         try:

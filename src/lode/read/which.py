@@ -1,0 +1,256 @@
+"""Which snapshot: the one grammar in which the library, the command line and Spark name one.
+
+| | |
+| --- | --- |
+| ``latest``, ``latest~2`` | the newest; two before it |
+| ``3``, also as a number | the third of history |
+| an id, or the beginning of one | that snapshot, if no other id begins so |
+| ``2026-11-15T12:00Z``, a ``datetime`` | the newest at that time; a text without a zone is in UTC |
+| ``2026-11-15``, a ``date`` | the newest when that day began, at 00:00 UTC |
+
+A text of the first two kinds, or of a date or time, is never taken as an id. New ids cannot look like one.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
+
+from lode.errors import InvalidOptionError, InvalidPathError, NoSnapshotsError, NotFoundError
+from lode.format.ids import check_id, check_new_id, shortened
+from lode.format.manifest import parse_time_ns
+from lode.near import near, question
+from lode.read.resolve import AnyManifest
+from lode.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lode.read.resolve import Chain
+
+Ref: TypeAlias = str | int | date
+
+M = TypeVar("M", bound=AnyManifest)
+
+_LATEST: Final = re.compile(r"latest(?:~([0-9]{1,12}))?")
+# Ids are times in nanoseconds. A number this short is not one.
+_NUMBER: Final = re.compile(r"[0-9]{1,12}")
+_TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9].*))?")
+_FRACTION: Final = re.compile(r"[.,]([0-9]+)")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_EXAMPLES: Final = "an id, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """So many snapshots before the newest."""
+
+    steps: int
+
+    def __str__(self) -> str:
+        return f"latest~{self.steps}"
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A position in history, the first being 1."""
+
+    value: int
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """A time, in nanoseconds since 1970. Snapshots made at it count as made before it."""
+
+    nanoseconds: int
+    text: str
+    is_day: bool = False
+
+    def includes(self, manifest: AnyManifest) -> bool:
+        return parse_time_ns(manifest.created_at) <= self.nanoseconds
+
+
+# A string is an id, or the beginning of one.
+Named: TypeAlias = Back | Number | Moment | str
+
+
+class Timeline(Protocol[M]):
+    """What finding a snapshot asks of a history."""
+
+    def back(self, head: M, steps: int) -> M | None:
+        """The snapshot so many before ``head``; None if there are fewer."""
+
+    def at(self, head: M, moment: Moment) -> M | None:
+        """The newest snapshot up to ``head`` that a moment includes."""
+
+    def ids(self, head: M) -> Sequence[str]:
+        """All ids up to ``head``, oldest first."""
+
+
+class ParentLinks(Generic[M]):
+    """The timeline of a history without segments: one read a snapshot, as far as needed."""
+
+    def __init__(self, chain: Chain[M]) -> None:
+        self._chain = chain
+
+    def back(self, head: M, steps: int) -> M | None:
+        return next(islice(self._chain.back(head), steps, None), None)
+
+    def at(self, head: M, moment: Moment) -> M | None:
+        return next(filter(moment.includes, self._chain.back(head)), None)
+
+    def ids(self, head: M) -> list[str]:
+        return [manifest.snapshot_id for manifest in self._chain.back(head)][::-1]
+
+
+def parsed(ref: Ref) -> Named:
+    """What a reference says; the store is not asked.
+
+    Raises:
+        InvalidOptionError: It has the form of a number, a date or a time, and is none.
+        InvalidPathError: It cannot be an id.
+    """
+    match ref:
+        case bool():
+            pass
+        case int():
+            return Number(ref)
+        case date():
+            return _moment_of(ref)
+        case str():
+            if match := _LATEST.fullmatch(ref):
+                return Back(int(match[1] or 0))
+            if _NUMBER.fullmatch(ref):
+                return Number(int(ref))
+            if match := _TIME.fullmatch(ref):
+                return _parsed_time(ref, match[1], match[2])
+            if ref.startswith("latest~"):
+                raise InvalidOptionError(f"{shortened(ref)} is not a snapshot: write latest~2 for two back")
+    return check_id(ref, kind="snapshot")  # type: ignore[arg-type]  # refuses what is no text
+
+
+def as_text(ref: Ref | Snapshot) -> str:
+    """A text that names the same snapshot, for options that are text."""
+    if isinstance(ref, Snapshot):
+        return ref.id
+    parsed(ref)  # refuses a datetime without a zone, which a text would be in UTC
+    return ref.isoformat() if isinstance(ref, date) else str(ref)
+
+
+def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[], M | None]) -> M:
+    """The snapshot that a reference names.
+
+    An id is one read. ``head`` is asked for everything else.
+
+    Raises:
+        NotFoundError: There is no such snapshot.
+        NoSnapshotsError: There was none at that time.
+        InvalidOptionError: Several ids begin so.
+    """
+    if isinstance(wanted, str):
+        return chain.manifest(wanted) or _beginning(wanted, chain, timeline, head())
+    newest = head()
+    if isinstance(wanted, Moment):
+        found = timeline.at(newest, wanted) if newest is not None else None
+        if found is None:
+            raise _none_then(wanted, chain, newest, timeline)
+        return found
+    if newest is None:
+        if isinstance(wanted, Back):
+            raise chain.empty()
+        raise _missing(chain, str(wanted), "it has none yet")
+    length = chain.sequence_of(newest)
+    steps = wanted.steps if isinstance(wanted, Back) else length - wanted.value
+    found = timeline.back(newest, steps) if 0 <= steps < length else None
+    if found is None:
+        raise _missing(chain, str(wanted), f"it has {length:,}, numbered from 1")
+    return found
+
+
+def check_new_snapshot_id(id: str) -> str:
+    """Return an id that a new snapshot may have. One that means something else in this grammar is refused."""
+    check_new_id(id, kind="snapshot")
+    if _LATEST.fullmatch(id) or _NUMBER.fullmatch(id) or _TIME.fullmatch(id):
+        raise InvalidPathError(
+            f"snapshot id {id!r} looks like a number, a date or latest, which name a snapshot by its place: "
+            f"choose another, such as run-{id}"
+        )
+    return id
+
+
+def _beginning(start: str, chain: Chain[M], timeline: Timeline[M], head: M | None) -> M:
+    ids = timeline.ids(head) if head is not None else ()
+    found = unique_beginning(start, ids, chain.name)
+    if found is None:
+        hint = question(near(start, ["latest", *islice(reversed(ids), 999)]))
+        raise _missing(chain, start, hint or f"name it by {_EXAMPLES}")
+    return chain.require(found)
+
+
+def unique_beginning(start: str, ids: Sequence[str], name: str) -> str | None:
+    """The only id that begins so; None if there is none.
+
+    Raises:
+        InvalidOptionError: Several ids begin so.
+    """
+    alike = [id for id in ids if id.startswith(start)]
+    if len(alike) > 1:
+        shown = ", ".join(alike[:3]) + (", …" if len(alike) > 3 else "")
+        raise InvalidOptionError(
+            f"{len(alike):,} snapshots of {name} begin with {shortened(start)} ({shown}): give more of the id"
+        )
+    return alike[0] if alike else None
+
+
+def _missing(chain: Chain[M], name: str, hint: str) -> NotFoundError:
+    return NotFoundError(f"{chain.name} has no snapshot {shortened(name)} in {chain.store.url}: {hint}")
+
+
+def _none_then(wanted: Moment, chain: Chain[M], head: M | None, timeline: Timeline[M]) -> NoSnapshotsError:
+    if head is None:
+        return NoSnapshotsError(f"{chain.name} in {chain.store.url} had no snapshots at {wanted.text}")
+    first = timeline.back(head, chain.sequence_of(head) - 1)
+    day = "; a date means 00:00 UTC, when it begins" if wanted.is_day else ""
+    since = f": the first is of {first.created_at}" if first is not None else ""
+    return NoSnapshotsError(f"{chain.name} had no snapshots at {wanted.text}{since}{day}")
+
+
+def _moment_of(when: date) -> Moment:
+    if not isinstance(when, datetime):
+        return _at_midnight(when)
+    if when.tzinfo is None or when.utcoffset() is None:
+        raise InvalidOptionError(
+            f"the time {when.isoformat()} has no time zone: give it one, such as tzinfo=UTC"
+        )
+    # Snapshots have nanoseconds. All of the same microsecond count.
+    return Moment((when - _EPOCH) // timedelta(microseconds=1) * 1000 + 999, when.isoformat())
+
+
+def _at_midnight(day: date) -> Moment:
+    began = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return Moment(_moment_of(began).nanoseconds, f"{day.isoformat()}T00:00Z", is_day=True)
+
+
+def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
+    try:
+        if clock is None:
+            return _at_midnight(date.fromisoformat(day))
+        fraction = _FRACTION.search(clock)
+        whole = datetime.fromisoformat(f"{day}T{_FRACTION.sub('', clock, count=1)}".upper())
+    except ValueError:
+        raise InvalidOptionError(
+            f"{shortened(text)} is not a date or a time: write 2026-11-15, or 2026-11-15T12:00Z"
+        ) from None
+    if whole.tzinfo is None:
+        whole = whole.replace(tzinfo=UTC)
+    digits = fraction[1] if fraction else ""
+    # As of a datetime: all of the same microsecond, unless the text says more.
+    nanoseconds = int(digits[:9].ljust(9, "0") if len(digits) > 6 else digits.ljust(6, "0") + "999")
+    shown = text if clock[-1:] in "zZ" or re.search(r"[+-]", clock) else f"{text}Z"
+    return Moment((whole - _EPOCH) // timedelta(seconds=1) * 10**9 + nanoseconds, shown)

@@ -1,0 +1,95 @@
+"""The URLs of object storage that people have, and the one spelling of each that Lode uses.
+
+| understood | canonical |
+| --- | --- |
+| ``s3://``, ``s3a://``, ``s3n://`` | ``s3://bucket/prefix`` |
+| ``gs://``, ``gcs://`` | ``gs://bucket/prefix`` |
+| ``az://``, ``azure://``, ``abfs[s]://``, ``wasb[s]://`` | ``az://container/prefix`` |
+
+A URL of Azure may name the account: ``abfss://container@account.dfs.core.windows.net/prefix``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from lode.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_CANONICAL: Final = {
+    "s3": "s3",
+    "s3a": "s3",
+    "s3n": "s3",
+    "gs": "gs",
+    "gcs": "gs",
+    "az": "az",
+    "azure": "az",
+    "abfs": "az",
+    "abfss": "az",
+    "wasb": "az",
+    "wasbs": "az",
+}
+OBJECT_SCHEMES: Final = tuple(_CANONICAL)
+_PUBLIC_AZURE: Final = ("blob.core.windows.net", "dfs.core.windows.net")
+_ACCOUNT: Final = ("account_name", "azure_storage_account_name")
+
+
+def canonical(url: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The canonical spelling of a URL, and the options with what else the URL says.
+
+    Raises:
+        InvalidOptionError: It names no bucket, or contradicts an option.
+    """
+    given, _, rest = url.partition("://")
+    scheme = _CANONICAL.get(given.lower(), "s3")
+    bucket, _, prefix = rest.partition("/")
+    container, at, host = bucket.partition("@")
+    if not container or given.lower() not in _CANONICAL or (at and scheme != "az"):
+        raise InvalidOptionError(f"{url!r} names no bucket: write {scheme}://bucket/prefix")
+    plain = f"{scheme}://{container}/{prefix}" if prefix else f"{scheme}://{container}"
+    if not at:
+        return plain, dict(options)
+    account, _, suffix = host.partition(".")
+    if not account or not suffix:
+        raise InvalidOptionError(
+            f"{url!r} names no account: write abfss://{container}@account.dfs.core.windows.net/{prefix}"
+        )
+    known = {name.lower(): value for name, value in options.items()}
+    for name in _ACCOUNT:
+        if known.get(name, account) != account:
+            raise InvalidOptionError(
+                f"{url!r} names the account {account!r} and the option {name} is {known[name]!r}: give one"
+            )
+    found = {"account_name": account, **options}
+    if suffix not in _PUBLIC_AZURE and "endpoint" not in known:
+        # A cloud of its own. Blobs are served beside the file system, under another name.
+        found["endpoint"] = f"https://{account}.{suffix.replace('dfs.', 'blob.', 1)}"
+    return plain, found
+
+
+def web_address(url: str) -> InvalidOptionError:
+    """The error for an ``https://`` address, with the URL that is meant."""
+    parts = urlsplit(url)
+    labels, path = parts.netloc.lower().split("."), parts.path.strip("/")
+    first, _, rest = path.partition("/")
+    below = f"/{rest}" if rest else ""
+    if parts.netloc.lower().endswith(".amazonaws.com") and "s3" in labels:
+        at = labels.index("s3")
+        region = f" with the option region={labels[at + 1]}" if labels[at + 1] != "amazonaws" else ""
+        bucket = ".".join(labels[:at])
+        meant = f"s3://{bucket}/{path}" if bucket else f"s3://{first}{below}"
+        return _write(url, f"{meant.rstrip('/')}{region}")
+    if parts.netloc.lower() in ("storage.googleapis.com", "storage.cloud.google.com"):
+        return _write(url, f"gs://{first}{below}")
+    if labels[1:2] in (["blob"], ["dfs"]):
+        return _write(url, f"az://{first}{below} with the option account_name={labels[0]}")
+    meant = f"s3://{first or 'bucket'}{below} with the option endpoint={parts.scheme}://{parts.netloc}"
+    return _write(url, f"{meant} if it speaks S3")
+
+
+def _write(url: str, meant: str) -> InvalidOptionError:
+    # A query may hold a signature.
+    return InvalidOptionError(f"{url.partition('?')[0]!r} is a web address: write {meant}")
