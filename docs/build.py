@@ -1,5 +1,7 @@
 """Build the site of the documentation into ``site/``: ``./run docs``; ``./run docs serve`` shows it as you write.
 
+``./run docs DIRECTORY`` builds it elsewhere.
+
 Everything the site needs is in the project and its dependencies: no network is used. A warning is an error, so
 a link or an anchor that leads nowhere ends the build with exit code 1.
 """
@@ -11,16 +13,18 @@ from pathlib import Path
 
 DOCS = Path(__file__).parent
 SITE = DOCS.parent / "site"
-DOCTREES = DOCS.parent / ".doctrees"
 
 
-def build(site: Path = SITE, doctrees: Path = DOCTREES) -> int:
+def paths(site: Path) -> list[str]:
+    """What Sphinx is given: where it keeps parsed pages, the source, and the site."""
+    return ["-d", str(site.with_name(f".{site.name}-doctrees")), str(DOCS), str(site)]
+
+
+def build(site: Path) -> int:
     """Build the site; return the exit code."""
     from sphinx.cmd.build import build_main
 
-    return build_main(
-        ["--quiet", "--fail-on-warning", "--keep-going", "-d", str(doctrees), str(DOCS), str(site)]
-    )
+    return build_main(["--quiet", "--fail-on-warning", "--keep-going", *paths(site)])
 
 
 def serve(arguments: list[str]) -> None:
@@ -28,17 +32,17 @@ def serve(arguments: list[str]) -> None:
     from sphinx_autobuild.__main__ import main
 
     watched = ["--watch", str(DOCS.parent / "src"), "--watch", str(DOCS.parent / "CHANGELOG.md")]
-    main([*watched, "-d", str(DOCTREES), str(DOCS), str(SITE), *arguments])
+    main([*watched, *paths(SITE), *arguments])
 
 
 if __name__ == "__main__":
     match sys.argv[1:]:
-        case []:
-            code = build()
-            if code == 0:
-                print(f"{SITE / 'index.html'}")
-            sys.exit(code)
         case ["serve", *arguments]:
             serve(arguments)
+        case [] | [_]:
+            target = Path(*sys.argv[1:]) if sys.argv[1:] else SITE
+            if code := build(target):
+                sys.exit(code)
+            print(target / "index.html")
         case _:
-            sys.exit("usage: ./run docs [serve [--port PORT]]")
+            sys.exit("usage: ./run docs [DIRECTORY | serve [--port PORT]]")
