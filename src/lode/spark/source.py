@@ -25,6 +25,7 @@ class LodeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The format's name, as in ``format("lode")``."""
         return "lode"
 
     _as_of: str | None = None
