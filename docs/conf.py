@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 from docutils import nodes
 from sphinx.addnodes import pending_xref
 
@@ -137,6 +138,15 @@ def exported() -> dict[str, str]:
     }
 
 
+def hide_signature(
+    _app: Sphinx, _kind: str, _name: str, value: Any, _options: Any, signature: str | None, result: str | None
+) -> tuple[str | None, str | None]:
+    """Hide how the values that Lode returns are made: nobody calls it, and their fields are listed below."""
+    if isinstance(value, type) and (issubclass(value, msgspec.Struct) or value.__module__ == "lode.snapshot"):
+        return "", None
+    return signature, result
+
+
 def unlink_builtins(_app: Sphinx, tree: nodes.document) -> None:
     """Take the link from builtin types: Sphinx would lead ``bytes`` to any attribute of that name."""
     for reference in list(tree.findall(pending_xref)):
@@ -155,5 +165,6 @@ def link_to_exported(app: Sphinx, env: Any, node: Any, contents: Any) -> Any:
 def setup(app: Sphinx) -> None:
     app.add_config_value("exported_names", exported(), "env", dict)
     app.connect("source-read", add_to_page)
+    app.connect("autodoc-process-signature", hide_signature)
     app.connect("doctree-read", unlink_builtins)
     app.connect("missing-reference", link_to_exported)

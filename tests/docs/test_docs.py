@@ -142,7 +142,12 @@ def test_a_server_has_every_flag_that_a_page_gives_it() -> None:
         [sys.executable, "-m", "lode.cli", "serve", "--help"], capture_output=True, text=True, check=True
     ).stdout
     commands = [block.text for block in BLOCKS if "lode serve --root" in block.text]
-    flags = {flag for text in commands for line in text.splitlines() for flag in FLAG.findall(f" {line.partition('#')[0]}")}
+    flags = {
+        flag
+        for text in commands
+        for line in text.splitlines()
+        for flag in FLAG.findall(f" {line.partition('#')[0]}")
+    }
     assert {"--root", "--tls-cert"} <= flags
     assert [flag for flag in sorted(flags) if flag not in shown] == []
 

@@ -186,7 +186,9 @@ def test_the_docstring_of_a_function_has_every_argument(name: str) -> None:
 def test_the_overview_lists_every_page() -> None:
     listed = set(re.findall(r"\]\(([\w/-]+\.md)\)", (DOCS / "README.md").read_text()))
     written = {
-        str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md") if page.parent != DOCS / "reference" / "python"
+        str(page.relative_to(DOCS))
+        for page in DOCS.rglob("*.md")
+        if page.parent != DOCS / "reference" / "python"
     }
     assert written - listed == NOT_LISTED - listed, name_of(DOCS / "README.md")
 
