@@ -1,9 +1,8 @@
-"""Build the site of the documentation into ``site/``: ``./run docs``; ``./run docs serve`` shows it as you write.
+"""Build the site of the documentation.
 
-``./run docs DIRECTORY`` builds it elsewhere.
-
-Everything the site needs is in the project and its dependencies: no network is used. A warning is an error, so
-a link or an anchor that leads nowhere ends the build with exit code 1.
+``./run docs`` builds it into ``site/``, ``./run docs DIRECTORY`` elsewhere; ``./run docs serve`` shows it
+while you write. Everything that the site needs is in the project and its dependencies: no network is used. A
+warning is an error, so a link or an anchor that leads nowhere ends the build with exit code 1.
 """
 
 from __future__ import annotations

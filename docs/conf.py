@@ -1,7 +1,7 @@
 """The site of the documentation, for Sphinx. `docs/build.py` builds it.
 
-The pages are plain Markdown that also reads well on a code host. So what only the site needs is added here:
-the navigation, which is read from the tables of `docs/README.md`, and pages for the changelog and the examples.
+The pages are plain Markdown that also reads well on a code host. What only the site needs is added here: the
+navigation, which is read from the tables of ``docs/README.md``, and pages for the changelog and the examples.
 """
 
 from __future__ import annotations

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml
 
-from tests.docs.pages import (
-    DOCS,
+from docs.pages import (
     FOLLOWED_PAGES,
     PAGES,
     ROOT,
@@ -44,60 +43,33 @@ PARSERS: dict[str, Callable[[str], object]] = {
     "ini": lambda text: configparser.ConfigParser().read_string(text),
 }
 
-# Blocks that do not run, by their page and first line. Drawings and output have nothing to run.
+# Blocks that no test runs, by their page and the beginning of their first line, and why.
 NOT_RUN = {
-    "README.md: ./run demo     # all three on this machine, with a kill -9 in the middle: under a minute": (
-        "a minute of servers, Spark and kill -9, to be watched; ./run test is what runs this"
-    ),
-    "README.md: lode serve --root s3://bucket/lake --state /var/lib/lode     # pip install 'lode-store[server,s3]'": (
-        "needs a bucket; its flags are checked here"
-    ),
-    "README.md: client = BigQueryWriteClient(transport=BigQueryWriteGrpcTransport(channel="
-    'grpc.insecure_channel("127.0.0.1:9060")))': "needs the server above; docs/ingest.md runs the same calls",
-    'README.md: spark.read.format("lode").option("path", "s3://bucket/lake").option("dataset", "visits").load()': (
-        "needs a bucket; docs/guides/spark.md runs the same calls"
-    ),
-    "README.md: export LODE_ROOT=lake": "docs/reference/cli.md runs the same commands",
-    "docs/console.md: lode ui --root lake               # or s3://bucket/lake, gs://…, az://…; prints its address": (
-        "does not end; tests/ui runs it"
-    ),
-    "docs/design/architecture.md: opening   dataset.py → read/define.py (which layout, which definition) → "
-    "options.py (what was given is checked)": "a drawing",
-    "docs/design/filters.md: tokens.py      text → tokens, by one regular expression; quoted.py knows the escapes": (
-        "a drawing"
-    ),
-    "docs/design/writing.md: codec/records.py      anything a user passes → chunks of bounded size": "a drawing",
-    "docs/guides/object-stores.md: from obstore.auth.boto3 import Boto3CredentialProvider": (
-        "needs boto3 and an account"
-    ),
-    "docs/guides/object-stores.md: $ export AWS_ACCESS_KEY_ID=… AWS_SECRET_ACCESS_KEY=…": "needs a server on port 9000",
-    "docs/guides/object-stores.md: $ lode doctor -r s3://bucket/lake": "needs a bucket; docs/reference/cli.md runs it",
-    "docs/guides/operating.md: lode serve --root s3://bucket/lake --state /var/lib/lode \\": (
-        "needs a bucket and certificates; its flags are checked here"
-    ),
-    "docs/guides/pipelines.md: lode spark run pipeline.yaml --once": (
-        "needs a bucket and a JVM of its own; tests/cli/test_page.py runs the command"
-    ),
-    "docs/guides/pipelines.md: batch 0: 12 snapshots, 48,211 rows in, 310 rows out, 2.4 s → "
-    "1794780231814885384-268a7a15a7726476": "output",
-    "docs/guides/testing-your-writer.md: pip install 'lode-store[server]' google-cloud-bigquery pytest": "installs",
-    "docs/ingest.md: pip install 'lode-store[server]' google-cloud-bigquery pytest  # the server; a client and pytest "
-    "for this page": "installs, and serves until it is stopped; tests/ingest/processes.py starts it for the tests",
-    "docs/ingest.md: credentials = grpc.composite_channel_credentials(": (
-        "needs a certificate; tests/ingest/test_security.py connects this way"
-    ),
-    "docs/reference/cli.md: name    kind            snapshots  rows    size  last write": "output",
-    "docs/reference/cli.md: table            stream      type       state      rows    visible  last write": "output",
-    "docs/reference/cli.md: ● 2 1794788206864829993-3752cede4ab95634  2026-11-16 00:16:47Z": "output",
-    "docs/reference/cli.md: orders: changed by snapshot 1794824544857779269-d9702365ade32c91": "output",
-    "docs/reference/cli.md: lode     floor  lode / floor": "output",
-    "docs/understanding/commits.md: │ a                                     │ b                                     "
-    "│ latest": "output of the block before it",
-    "docs/understanding/commits.md: │ a                               │ b                                       "
-    "│ latest": "a drawing",
-    "docs/understanding/model.md: a store        a directory or a bucket: objects by path, and a conditional write": (
-        "a drawing"
-    ),
+    "README.md: ./run demo": "a minute of servers, Spark and kill -9, to be watched",
+    "README.md: lode serve --root s3": "needs a bucket; its flags are checked here",
+    "README.md: client = BigQueryWriteClient": "needs the server above; docs/ingest.md runs the same calls",
+    "README.md: spark.read.format": "needs a bucket; docs/guides/spark.md runs the same calls",
+    "README.md: export LODE_ROOT": "docs/reference/cli.md runs the same commands",
+    "docs/console.md: lode ui": "does not end; tests/ui runs it",
+    "docs/design/architecture.md: opening": "a drawing",
+    "docs/design/filters.md: tokens.py": "a drawing",
+    "docs/design/writing.md: codec/records.py": "a drawing",
+    "docs/guides/object-stores.md: from obstore.auth": "needs boto3 and an account",
+    "docs/guides/object-stores.md: $ export AWS": "needs the server of the block before it",
+    "docs/guides/object-stores.md: $ lode doctor": "needs a bucket; docs/reference/cli.md runs it on a disk",
+    "docs/guides/operating.md: lode serve": "needs a bucket and certificates; its flags are checked here",
+    "docs/guides/pipelines.md: lode spark run": "needs a bucket; tests/cli/test_page.py runs it on a disk",
+    "docs/guides/pipelines.md: batch 0:": "output",
+    "docs/guides/testing-your-writer.md: pip install": "installs",
+    "docs/ingest.md: pip install": "installs, and serves without end; tests/ingest/processes.py serves",
+    "docs/ingest.md: credentials =": "needs a certificate; tests/ingest/test_security.py connects this way",
+    "docs/reference/cli.md: name    kind": "output",
+    "docs/reference/cli.md: table            stream": "output",
+    "docs/reference/cli.md: ● 2": "output",
+    "docs/reference/cli.md: orders: changed": "output",
+    "docs/reference/cli.md: lode     floor": "output",
+    "docs/understanding/commits.md: │ a": "the output of the block before it; a drawing",
+    "docs/understanding/model.md: a store": "a drawing",
 }
 
 
@@ -110,7 +82,9 @@ def runs(block: Block) -> bool:
 
 
 def test_every_block_runs_or_says_why_not() -> None:
-    assert {block.name for block in BLOCKS if not runs(block)} == set(NOT_RUN)
+    idle = [block.name for block in BLOCKS if not runs(block)]
+    assert [name for name in idle if not name.startswith(tuple(NOT_RUN))] == []
+    assert [reason for reason in NOT_RUN if not any(name.startswith(reason) for name in idle)] == []
 
 
 def test_every_test_named_in_a_reason_exists() -> None:

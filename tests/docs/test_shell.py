@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.page_driver import run_line
-from tests.docs.pages import DOCS, FOLLOWED_PAGES, blocks_of
+from cli.page_driver import run_line
+from docs.pages import DOCS, FOLLOWED_PAGES, blocks_of
 
 # Installing is for those who have not done it.
 SETTING_UP = ("python3 -m venv", "pip install")
