@@ -27,6 +27,8 @@ project = "Lode"
 author = "the authors of Lode"
 version = release = lode.__version__
 language = "en"
+# Quotes stay as they are written, as on a code host.
+smartquotes = False
 
 extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
 exclude_patterns = ["images"]

@@ -11,7 +11,7 @@ import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped, unused-ignore]  # has no types of its own
 
 from docs.pages import (
     FOLLOWED_PAGES,
