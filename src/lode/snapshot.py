@@ -43,7 +43,7 @@ class _AnySnapshot(Generic[M]):
 
     @property
     def created_at(self) -> datetime:
-        """When the write began, by the clock of its writer, in UTC."""
+        """When it was committed, by the clock of its writer, in UTC; always after its parent."""
         return parse_time(self.manifest.created_at)
 
     @property
