@@ -28,7 +28,7 @@ class Settings:
 
     Args:
         root: The lake: a URL, a directory or a store.
-        store_options: What the lake's store needs to be told, such as its endpoint.
+        store_options: Options of the lake's store, such as its endpoint.
         state: Where write streams survive a restart: a local directory, of one server at a time. Beside
             the tables in a local lake if not given.
         host: The address to listen on.

@@ -108,14 +108,14 @@ def rewrite(
 ) -> Snapshot:
     """Write a range of history as one snapshot of another dataset, in files of a good size, sorted.
 
-    The same range, order and size are written once; the snapshot tells in its lineage what it came from.
+    The same range, order and size are written once; the lineage of the snapshot says what it came from.
 
     Args:
         spark: The session.
         source: The dataset.
         sink: Another dataset; its own layout and codec hold.
         since: Leave out this snapshot and everything before it.
-        as_of: Up to this snapshot, its id, or a moment; None is now.
+        as_of: Up to this snapshot, its id, or a time; None is now.
         sort_by: The rows are sorted by these columns over all files, so each file has a range of its own.
         target_file_bytes: How large a file should be.
     """

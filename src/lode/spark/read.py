@@ -53,7 +53,7 @@ def read(
         spark: The session.
         url: The store.
         dataset: The dataset's id.
-        as_of: Up to this snapshot, its id, or a moment; None is now.
+        as_of: Up to this snapshot, its id, or a time; None is now.
         since: Leave out this snapshot and everything before it.
         snapshot: Only what this one snapshot holds.
         columns: Only these columns.
