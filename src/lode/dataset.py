@@ -256,10 +256,12 @@ class Dataset:
 
     @property
     def id(self) -> str:
+        """The dataset's name."""
         return self._id
 
     @property
     def store(self) -> Store:
+        """The store it is on."""
         return self._store
 
     @property
@@ -270,6 +272,7 @@ class Dataset:
 
     @property
     def layout(self) -> Layout:
+        """Where its files are stored: as given, else as found on the store."""
         return self._given.layout if self._given.layout is not None else self._open().layout
 
     @property

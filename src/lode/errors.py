@@ -180,7 +180,7 @@ class ChecksumMismatchError(DataError):
 
 
 class HistoryForkedError(DataError):
-    """More than one snapshot is nobody's parent; ``heads`` names them."""
+    """History has more than one head: snapshots that are no other's parent; ``heads`` names them."""
 
     def __init__(self, message: str, heads: Sequence[str]) -> None:
         super().__init__(message)

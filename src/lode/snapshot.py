@@ -28,10 +28,12 @@ class _AnySnapshot(Generic[M]):
 
     @property
     def id(self) -> str:
+        """Its id, which begins with the time at which the write began."""
         return self.manifest.snapshot_id
 
     @property
     def parent_id(self) -> str | None:
+        """The id of the snapshot before it; None for the first."""
         return self.manifest.parent_snapshot_id
 
     @property
@@ -41,10 +43,12 @@ class _AnySnapshot(Generic[M]):
 
     @property
     def created_at(self) -> datetime:
+        """When it was committed, by the clock of its writer, in UTC; always after its parent."""
         return parse_time(self.manifest.created_at)
 
     @property
     def metadata(self) -> dict[str, Any]:
+        """The JSON object that was given to the write."""
         return self.manifest.metadata
 
     @property
@@ -67,22 +71,27 @@ class Snapshot(_AnySnapshot[Manifest]):
 
     @property
     def files(self) -> tuple[FileRef, ...]:
+        """The data files that this snapshot added."""
         return self.manifest.files
 
     @property
     def row_count(self) -> int:
+        """How many rows this snapshot added; a blob counts as one."""
         return self.manifest.row_count
 
     @property
     def size_bytes(self) -> int:
+        """The size of these files on storage."""
         return sum(file.size_bytes for file in self.manifest.files)
 
     @property
     def min_timestamp(self) -> datetime | None:
+        """The earliest time of its rows; None without a timestamp column or ``timestamp()``."""
         return parse_time(self.manifest.min_timestamp) if self.manifest.min_timestamp else None
 
     @property
     def max_timestamp(self) -> datetime | None:
+        """The latest time of its rows; None without a timestamp column or ``timestamp()``."""
         return parse_time(self.manifest.max_timestamp) if self.manifest.max_timestamp else None
 
     __hash__ = _AnySnapshot.__hash__
@@ -98,6 +107,7 @@ class VolumeSnapshot(_AnySnapshot[VolumeManifest]):
 
     @property
     def blocks(self) -> tuple[BlockRef, ...]:
+        """All blocks of the volume at this snapshot, in the order of their bytes."""
         return self.manifest.blocks
 
     @property

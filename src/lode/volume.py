@@ -107,14 +107,17 @@ class Volume:
 
     @property
     def id(self) -> str:
+        """The volume's name."""
         return self._id
 
     @property
     def store(self) -> Store:
+        """The store it is on."""
         return self._store
 
     @property
     def total_length(self) -> int:
+        """Its length in bytes, gaps included."""
         return self._total_length
 
     @property

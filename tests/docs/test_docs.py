@@ -1,34 +1,129 @@
-"""Every Python block in the docs runs, in order, in a folder of its own; every link leads somewhere."""
+"""Every block in the docs runs, parses or has a reason why not; every link leads somewhere."""
 
 from __future__ import annotations
 
+import configparser
+import json
 import re
-from pathlib import Path
+import subprocess
+import sys
+import tomllib
+from typing import TYPE_CHECKING
 
 import pytest
+import yaml  # type: ignore[import-untyped, unused-ignore]  # has no types of its own
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/**/*.md")])
-BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+from docs.pages import (
+    FOLLOWED_PAGES,
+    PAGES,
+    ROOT,
+    SPARK_PAGES,
+    Block,
+    blocks_of,
+    name_of,
+    run_page,
+    without_blocks,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
 LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
 ANCHOR = re.compile(r"\]\(([^)#:]*)#([^)]+)\)")
-FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FLAG = re.compile(r"(?<= )--[a-z][a-z-]*")
+RUN_ELSEWHERE = {f"docs/{page}" for page in (*SPARK_PAGES, *FOLLOWED_PAGES)}
+BLOCKS = [block for page in PAGES for block in blocks_of(page)]
+
+PARSERS: dict[str, Callable[[str], object]] = {
+    "yaml": yaml.safe_load,
+    "json": json.loads,
+    "toml": tomllib.loads,
+    "ini": lambda text: configparser.ConfigParser().read_string(text),
+}
+
+# Blocks that no test runs, by their page and the beginning of their first line, and why.
+NOT_RUN = {
+    "README.md: ./run demo": "a minute of servers, Spark and kill -9, to be watched",
+    "README.md: lode serve --root s3": "needs a bucket; its flags are checked here",
+    "README.md: client = BigQueryWriteClient": "needs the server above; docs/ingest.md runs the same calls",
+    "README.md: spark.read.format": "needs a bucket; docs/guides/spark.md runs the same calls",
+    "README.md: export LODE_ROOT": "docs/reference/cli.md runs the same commands",
+    "docs/console.md: lode ui": "does not end; tests/ui runs it",
+    "docs/design/architecture.md: opening": "a drawing",
+    "docs/design/filters.md: tokens.py": "a drawing",
+    "docs/design/writing.md: codec/records.py": "a drawing",
+    "docs/guides/object-stores.md: from obstore.auth": "needs boto3 and an account",
+    "docs/guides/object-stores.md: $ export AWS": "needs the server of the block before it",
+    "docs/guides/object-stores.md: $ lode doctor": "needs a bucket; docs/reference/cli.md runs it on a disk",
+    "docs/guides/operating.md: lode serve": "needs a bucket and certificates; its flags are checked here",
+    "docs/guides/pipelines.md: lode spark run": "needs a bucket; tests/cli/test_page.py runs it on a disk",
+    "docs/guides/pipelines.md: batch 0:": "output",
+    "docs/guides/testing-your-writer.md: pip install": "installs",
+    "docs/ingest.md: pip install": "installs, and serves without end; tests/ingest/processes.py serves",
+    "docs/ingest.md: credentials =": "needs a certificate; tests/ingest/test_security.py connects this way",
+    "docs/reference/cli.md: name    kind": "output",
+    "docs/reference/cli.md: table            stream": "output",
+    "docs/reference/cli.md: ● 2": "output",
+    "docs/reference/cli.md: orders: changed": "output",
+    "docs/reference/cli.md: lode     floor": "output",
+    "docs/understanding/commits.md: │ a": "the output of the block before it; a drawing",
+    "docs/understanding/model.md: a store": "a drawing",
+}
 
 
-def name_of(page: Path) -> str:
-    return str(page.relative_to(ROOT))
+def runs(block: Block) -> bool:
+    """Whether a test runs or parses the block."""
+    if block.language == "python" or block.language in PARSERS or block.language == "{eval-rst}":
+        return True  # the reference in reStructuredText is built by test_site.py
+    followed = {*(f"docs/{page}" for page in FOLLOWED_PAGES), "docs/reference/cli.md"}
+    return block.language == "sh" and block.page in followed
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if BLOCK.search(page.read_text())], ids=name_of)
+def test_every_block_runs_or_says_why_not() -> None:
+    idle = [block.name for block in BLOCKS if not runs(block)]
+    assert [name for name in idle if not name.startswith(tuple(NOT_RUN))] == []
+    assert [reason for reason in NOT_RUN if not any(name.startswith(reason) for name in idle)] == []
+
+
+def test_every_test_named_in_a_reason_exists() -> None:
+    for path in re.findall(r"tests/[\w/]+(?:\.py)?", " ".join(NOT_RUN.values())):
+        assert (ROOT / path).exists(), path
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        page
+        for page in PAGES
+        if name_of(page) not in RUN_ELSEWHERE and any(block.language == "python" for block in blocks_of(page))
+    ],
+    ids=name_of,
+)
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    text = page.read_text()
-    namespace: dict[str, object] = {"__name__": "__page__"}
-    for block in BLOCK.finditer(text):
-        # Blank lines in front make a traceback name the page's own line.
-        lines = "\n" * text[: block.start(1)].count("\n")
-        exec(compile(lines + block.group(1), str(page), "exec", dont_inherit=True), namespace)
+    run_page(page)
+
+
+def test_blocks_of_data_parse() -> None:
+    parsed = [PARSERS[block.language](block.text) for block in BLOCKS if block.language in PARSERS]
+    assert len(parsed) > 3
+
+
+def test_a_server_has_every_flag_that_a_page_gives_it() -> None:
+    shown = subprocess.run(
+        [sys.executable, "-m", "lode.cli", "serve", "--help"], capture_output=True, text=True, check=True
+    ).stdout
+    commands = [block.text for block in BLOCKS if "lode serve --root" in block.text]
+    flags = {
+        flag
+        for text in commands
+        for line in text.splitlines()
+        for flag in FLAG.findall(f" {line.partition('#')[0]}")
+    }
+    assert {"--root", "--tls-cert"} <= flags
+    assert [flag for flag in sorted(flags) if flag not in shown] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
@@ -40,7 +135,7 @@ def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 def anchors_of(page: Path) -> set[str]:
     """The names that a code host gives to the headings of a page."""
-    headings = HEADING.findall(FENCED.sub("", page.read_text()))
+    headings = HEADING.findall(without_blocks(page))
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 class Timestamped(Protocol):
     """A record that knows its own time. One without a zone is taken as UTC."""
 
-    def timestamp(self) -> datetime: ...
+    def timestamp(self) -> datetime:
+        """Return the time of this record."""
+        ...
 
 
 class TimestampRange:

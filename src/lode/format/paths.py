@@ -86,10 +86,12 @@ class ManifestPlace(NamedTuple):
 
 @runtime_checkable
 class Layout(Protocol):
-    """Decides where a dataset's objects lie."""
+    """Decides where the objects of a dataset are stored."""
 
     @property
-    def partitioner(self) -> str: ...
+    def partitioner(self) -> str:
+        """The name of the partitioner in manifests, such as ``"hive"``."""
+        ...
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -101,9 +103,13 @@ class Layout(Protocol):
         """The prefix under which datasets can be enumerated, or None."""
         ...
 
-    def chain(self, dataset_id: str) -> ChainPaths: ...
+    def chain(self, dataset_id: str) -> ChainPaths:
+        """Where the pointer and the manifests of a dataset are."""
+        ...
 
-    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str: ...
+    def data_path(self, dataset_id: str, snapshot_id: str, partition: str, name: str) -> str:
+        """The path of a new data file."""
+        ...
 
     def partition_of(self, dataset_id: str, path: str) -> str:
         """The partition a data file lies in; empty for unpartitioned data."""

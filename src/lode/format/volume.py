@@ -45,6 +45,7 @@ class BlockRef(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     @property
     def end(self) -> int:
+        """The offset after its last byte."""
         return self.offset + self.length
 
     def __str__(self) -> str:

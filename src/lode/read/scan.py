@@ -176,10 +176,12 @@ class Scan:
 
     @property
     def row_count(self) -> int:
+        """The number of rows in these files, from the manifests."""
         return self._line.row_count
 
     @property
     def size_bytes(self) -> int:
+        """The size of these files on storage, from the manifests."""
         return self._line.size_bytes
 
     def pruned(self, where: pc.Expression | str | None, schema: pa.Schema | None = None) -> list[FileRef]:

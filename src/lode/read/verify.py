@@ -55,6 +55,7 @@ class Verification:
 
     @property
     def ok(self) -> bool:
+        """Whether there is no problem."""
         return not self.problems
 
 

@@ -107,7 +107,7 @@ def rewrite(
 ) -> Snapshot:
     """Write a range of history as one snapshot of another dataset, in files of a good size, sorted.
 
-    The same range, order and size are written once; the snapshot tells in its lineage what it came from.
+    The same range, order and size are written once; the lineage of the snapshot says what it came from.
 
     Args:
         spark: The session.

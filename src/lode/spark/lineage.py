@@ -20,7 +20,7 @@ KEY: Final = "lineage"
 
 
 class Input(msgspec.Struct, frozen=True):
-    """The snapshots of one dataset behind ``after``, up to and including ``up_to``."""
+    """The snapshots of one dataset after ``after``, up to and including ``up_to``."""
 
     store: str
     dataset: str

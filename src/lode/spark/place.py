@@ -1,4 +1,4 @@
-"""A dataset by where it lies: the options of ``format("lode")`` as a value, for pipelines and jobs."""
+"""A dataset by its path and id: the options of ``format("lode")`` as a value, for pipelines and jobs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Place:
 
     @property
     def given(self) -> dict[str, str]:
-        """All of it, as Spark would be told."""
+        """All of it, as options of ``format("lode")``."""
         return {**self.options, "path": self.path, "dataset": self.dataset}
 
     def without(self, names: Iterable[str]) -> Place:

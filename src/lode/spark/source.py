@@ -27,6 +27,7 @@ class LodeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """The format's name, as in ``format("lode")``."""
         return "lode"
 
     # The snapshots that the options mean, from when the schema was asked for.

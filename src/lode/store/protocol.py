@@ -96,7 +96,9 @@ class Store(Protocol):
         """Return ``length`` bytes at ``offset``; fewer, or none, where the object ends before."""
         ...
 
-    def exists(self, path: str) -> bool: ...
+    def exists(self, path: str) -> bool:
+        """Return whether there is an object at this path."""
+        ...
 
     def head(self, path: str) -> ObjectInfo:
         """Return size and time of the object, or raise ``NotFoundError``."""

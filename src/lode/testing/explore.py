@@ -166,7 +166,15 @@ class _Graph:
 
 
 def replay(scenario: Scenario, steps: Iterable[Step]) -> Trace:
-    """Make the same steps again and return the trace; ``ValueError`` where one comes out differently."""
+    """Make the same steps again and return the trace.
+
+    Args:
+        scenario: The scenario that the steps are of.
+        steps: The steps, such as those of the trace of a ``Violation``.
+
+    Raises:
+        ValueError: A step comes out differently than it is given.
+    """
     system = System(scenario)
     wanted = tuple(steps)
     state = system.start()

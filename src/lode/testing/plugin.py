@@ -126,7 +126,7 @@ class LodeServer:
         return f"projects/{project}/datasets/{dataset}/tables/{table}"
 
     def dataset(self, name: str) -> lode.Dataset:
-        """The dataset behind ``project.dataset.table``, to look at its snapshots."""
+        """The dataset of ``project.dataset.table``, to look at its snapshots."""
         return self._table(name).open(self._running.engine.store)
 
     def _table(self, name: str) -> TableDefinition:

@@ -83,14 +83,17 @@ class View:
 
     @property
     def raised(self) -> dict[str, Exception]:
+        """What each actor raised that has ended with an error."""
         return {name: status.error for name, status in self.actors.items() if isinstance(status, Raised)}
 
     @property
     def crashed(self) -> frozenset[str]:
+        """The actors that have crashed."""
         return frozenset(name for name, status in self.actors.items() if isinstance(status, Crashed))
 
     @property
     def running(self) -> frozenset[str]:
+        """The actors that have not ended."""
         return frozenset(name for name, status in self.actors.items() if isinstance(status, Running))
 
     def before(self, actor: str) -> frozenset[str]:

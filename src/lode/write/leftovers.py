@@ -34,6 +34,7 @@ class Sweep:
 
     @property
     def bytes(self) -> int:
+        """The size of everything it found."""
         return sum(item.size for item in self.leftovers)
 
 

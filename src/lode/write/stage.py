@@ -165,6 +165,7 @@ class Stager:
         return DataFile(self.store, path, self.components.compressor, self.components.checksum)
 
     def record_file(self, partition: str, suffix: str) -> RecordFile:
+        """Open a file of records in a partition; ``suffix`` tells it from the others of this snapshot."""
         return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:

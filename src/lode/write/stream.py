@@ -27,6 +27,7 @@ class StreamWriter:
 
     @property
     def closed(self) -> bool:
+        """Whether it was committed or aborted."""
         return not self._open
 
     def write(self, data: Buffer) -> int:
@@ -64,6 +65,7 @@ class StreamWriter:
         self.abort()
 
     def writable(self) -> bool:
+        """Always true: what ``io`` asks of a file."""
         return True
 
     def _require_open(self) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Transaction:
-    """One snapshot in the making; leaving its ``with`` block without ``commit()`` aborts it.
+    """One snapshot that is being written; leaving its ``with`` block without ``commit()`` aborts it.
 
     Threads call ``stage`` on the transaction itself. Processes and Spark tasks get a pickled
     ``transaction.stager``, stage with it, send back what it returns, and ``transaction.add`` takes that in.

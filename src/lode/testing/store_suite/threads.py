@@ -13,7 +13,12 @@ T = TypeVar("T")
 
 
 def race(racers: int, run: Callable[[int], T]) -> list[T]:
-    """Run ``run(0)``, ``run(1)``, … in threads that all start together; return what they returned."""
+    """Run ``run(0)``, ``run(1)``, … in threads that all start together; return what they returned.
+
+    Args:
+        racers: How many threads.
+        run: What each runs, with its number.
+    """
     barrier = threading.Barrier(racers)
 
     def start(number: int) -> T:
