@@ -1,7 +1,8 @@
 // The chain: commits along a line, oldest left. Only those in sight are drawn, so its length costs nothing.
 
+import { copyButton } from "./copy.js";
 import { freshId, h, onWidth, s } from "./dom.js";
-import { bytes, count, moment, number, shortId } from "./format.js";
+import { bytes, count, moment, number } from "./format.js";
 import { snapshotLink, time } from "./parts.js";
 
 const STEP = 30;
@@ -262,7 +263,7 @@ export class Chain {
     this.details.dataset.known = "yes";
     this.details.replaceChildren(
       h("a", { href: snapshotLink(this.#facts.name, line.id) }, `Snapshot ${number(sequence)}`),
-      h("span", { class: "mono", title: line.id }, shortId(line.id)),
+      h("span", { class: "id-link" }, h("span", { class: "mono", title: line.id }, line.short), copyButton(this.#visit, line.id, `the id of snapshot ${sequence}`)),
       time(line.created_at),
       h("span", {}, `+${count(line.rows, "row")}`),
       h("span", {}, `${bytes(line.bytes)} in ${count(line.files, "file")}`),
