@@ -1,4 +1,4 @@
-"""A lake worth looking at: written over three weeks that pass in a second, the same whenever it is written."""
+"""A lake worth looking at: three weeks of writes in a second, the same in every run."""
 
 from __future__ import annotations
 

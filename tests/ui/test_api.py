@@ -76,8 +76,8 @@ def test_a_dataset_has_its_definition(fresh: Served) -> None:
     created.evolve(rename={"tags": "labels"})
     found = fresh.ask("datasets", "visits")["definition"]
     assert found["columns"] == [
-        {"name": "day", "type": "string", "required": True},
-        {"name": "labels", "type": "list<element: string>", "required": False},
+        {"name": "day", "type": "string", "nullable": False, "roles": ["partition key", "primary key"]},
+        {"name": "labels", "type": "list<element: string>", "nullable": True, "roles": []},
     ]
     assert (found["description"], found["primary_key"]) == ("Visits by day", ["day"])
     assert found["properties"] == [["owner", "ann"]]
@@ -125,8 +125,9 @@ def test_a_snapshot_tells_its_files_partitions_columns_and_metadata(lake: Served
     found = lake.ask("datasets", "visits", "snapshots", latest.id)
     assert (found["sequence"], found["parent"], found["child"]) == (COMMITS, latest.parent_id, None)
     assert found["files_total"] == len(latest.files) == len(found["files"])
-    assert sum(part["rows"] for part in found["partitions"]) == latest.row_count
-    assert found["partitions"][0]["partition"].startswith("day=")
+    parts = lake.ask("datasets", "visits", "partitions", snapshot=latest.id)["partitions"]
+    assert sum(part["rows"] for part in parts) == latest.row_count
+    assert parts[0]["partition"].startswith("day=")
     assert [column["name"] for column in found["columns"]] == ["day", "page", "visits", "share"]
     assert ["source", "crawler"] in found["metadata"]
     parent = lake.ask("datasets", "visits", "snapshots", found["parent"])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import expect
@@ -14,6 +16,7 @@ from ingest.engines import lake as tables
 from lode.ingest.auth import Tokens
 from lode.ingest.position import StreamType
 from lode.store import MemoryStore
+from lode.testing.plugin import LodeServer
 from lode.ui import is_public
 from ui.browsing import NARROWEST, visiting
 from ui.lake import fill_lake
@@ -118,6 +121,32 @@ def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visit
     expect(metrics.get_by_role("row", name="lode_staged_bytes")).to_have_count(1)
     names = {sample["name"] for sample in live.ask("metrics")["metrics"]}
     assert {"lode_write_streams_active", "lode_commit_seconds_count"} <= names
+
+
+def test_health_shows_the_limits_of_the_server(engine: Engine, live: Served, visitor: Visitor) -> None:
+    found = {limit["name"]: limit["value"] for limit in live.ask("health")["limits"]}
+    assert found["request_bytes"] == engine.settings.request_bytes
+    assert found["streams"] == engine.settings.streams
+    page = visitor.open(f"{live.url}#/health")
+    limits = page.get_by_role("table", name="Limits of the server")
+    expect(limits.get_by_role("row", name="stream_ttl")).to_contain_text("3 days")
+    expect(limits.get_by_role("row", name="request_bytes")).to_contain_text("21 MB")
+    expect(page.get_by_role("region", name="Access")).to_contain_text("Tokennot required")
+
+
+def test_health_says_whether_the_server_is_ready_and_gives_no_secret_away(tmp_path: Path) -> None:
+    secret = frozenset({"sesame"})
+    server = LodeServer(tmp_path / "lake", tokens=secret)
+    try:
+        asked = Request(f"{server.http_url}/ui/api/health", headers={"authorization": "Bearer sesame"})
+        with urlopen(asked, timeout=30) as response:
+            text = response.read().decode()
+    finally:
+        server.stop()
+    found = json.loads(text)
+    assert {"check": "The server takes writes", "ok": True, "detail": "ready"} in found["checks"]
+    assert ["Token", "required"] in found["access"]
+    assert "sesame" not in text
 
 
 class _Asking:

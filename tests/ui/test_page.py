@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from ui.browsing import Visitor
     from ui.served import Served
 
+BACKGROUND = "getComputedStyle(document.body).backgroundColor"
+LIGHT = "rgb(250, 249, 246)"
+DARK = "rgb(20, 23, 26)"
 PAGES = ("#/", "#/datasets/visits", "#/datasets/visits/{latest}", "#/volumes/disk-image", "#/health")
 
 
@@ -114,6 +117,7 @@ def test_a_finger_sees_the_details_first_and_opens_them_from_there(lake: Served,
     with visiting(browser, size=PHONE, has_touch=True) as visitor:
         page = visitor.open(f"{lake.url}#/datasets/visits")
         page.wait_for_selector("[role=option]:not(.coming)")
+        page.get_by_role("listbox").scroll_into_view_if_needed()
         box = page.locator("[role=option][data-sequence='60'] .dot").bounding_box()
         assert box is not None
         page.touchscreen.tap(box["x"] + 4, box["y"] + 4)
@@ -125,13 +129,13 @@ def test_history_is_paged_newest_first(lake: Served, visitor: Visitor) -> None:
     page = visitor.open(f"{lake.url}#/datasets/visits")
     cells = page.get_by_role("table", name="Snapshots of visits").locator("tbody tr td:first-child")
     expect(cells.first).to_have_text("64")
-    page.get_by_role("button", name="Older").click()
+    page.get_by_role("region", name="History").get_by_role("button", name="Next").click()
     expect(cells.first).to_have_text("39")
-    page.get_by_role("button", name="Older").click()
+    page.get_by_role("region", name="History").get_by_role("button", name="Next").click()
     expect(cells).to_have_count(14)
     expect(cells.last).to_have_text("1")
-    expect(page.get_by_role("button", name="Older")).to_be_disabled()
-    page.get_by_role("button", name="Newest").click()
+    expect(page.get_by_role("region", name="History").get_by_role("button", name="Next")).to_be_disabled()
+    page.get_by_role("region", name="History").get_by_role("button", name="First").click()
     expect(cells.first).to_have_text("64")
 
 
@@ -162,14 +166,14 @@ def test_a_dataset_shows_its_definition_and_what_changed_it(fresh: Served, visit
     expect(page.get_by_text("web team")).to_be_visible()
     columns = page.get_by_role("region", name="Columns")
     expect(columns.get_by_role("row")).to_have_text(
-        ["ColumnTypeRequired", "daystringyes", "visitsint64no", "countrystringno"]
+        ["ColumnTypeNullable", "daypartition keyprimary keystringno", "visitsint64yes", "countrystringyes"]
     )
     notes = page.get_by_role("region", name="History").get_by_role("row")
     expect(notes.nth(1)).to_contain_text("evolve")
     expect(notes.nth(3)).to_contain_text("create")
     page.get_by_role("region", name="History").get_by_role("rowheader").get_by_role("link").first.click()
     expect(page.get_by_text("This snapshot has no rows.")).to_be_visible()
-    expect(page.locator(".facts")).to_contain_text("evolve")
+    expect(page.get_by_role("region", name="About")).to_contain_text("evolve")
 
 
 def test_a_volume_shows_its_holes(lake: Served, visitor: Visitor) -> None:
@@ -215,21 +219,38 @@ def test_a_narrow_screen_has_no_horizontal_scroll(
         assert page.evaluate("document.documentElement.scrollWidth") <= size["width"]
 
 
-def test_the_page_follows_the_system_into_the_dark_and_the_button_goes_back(
+def test_the_theme_follows_the_system_until_one_is_chosen_and_says_which(
     lake: Served, browser: Browser
 ) -> None:
     with visiting(browser, theme="dark") as visitor:
         page = visitor.open(lake.url)
-        toggle = page.get_by_role("button", name="Dark")
-        background = "getComputedStyle(document.body).backgroundColor"
-        assert page.evaluate(background) == "rgb(20, 23, 26)"
-        expect(toggle).to_have_attribute("aria-pressed", "true")
-        toggle.click()
-        expect(toggle).to_have_attribute("aria-pressed", "false")
-        assert page.evaluate(background) == "rgb(250, 249, 246)"
+        theme = page.get_by_role("group", name="Theme")
+        expect(theme.get_by_role("radio", name="System")).to_be_checked()
+        assert page.evaluate(BACKGROUND) == DARK
+        theme.get_by_role("radio", name="Light").check()
+        assert page.evaluate(BACKGROUND) == LIGHT
+        expect(page.locator("#announcer")).to_have_text("Theme: light")
         page.reload()
         page.wait_for_selector("h1")
-        assert page.evaluate(background) == "rgb(250, 249, 246)"
+        expect(theme.get_by_role("radio", name="Light")).to_be_checked()
+        assert page.evaluate(BACKGROUND) == LIGHT
+        page.keyboard.press("Tab")
+        theme.get_by_role("radio", name="Light").focus()
+        page.keyboard.press("ArrowLeft")
+        expect(page.locator("#announcer")).to_have_text("Theme of the system, dark now")
+        assert page.evaluate(BACKGROUND) == DARK
         page.emulate_media(color_scheme="light")
-        toggle.click()
-        assert page.evaluate(background) == "rgb(20, 23, 26)"
+        page.wait_for_function(f"{BACKGROUND} === '{LIGHT}'")
+
+
+def test_a_theme_can_be_chosen_where_storage_is_forbidden(lake: Served, browser: Browser) -> None:
+    with visiting(browser) as visitor:
+        visitor.page.add_init_script(
+            "Object.defineProperty(window, 'localStorage', { get() { throw new Error('forbidden'); } })"
+        )
+        page = visitor.open(lake.url)
+        page.get_by_role("radio", name="Dark").check()
+        assert page.evaluate(BACKGROUND) == DARK
+        page.get_by_role("link", name="Health").click()
+        expect(page.get_by_role("heading", level=1)).to_have_text("Health")
+        assert page.evaluate(BACKGROUND) == DARK

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from functools import wraps
+from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -102,11 +103,11 @@ def routes(
         at = request.query_params.get("at")
         return volumes.describe(store, _named(request), at=at, cells=_number(request, "cells", 240))
 
-    async def healthy(_: Request) -> Response:
+    async def healthy(_: Request) -> dict[str, Any]:
         found = await run_in_threadpool(health, store, engine)
         if readiness is not None:
             found["checks"].append(ready_check(await readiness.problem()))
-        return _json(found)
+        return found
 
     def page(_: Request) -> Response:
         return FileResponse(_STATIC / "index.html")
@@ -123,7 +124,7 @@ def routes(
         Route("/datasets/{name}/snapshots/{snapshot}/rows", _answer(rows)),
         Route("/volumes/{name}", _answer(volume)),
         Route("/streams", _answer(lambda _: live.streams(engine))),
-        Route("/health", healthy),
+        Route("/health", _answer(healthy)),
         Route("/metrics", _answer(lambda _: live.metrics(engine))),
     ]
     return [
@@ -154,13 +155,16 @@ def is_public(path: str) -> bool:
     return path in ("/", PREFIX, f"{PREFIX}/") or path.startswith(f"{PREFIX}/static/")
 
 
-def _answer(tell: Callable[[Request], dict[str, Any]]) -> Callable[[Request], Awaitable[Response]]:
-    """Make an endpoint of what reads the store: in a thread, answering in JSON whatever happens."""
+def _answer(
+    tell: Callable[[Request], dict[str, Any]] | Callable[[Request], Awaitable[dict[str, Any]]],
+) -> Callable[[Request], Awaitable[Response]]:
+    """Make an endpoint that answers in JSON whatever happens. What blocks runs in a thread."""
 
     @wraps(tell)
     async def endpoint(request: Request) -> Response:
         try:
-            return _json(await run_in_threadpool(tell, request))
+            found: Any = tell(request) if iscoroutinefunction(tell) else run_in_threadpool(tell, request)
+            return _json(await found)
         except LodeError as error:
             return _json(_problem(error), _code(error))
         except Exception as error:  # a page that is told what is wrong beats one that waits for ever

@@ -181,9 +181,7 @@ def _note(target: Target) -> str | None:
     if target.url.startswith(_MEMORY):
         notes.append("This store is in the memory of the server: no other process can open it.")
     if target.url.startswith(_OBJECTS):
-        notes.append(
-            "Credentials and options of the store, such as its endpoint, are not part of these lines."
-        )
+        notes.append("Credentials and options of the store are not part of it.")
     if target.kind == "foreign":
         notes.append("Its rows need the codec of the program that wrote them.")
     if target.kind == "records":

@@ -26,15 +26,15 @@
 
   function show() {
     root.dataset.theme = chosen === "system" ? (dark.matches ? "dark" : "light") : chosen;
-    const select = document.getElementById("theme");
-    if (select) select.value = chosen;
+    const choice = document.getElementById(`theme-${chosen}`);
+    if (choice) choice.checked = true;
   }
 
   show();
   dark.addEventListener("change", show);
   addEventListener("DOMContentLoaded", () => {
     show();
-    document.getElementById("theme").addEventListener("change", (event) => {
+    document.querySelector(".theme").addEventListener("change", (event) => {
       chosen = event.target.value;
       keep();
       show();
