@@ -7,6 +7,8 @@ import { snapshotLink, time } from "./parts.js";
 
 const STEP = 30;
 const PAD = 36;
+// Room for the date of the last commit.
+const END = 72;
 const HEIGHT = 124;
 const AXIS = 78;
 const PAGE = 200;
@@ -118,7 +120,7 @@ export class Chain {
   }
 
   #size() {
-    const ends = this.#x(this.#last) + PAD + (this.#facts.pending ? STEP : 0);
+    const ends = this.#x(this.#last) + END + (this.#facts.pending ? STEP : 0);
     this.spacer.style.width = `${Math.max(ends, this.#width)}px`;
     this.map.hidden = ends <= this.#width;
   }
@@ -162,7 +164,7 @@ export class Chain {
     for (let sequence = from; sequence <= to; sequence += 1) shown.add(sequence);
     shown.add(this.#active); // what has the focus exists, in sight or not
     this.layer.style.left = `${origin}px`;
-    this.layer.setAttribute("width", this.#x(to) - origin + 2 * PAD);
+    this.layer.setAttribute("width", this.#x(to) - origin + END);
     const place = (sequence) => this.#x(sequence) - origin;
     const commits = [...shown].sort((one, other) => one - other);
     this.layer.replaceChildren(

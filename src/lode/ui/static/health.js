@@ -112,9 +112,13 @@ function unwell(rows) {
     rows,
     empty: "None among those that were looked at.",
     columns: [
-      { label: "Name", header: true, class: "named", sort: (row) => row.name, cell: (row) => h("a", { href: row.href }, row.name) },
+      {
+        label: "Name and reason",
+        header: true,
+        sort: (row) => row.name,
+        cell: (row) => [h("a", { href: row.href }, row.name), h("small", { class: "wrong" }, row.error ?? row.problem)],
+      },
       { label: "Is a", wide: true, cell: (row) => row.what },
-      { label: "Reason", cell: (row) => row.error ?? row.problem },
     ],
   });
 }

@@ -125,7 +125,7 @@ function under(row) {
 
 /** The name as a link, with a mark if something is wrong. */
 function named(href, row) {
-  return h("span", { class: "marked" }, h("a", { href }, row.name), row.error || row.problem ? badge("Damaged", "bad") : null);
+  return h("span", { class: "marked" }, h("a", { href, title: row.name }, row.name), row.error || row.problem ? badge("Damaged", "bad") : null);
 }
 
 function volumeTable(rows) {

@@ -1,5 +1,6 @@
 // One volume: what of it is there, and where the holes are.
 
+import { copyButton } from "./copy.js";
 import { freshId, h, onWidth, s } from "./dom.js";
 import { bytes, count, number, share } from "./format.js";
 import { cut, details, facts, heading, idLink, notice, section, timeAgo, timeOrAgo, volumeLink } from "./parts.js";
@@ -18,7 +19,10 @@ export async function volume(visit, name, at = null) {
     });
   }
   return [
-    heading(name, { trail: [["Overview", "#/"], ...(at ? [[name, volumeLink(name)]] : [])] }),
+    heading(name, {
+      trail: [["Overview", "#/"], ...(at ? [[name, volumeLink(name)]] : [])],
+      remark: h("span", { class: "id-link" }, h("span", { class: "mono id" }, found.latest), copyButton(visit, found.latest, "the id of this snapshot")),
+    }),
     isNewest ? "" : notice(`This is snapshot ${number(found.snapshots)}, not the newest.`, "warn"),
     facts([
       ["There", share(found.bytes / found.length)],
@@ -27,7 +31,7 @@ export async function volume(visit, name, at = null) {
       ["Blocks", number(found.blocks)],
       ["Written", timeAgo(found.last_write)],
     ]),
-    section("About", details([["Snapshot", `${number(found.snapshots)}, ${found.latest}`], ["Checksum", found.checksum ?? "none"], ...found.metadata])),
+    section("About", details([["Snapshot", number(found.snapshots)], ["Checksum", found.checksum ?? "none"], ...found.metadata])),
     section("Coverage", coverage(visit, found)),
     section("Holes", holes(found)),
     section("Snapshots", history(visit, name, found)),
