@@ -6,6 +6,8 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from playwright.sync_api import expect
+
 import lode
 from lode.store import MemoryStore
 from ui.browsing import visiting
@@ -135,9 +137,7 @@ def take(browser: Browser, served: Served, shot: Shot, *, css: str = "") -> byte
 
 def _settle(page: Page, shot: Shot) -> None:
     """Wait until all that is drawn later has been drawn."""
-    page.wait_for_function("!document.querySelector('.coming, .loading')")
-    if page.locator(".plot").count():
-        page.wait_for_selector(".plot svg")
+    expect(page.locator(".coming, .loading, .plot:empty")).to_have_count(0)
     if shot.top is not None:
         page.get_by_role("region", name=shot.top, exact=True).first.evaluate(
             "section => scrollTo(0, section.getBoundingClientRect().top + scrollY - 24)"

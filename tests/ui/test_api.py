@@ -93,6 +93,30 @@ def test_a_definition_that_is_lost_hides_nothing_else(fresh: Served) -> None:
     assert "restore it from a backup" in found["definition"]["problem"]
 
 
+def test_the_sample_of_a_dataset_has_the_columns_it_has_now(fresh: Served) -> None:
+    dataset = lode.Dataset.create("d", fresh.store, schema={"old": "int64", "gone": "string"})
+    with_rows = dataset.write([{"old": 1, "gone": "x"}])
+    dataset.evolve(rename={"old": "new"}, drop=["gone"], add={"later": "string"})
+    found = fresh.ask("datasets", "d", "rows")
+    assert [column["name"] for column in found["columns"]] == ["new", "later"]
+    assert found["rows"] == [["1", None]]
+    assert (found["snapshot"], found["sequence"]) == (with_rows.id, 2)
+
+
+def test_a_sample_does_not_show_columns_that_were_dropped(fresh: Served) -> None:
+    dataset = lode.Dataset.create("d", fresh.store, schema={"a": "int64", "b": "string"}, codec="jsonl")
+    dataset.write([{"a": 1, "b": "x"}])
+    dataset.evolve(drop=["b"])
+    found = fresh.ask("datasets", "d", "rows")
+    assert [column["name"] for column in found["columns"]] == ["a"]
+    assert found["rows"] == [["1"]]
+
+
+def test_the_sample_of_a_dataset_without_rows_is_empty(fresh: Served) -> None:
+    lode.Dataset.create("d", fresh.store, schema={"a": "int64"})
+    assert fresh.ask("datasets", "d", "rows")["rows"] == []
+
+
 def test_snapshots_say_what_their_commit_did(fresh: Served) -> None:
     dataset = lode.Dataset.create("events", fresh.store, schema={"n": "int64"})
     dataset.write([{"n": 1}])

@@ -208,6 +208,26 @@ def test_names_and_values_are_text_and_never_markup(fresh: Served, visitor: Visi
     assert page.locator("main img").count() == 0
 
 
+def test_long_names_and_values_do_not_widen_a_narrow_screen(fresh: Served, browser: Browser) -> None:
+    long = "x" * 200
+    created = lode.Dataset.create(
+        long,
+        fresh.store,
+        schema={long: "string", "k": "string!"},
+        partition_by=["k"],
+        description=long,
+        properties={long: long},
+        writer=long,
+    )
+    snapshot = created.write([{long: long, "k": long}], {long: long}, idempotency_key=(long, long))
+    page_of = f"#/datasets/{long}"
+    with visiting(browser, size=NARROWEST) as visitor:
+        for where in ("", page_of, f"{page_of}/{snapshot.id}", "#/health"):
+            page = visitor.open(fresh.url + where)
+            expect(page.locator(".loading")).to_have_count(0)
+            assert page.evaluate("document.documentElement.scrollWidth") <= NARROWEST["width"], where
+
+
 @pytest.mark.parametrize("where", PAGES)
 @pytest.mark.parametrize("size", [NARROWEST, PHONE], ids=["360", "390"])
 def test_a_narrow_screen_has_no_horizontal_scroll(
@@ -240,7 +260,8 @@ def test_the_theme_follows_the_system_until_one_is_chosen_and_says_which(
         expect(page.locator("#announcer")).to_have_text("Theme of the system, dark now")
         assert page.evaluate(BACKGROUND) == DARK
         page.emulate_media(color_scheme="light")
-        page.wait_for_function(f"{BACKGROUND} === '{LIGHT}'")
+        expect(page.locator("html")).to_have_attribute("data-theme", "light")
+        assert page.evaluate(BACKGROUND) == LIGHT
 
 
 def test_a_theme_can_be_chosen_where_storage_is_forbidden(lake: Served, browser: Browser) -> None:

@@ -147,7 +147,7 @@ def test_characters_that_cannot_be_seen_are_escaped(stage: Served) -> None:
             assert all(line.isprintable() for line in text.splitlines()), name
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "a\\b", "a'\u202eb", "x\u20284", "\u00adf"])
+@pytest.mark.parametrize("text", [*HOSTILE, "a\\b", "a'\u202eb", "x\u20284", "it's!! \u202e!x", "\u00adf"])
 def test_a_shell_reads_a_quoted_text_as_one_word(text: str) -> None:
     assert words(shell_text(text)) == [text]
 

@@ -76,11 +76,10 @@ def shell_text(text: str) -> str:
 
 
 def _escaped(char: str) -> str:
-    if char in "\\'":
-        return f"\\{char}"
-    if char.isprintable():
+    # A "!" is escaped too: the history of an interactive shell does not know this kind of quotes.
+    if char.isprintable() and char not in "\\'!":
         return char
-    # By its bytes: a code point would depend on the locale. A following digit does not belong to \xHH.
+    # By its bytes: a code point would depend on the locale.
     return "".join(f"\\x{byte:02x}" for byte in char.encode())
 
 

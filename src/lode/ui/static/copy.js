@@ -13,6 +13,7 @@ export function copyButton(visit, text, what, { label = null } = {}) {
       type: "button",
       class: label ? "copy" : "copy small",
       "aria-label": `Copy ${what}`,
+      "data-focus": `copy ${what}`,
       title: label ? null : `Copy ${what}`,
       onclick: async () => {
         const done = await copied(text, button);
