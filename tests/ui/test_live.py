@@ -75,6 +75,7 @@ def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) 
 def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Visitor) -> None:
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     append(stream, range(5))
+    visitor.page.clock.install()
     page = visitor.open(live.url)
     page.get_by_role("link", name="Streams").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Streams")
@@ -82,13 +83,16 @@ def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Vis
     expect(row).to_have_count(1)
     expect(row).to_contain_text("open")
     append(stream, range(5, 305))
-    expect(row).to_contain_text("305", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("305")
     expect(row).to_contain_text("rows/s")
     engine.finalize(stream.name)
-    expect(row).to_contain_text("finalized", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("finalized")
     expect(page.locator("#announcer")).to_have_text("1 stream: 0 open, 1 finalized, 0 committed")
     engine.batch_commit(PLAIN, [stream.name])
-    expect(row).to_contain_text("committed", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("committed")
     page.get_by_role("link", name="p.d.plain").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("p.d.plain")
     # One that created the dataset with the stream, one with its rows.
@@ -105,13 +109,18 @@ def test_streams_fit_on_a_narrow_screen(engine: Engine, live: Served, browser: B
 
 
 def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -> None:
+    visitor.page.clock.install()
     page = visitor.open(f"{live.url}#/streams")
     page.get_by_role("button", name="Pause updates").click()
     engine.create_stream(PLAIN, StreamType.BUFFERED)
-    page.wait_for_timeout(2_500)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(20_000)
+    assert asked == []
     expect(page.get_by_text("No write stream is open.")).to_be_visible()
     page.get_by_role("button", name="Pause updates").click()
-    expect(page.get_by_role("cell", name="buffered")).to_be_visible(timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(page.get_by_role("cell", name="buffered")).to_be_visible()
 
 
 def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visitor: Visitor) -> None:
