@@ -31,6 +31,8 @@ MOST_BUCKETS: Final = 240
 MAX_COLUMNS: Final = 200
 MAX_PROPERTIES: Final = 20
 _SPARK: Final = 24
+# In the place of a definition that cannot be read, or is not looked for.
+UNKNOWN: Final[Mapping[str, Any]] = {"problem": None, "columns": [], "columns_total": 0}
 _LINE_COLUMNS: Final[Mapping[str, Callable[[Line], Any]]] = {
     "sequence": lambda line: line.sequence,
     "created_at": lambda line: line.created_ns,
@@ -67,7 +69,9 @@ class Datasets:
     def summary(self, name: str) -> dict[str, Any]:
         """A dataset in the list of all."""
         view = self.look(name)
-        definition = definition_of(view, view.newest)
+        # A definition that is not stored is derived from all files: too much for a list.
+        is_stored = view.newest.definition is not None
+        definition = definition_of(view, view.newest) if is_stored else UNKNOWN
         return {
             **_facts(view),
             "growth": growth(view.lines, _SPARK),
@@ -122,14 +126,14 @@ class Datasets:
         }
 
 
-def definition_of(view: View, manifest: Manifest) -> dict[str, Any]:
+def definition_of(view: View, manifest: Manifest) -> Mapping[str, Any]:
     """What the dataset is at a snapshot. A definition that cannot be read hides nothing else of it."""
     try:
         definition = view.dataset.definition_at(Snapshot(manifest))
         columns = definition.columns or ()
         shown = [_column(column, definition) for column in columns[:MAX_COLUMNS]]
     except LodeError as error:
-        return {"problem": f"The definition cannot be read: {error}", "columns": [], "columns_total": 0}
+        return {**UNKNOWN, "problem": f"The definition cannot be read: {error}"}
     properties = [[name, text_of(value)] for name, value in definition.properties.items()]
     return {
         "problem": None,

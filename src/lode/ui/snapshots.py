@@ -8,7 +8,7 @@ import msgspec
 
 from lode.format.manifest import json_text
 from lode.ui.cells import text_of
-from lode.ui.datasets import definition_of
+from lode.ui.datasets import UNKNOWN, definition_of
 from lode.ui.snippets import Target, kind_of, snippets
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ def describe(view: View, snapshot: Snapshot) -> dict[str, Any]:
     sequence = dataset.chain.sequence_of(manifest)
     here, after = view.line(sequence), view.line(sequence + 1)
     root = f"{dataset.chain.paths.root}/"
-    definition = definition_of(view, manifest)
+    # Snapshots of version 0.1 and of Go refer to no definition: their files say which columns they have.
+    definition = definition_of(view, manifest) if manifest.definition is not None else UNKNOWN
     columns = _columns(snapshot, definition["columns"])
     kind = kind_of(manifest.codec, has_columns=bool(definition["columns"]))
     url = dataset.store.url
