@@ -1,4 +1,4 @@
-"""Make the pictures of docs/console.md: ``PYTHONPATH=tests python -m ui.screenshots``."""
+"""Make the pictures of docs/console.md: ``PYTHONPATH=tests ./run python -m ui.screenshots``."""
 
 from __future__ import annotations
 
