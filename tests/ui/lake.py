@@ -1,13 +1,14 @@
-"""A lake worth looking at: written over three weeks that pass in a second."""
+"""A lake worth looking at: three weeks of writes in a second, the same in every run."""
 
 from __future__ import annotations
 
 import math
+import random
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import lode
-from lode.runtime import Runtime
+from lode.runtime import Runtime, one_by_one
 
 if TYPE_CHECKING:
     from lode.store import Store
@@ -30,6 +31,16 @@ class Clock:
         self._ns += int(timedelta(**length).total_seconds() * 1e9)
 
 
+def runtime_of(clock: Clock) -> Runtime:
+    """A runtime that gives the same ids and times in every run."""
+    return Runtime(
+        now_ns=clock,
+        random_bits=random.Random(7).getrandbits,
+        each=one_by_one,
+        background=lambda chore: chore(),
+    )
+
+
 def fill_lake(store: Store, *, until: datetime | None = None) -> None:
     """Write datasets of every kind, and a volume with holes."""
     end = until or datetime.now(UTC)
@@ -41,8 +52,9 @@ def fill_lake(store: Store, *, until: datetime | None = None) -> None:
 
 def _visits(store: Store, clock: Clock) -> None:
     """A partitioned dataset; every ninth commit meets another writer's and is rebased."""
-    ours = _open_visits(store, clock)
-    theirs = _open_visits(store, clock)
+    runtime = runtime_of(clock)
+    ours = _open_visits(store, runtime)
+    theirs = _open_visits(store, runtime)
     number = 0
     while number < COMMITS:
         day = datetime.fromtimestamp(clock() / 1e9, UTC).date()
@@ -62,7 +74,7 @@ def _visits(store: Store, clock: Clock) -> None:
         clock.pass_by(hours=7.5)
 
 
-def _open_visits(store: Store, clock: Clock) -> lode.Dataset:
+def _open_visits(store: Store, runtime: Runtime) -> lode.Dataset:
     return lode.Dataset(
         "visits",
         store,
@@ -70,7 +82,7 @@ def _open_visits(store: Store, clock: Clock) -> lode.Dataset:
         layout=lode.HiveLayout("day"),
         checksum="sha256",
         retry=lode.Retry(3, base_delay=0.001),
-        runtime=Runtime(now_ns=clock),
+        runtime=runtime,
     )
 
 
@@ -88,7 +100,7 @@ def _day_of_visits(day: str, seed: int) -> list[dict[str, object]]:
 
 
 def _others(store: Store, clock: Clock) -> None:
-    runtime = Runtime(now_ns=clock)
+    runtime = runtime_of(clock)
     events = lode.Dataset("clicks.raw", store, codec="jsonl", compressor="gzip", runtime=runtime)
     for number in range(12):
         events.write([{"id": number * 10 + row, "tags": ["a", row], "big": 2**60 + row} for row in range(10)])
@@ -99,7 +111,7 @@ def _others(store: Store, clock: Clock) -> None:
 
 
 def _volumes(store: Store, clock: Clock) -> None:
-    runtime = Runtime(now_ns=clock)
+    runtime = runtime_of(clock)
     disk = lode.Volume("disk-image", store, 40_000_000, checksum="xxh3-128", runtime=runtime)
     disk.commit([disk.stage_write_at(0, bytes(11_000_000))], {"pass": 1})
     clock.pass_by(minutes=40)

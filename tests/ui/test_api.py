@@ -76,8 +76,8 @@ def test_a_dataset_has_its_definition(fresh: Served) -> None:
     created.evolve(rename={"tags": "labels"})
     found = fresh.ask("datasets", "visits")["definition"]
     assert found["columns"] == [
-        {"name": "day", "type": "string", "required": True},
-        {"name": "labels", "type": "list<element: string>", "required": False},
+        {"name": "day", "type": "string", "nullable": False, "roles": ["partition key", "primary key"]},
+        {"name": "labels", "type": "list<element: string>", "nullable": True, "roles": []},
     ]
     assert (found["description"], found["primary_key"]) == ("Visits by day", ["day"])
     assert found["properties"] == [["owner", "ann"]]
@@ -91,6 +91,30 @@ def test_a_definition_that_is_lost_hides_nothing_else(fresh: Served) -> None:
     found = fresh.ask("datasets", "events")
     assert found["snapshots"] == 1
     assert "restore it from a backup" in found["definition"]["problem"]
+
+
+def test_the_sample_of_a_dataset_has_the_columns_it_has_now(fresh: Served) -> None:
+    dataset = lode.Dataset.create("d", fresh.store, schema={"old": "int64", "gone": "string"})
+    with_rows = dataset.write([{"old": 1, "gone": "x"}])
+    dataset.evolve(rename={"old": "new"}, drop=["gone"], add={"later": "string"})
+    found = fresh.ask("datasets", "d", "rows")
+    assert [column["name"] for column in found["columns"]] == ["new", "later"]
+    assert found["rows"] == [["1", None]]
+    assert (found["snapshot"], found["sequence"]) == (with_rows.id, 2)
+
+
+def test_a_sample_does_not_show_columns_that_were_dropped(fresh: Served) -> None:
+    dataset = lode.Dataset.create("d", fresh.store, schema={"a": "int64", "b": "string"}, codec="jsonl")
+    dataset.write([{"a": 1, "b": "x"}])
+    dataset.evolve(drop=["b"])
+    found = fresh.ask("datasets", "d", "rows")
+    assert [column["name"] for column in found["columns"]] == ["a"]
+    assert found["rows"] == [["1"]]
+
+
+def test_the_sample_of_a_dataset_without_rows_is_empty(fresh: Served) -> None:
+    lode.Dataset.create("d", fresh.store, schema={"a": "int64"})
+    assert fresh.ask("datasets", "d", "rows")["rows"] == []
 
 
 def test_snapshots_say_what_their_commit_did(fresh: Served) -> None:
@@ -125,8 +149,9 @@ def test_a_snapshot_tells_its_files_partitions_columns_and_metadata(lake: Served
     found = lake.ask("datasets", "visits", "snapshots", latest.id)
     assert (found["sequence"], found["parent"], found["child"]) == (COMMITS, latest.parent_id, None)
     assert found["files_total"] == len(latest.files) == len(found["files"])
-    assert sum(part["rows"] for part in found["partitions"]) == latest.row_count
-    assert found["partitions"][0]["partition"].startswith("day=")
+    parts = lake.ask("datasets", "visits", "partitions", snapshot=latest.id)["partitions"]
+    assert sum(part["rows"] for part in parts) == latest.row_count
+    assert parts[0]["partition"].startswith("day=")
     assert [column["name"] for column in found["columns"]] == ["day", "page", "visits", "share"]
     assert ["source", "crawler"] in found["metadata"]
     parent = lake.ask("datasets", "visits", "snapshots", found["parent"])

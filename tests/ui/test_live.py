@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import expect
@@ -14,6 +16,7 @@ from ingest.engines import lake as tables
 from lode.ingest.auth import Tokens
 from lode.ingest.position import StreamType
 from lode.store import MemoryStore
+from lode.testing.plugin import LodeServer
 from lode.ui import is_public
 from ui.browsing import NARROWEST, visiting
 from ui.lake import fill_lake
@@ -72,6 +75,7 @@ def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) 
 def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Visitor) -> None:
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     append(stream, range(5))
+    visitor.page.clock.install()
     page = visitor.open(live.url)
     page.get_by_role("link", name="Streams").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Streams")
@@ -79,13 +83,16 @@ def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Vis
     expect(row).to_have_count(1)
     expect(row).to_contain_text("open")
     append(stream, range(5, 305))
-    expect(row).to_contain_text("305", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("305")
     expect(row).to_contain_text("rows/s")
     engine.finalize(stream.name)
-    expect(row).to_contain_text("finalized", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("finalized")
     expect(page.locator("#announcer")).to_have_text("1 stream: 0 open, 1 finalized, 0 committed")
     engine.batch_commit(PLAIN, [stream.name])
-    expect(row).to_contain_text("committed", timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(row).to_contain_text("committed")
     page.get_by_role("link", name="p.d.plain").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("p.d.plain")
     # One that created the dataset with the stream, one with its rows.
@@ -102,13 +109,18 @@ def test_streams_fit_on_a_narrow_screen(engine: Engine, live: Served, browser: B
 
 
 def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -> None:
+    visitor.page.clock.install()
     page = visitor.open(f"{live.url}#/streams")
     page.get_by_role("button", name="Pause updates").click()
     engine.create_stream(PLAIN, StreamType.BUFFERED)
-    page.wait_for_timeout(2_500)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.clock.run_for(20_000)
+    assert asked == []
     expect(page.get_by_text("No write stream is open.")).to_be_visible()
     page.get_by_role("button", name="Pause updates").click()
-    expect(page.get_by_role("cell", name="buffered")).to_be_visible(timeout=10_000)
+    page.clock.run_for(2_000)
+    expect(page.get_by_role("cell", name="buffered")).to_be_visible()
 
 
 def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visitor: Visitor) -> None:
@@ -118,6 +130,32 @@ def test_health_shows_what_the_server_counts(engine: Engine, live: Served, visit
     expect(metrics.get_by_role("row", name="lode_staged_bytes")).to_have_count(1)
     names = {sample["name"] for sample in live.ask("metrics")["metrics"]}
     assert {"lode_write_streams_active", "lode_commit_seconds_count"} <= names
+
+
+def test_health_shows_the_limits_of_the_server(engine: Engine, live: Served, visitor: Visitor) -> None:
+    found = {limit["name"]: limit["value"] for limit in live.ask("health")["limits"]}
+    assert found["request_bytes"] == engine.settings.request_bytes
+    assert found["streams"] == engine.settings.streams
+    page = visitor.open(f"{live.url}#/health")
+    limits = page.get_by_role("table", name="Limits of the server")
+    expect(limits.get_by_role("row", name="stream_ttl")).to_contain_text("3 days")
+    expect(limits.get_by_role("row", name="request_bytes")).to_contain_text("21 MB")
+    expect(page.get_by_role("region", name="Access")).to_contain_text("Tokennot required")
+
+
+def test_health_says_whether_the_server_is_ready_and_gives_no_secret_away(tmp_path: Path) -> None:
+    secret = frozenset({"sesame"})
+    server = LodeServer(tmp_path / "lake", tokens=secret)
+    try:
+        asked = Request(f"{server.http_url}/ui/api/health", headers={"authorization": "Bearer sesame"})
+        with urlopen(asked, timeout=30) as response:
+            text = response.read().decode()
+    finally:
+        server.stop()
+    found = json.loads(text)
+    assert {"check": "The server takes writes", "ok": True, "detail": "ready"} in found["checks"]
+    assert ["Token", "required"] in found["access"]
+    assert "sesame" not in text
 
 
 class _Asking:

@@ -65,7 +65,7 @@ def application(
             Route("/metrics", metrics),
             Route("/streams", streams),
             *rest_routes(engine.catalog, append),
-            *console_routes(engine.store, engine=engine),
+            *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
         exception_handlers={HTTPException: unrouted},
         middleware=[Middleware(HttpGuard, hosts=hosts), Middleware(TokenMiddleware, tokens=tokens)],

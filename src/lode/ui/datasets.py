@@ -1,4 +1,4 @@
-"""What the console tells about datasets: which there are, and the history of one."""
+"""What the console says about datasets: facts, definition, history and partitions."""
 
 from __future__ import annotations
 
@@ -6,23 +6,47 @@ import threading
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import DataError
+from lode.errors import LodeError
 from lode.format.manifest import format_time_ns
 from lode.snapshot import Snapshot
 from lode.ui.buckets import buckets, growth
 from lode.ui.cells import text_of
+from lode.ui.paging import MAX_PAGE, page_of
+from lode.ui.partitions import MAX_PARTITIONS, partitions_of
+from lode.ui.snippets import Target, kind_of, snippets
 from lode.ui.timeline import Timeline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lode.definition import Column, Definition
+    from lode.format.manifest import Manifest
     from lode.store.protocol import Store
-    from lode.ui.timeline import View
+    from lode.ui.paging import Wanted
+    from lode.ui.partitions import Partition
+    from lode.ui.timeline import Line, View
 
 REMEMBERED: Final = 256
 MOST_BUCKETS: Final = 240
-MOST_LINES_A_PAGE: Final = 500
 MAX_COLUMNS: Final = 200
 MAX_PROPERTIES: Final = 20
 _SPARK: Final = 24
+# In the place of a definition that cannot be read, or is not looked for.
+UNKNOWN: Final[Mapping[str, Any]] = {"problem": None, "columns": [], "columns_total": 0}
+_LINE_COLUMNS: Final[Mapping[str, Callable[[Line], Any]]] = {
+    "sequence": lambda line: line.sequence,
+    "created_at": lambda line: line.created_ns,
+    "rows": lambda line: line.rows,
+    "bytes": lambda line: line.bytes,
+    "files": lambda line: line.files,
+}
+_PARTITION_COLUMNS: Final[Mapping[str, Callable[[Partition], Any]]] = {
+    "partition": lambda partition: partition.name,
+    "rows": lambda partition: partition.rows,
+    "bytes": lambda partition: partition.bytes,
+    "files": lambda partition: partition.files,
+    "last_write": lambda partition: partition.written_ns,
+}
 
 
 class Datasets:
@@ -45,12 +69,21 @@ class Datasets:
     def summary(self, name: str) -> dict[str, Any]:
         """A dataset in the list of all."""
         view = self.look(name)
-        return {**_facts(view), "growth": growth(view.lines, _SPARK)}
+        # A definition that is not stored is derived from all files: too much for a list.
+        is_stored = view.newest.definition is not None
+        definition = definition_of(view, view.newest) if is_stored else UNKNOWN
+        return {
+            **_facts(view),
+            "growth": growth(view.lines, _SPARK),
+            "problem": view.broken or definition["problem"],
+        }
 
     def describe(self, name: str, *, points: int) -> dict[str, Any]:
         """A dataset, with its whole history in at most so many points."""
         view = self.look(name)
         manifest = view.newest
+        definition = definition_of(view, manifest)
+        kind = kind_of(manifest.codec, has_columns=bool(definition["columns"]))
         return {
             **_facts(view),
             "compressor": manifest.compressor,
@@ -59,46 +92,83 @@ class Datasets:
             "first": view.first,
             "first_write": format_time_ns(view.lines[0].created_ns),
             "rebased": sum(line.rebased > 0 for line in view.lines),
-            "definition": _definition(view),
+            "partitions": len(view.partitions),
+            "definition": definition,
+            "open": snippets(Target(view.dataset.store.url, name, kind)),
             "buckets": buckets(view.lines, max(1, min(points, MOST_BUCKETS))),
         }
 
     def history(self, name: str, *, start: int | None, limit: int) -> dict[str, Any]:
-        """A page of the history in its order; the newest one if no start is given."""
+        """A stretch of the history in its order; the newest one if no start is given."""
         view = self.look(name)
-        size = max(1, min(limit, MOST_LINES_A_PAGE))
+        size = max(1, min(limit, MAX_PAGE))
         first = max(view.first, view.last - size + 1 if start is None else start)
-        page = view.lines[first - view.first :][:size]
+        return _history(view, view.lines[first - view.first :][:size])
+
+    def sorted_history(self, name: str, wanted: Wanted) -> dict[str, Any]:
+        """One page of the history, sorted as a whole."""
+        view = self.look(name)
+        lines, about = page_of(view.lines, wanted, _LINE_COLUMNS)
+        return {**_history(view, lines), **about}
+
+    def partitions(self, name: str, snapshot: str | None, wanted: Wanted) -> dict[str, Any]:
+        """One page of the partitions of a dataset, or of one snapshot of it, sorted as a whole."""
+        view = self.look(name)
+        found = view.partitions
+        if snapshot is not None:
+            found = partitions_of(view.dataset, view.dataset.snapshot(snapshot).manifest)
+        shown, about = page_of(list(found.values()), wanted, _PARTITION_COLUMNS)
         return {
-            "first": view.first,
-            "last": view.last,
-            "pending": view.pending,
-            "broken": view.broken,
-            "snapshots": [line.as_dict() for line in page],
+            **about,
+            "keys": list(view.dataset.layout.keys),
+            "more": len(found) == MAX_PARTITIONS,
+            "partitions": [partition.as_dict() for partition in shown],
         }
 
 
-def _definition(view: View) -> dict[str, Any]:
-    """What the dataset is. A definition that cannot be read hides nothing else of it."""
+def definition_of(view: View, manifest: Manifest) -> Mapping[str, Any]:
+    """What the dataset is at a snapshot. A definition that cannot be read hides nothing else of it."""
     try:
-        definition = view.dataset.definition_at(Snapshot(view.newest))
-    except DataError as error:
-        return {"problem": str(error), "columns": [], "columns_total": 0}
-    columns = definition.columns or ()
+        definition = view.dataset.definition_at(Snapshot(manifest))
+        columns = definition.columns or ()
+        shown = [_column(column, definition) for column in columns[:MAX_COLUMNS]]
+    except LodeError as error:
+        return {**UNKNOWN, "problem": f"The definition cannot be read: {error}"}
+    properties = [[name, text_of(value)] for name, value in definition.properties.items()]
     return {
         "problem": None,
         "description": definition.description,
         "timestamp_column": definition.timestamp_column,
         "sort_by": list(definition.sort_by),
         "primary_key": list(definition.primary_key),
-        "properties": [[name, text_of(value)] for name, value in definition.properties.items()][
-            :MAX_PROPERTIES
-        ],
-        "columns": [
-            {"name": column.name, "type": column.type_text, "required": not column.nullable}
-            for column in columns[:MAX_COLUMNS]
-        ],
+        "properties": properties[:MAX_PROPERTIES],
+        "columns": shown,
         "columns_total": len(columns),
+    }
+
+
+def _column(column: Column, definition: Definition) -> dict[str, Any]:
+    roles = {
+        "partition key": definition.keys,
+        "primary key": definition.primary_key,
+        "sort key": definition.sort_by,
+        "timestamp": (definition.timestamp_column,),
+    }
+    return {
+        "name": column.name,
+        "type": column.type_text,
+        "nullable": column.nullable,
+        "roles": [role for role, names in roles.items() if column.name in names],
+    }
+
+
+def _history(view: View, lines: Sequence[Line]) -> dict[str, Any]:
+    return {
+        "first": view.first,
+        "last": view.last,
+        "pending": view.pending,
+        "broken": view.broken,
+        "snapshots": [line.as_dict(view.short(line.id)) for line in lines],
     }
 
 

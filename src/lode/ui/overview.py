@@ -44,6 +44,6 @@ def _each(
         try:
             return summary(name)
         except LodeError as error:
-            return {"name": name, "error": str(error)}
+            return {"name": name, "error": str(error), "kind": type(error).__name__}
 
     return REAL.each(told, [name for name in names if last is None or name <= last])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
 from lode.read.scan import decode_file, open_plain
+from lode.snapshot import Snapshot
 from lode.ui.cells import is_number, text_of
 
 if TYPE_CHECKING:
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.read.scan import Scan
-    from lode.snapshot import Snapshot
+    from lode.ui.timeline import View
 
 MOST_ROWS: Final = 200
 MOST_COLUMNS: Final = 60
@@ -22,14 +23,37 @@ _BLOB_BYTES: Final = 1024
 
 
 def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any]:
-    """Rows as a table of texts; nothing behind the last of them is read."""
-    scan = dataset.plan_snapshot(snapshot)
+    """Rows as a table of texts; nothing after the last of them is read."""
+    return sample_of(dataset.plan_snapshot(snapshot), limit=limit)
+
+
+def newest_sample(view: View, *, limit: int) -> dict[str, Any]:
+    """Rows of the newest snapshot that has some, under the names that columns have now."""
+    line = next((line for line in reversed(view.lines) if line.files), view.lines[-1])
+    newest = Snapshot(view.newest)
+    if line.id == newest.id:
+        scan = view.dataset.plan_snapshot(newest)
+    else:
+        older = view.dataset.snapshot(line.id)
+        # Snapshots of version 0.1 may differ from the newest in everything: they are read as they say.
+        plan = view.dataset.plan_snapshot(newest if older.manifest.definition is not None else older)
+        scan = plan.of([older.manifest])
+    return {
+        "snapshot": line.id,
+        "short": view.short(line.id),
+        "sequence": line.sequence,
+        **sample_of(scan, limit=limit),
+    }
+
+
+def sample_of(scan: Scan, *, limit: int) -> dict[str, Any]:
+    """The first rows of a scan, or the first bytes of its first blob."""
     if scan.components.codec is None:
         return {"blob": _blob(scan)}
     limit = max(1, min(limit, MOST_ROWS))
     rows = list(islice(_records(scan, limit + 1), limit + 1))
     records = [row if isinstance(row, dict) else {"value": row} for row in rows[:limit]]
-    names = list(dict.fromkeys(name for record in records for name in record))
+    names = _columns(scan, records)
     shown = names[:MOST_COLUMNS]
     return {
         "columns": [
@@ -42,10 +66,26 @@ def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any
 
 
 def _records(scan: Scan, most: int) -> Iterator[Any]:
-    for file in scan.files:
+    for file, names in scan.files_with_names():
         for chunk in decode_file(scan.store, file, scan.components):
             # Not more of a batch than is shown becomes Python objects.
-            yield from chunk if isinstance(chunk, list) else batch_records(chunk.slice(0, most), first_row=0)
+            rows = chunk if isinstance(chunk, list) else batch_records(chunk.slice(0, most), first_row=0)
+            for row in rows:
+                yield _named_now(row, names)
+
+
+def _named_now(row: Any, names: dict[str, str | None] | None) -> Any:
+    """The row under the names that its columns have now."""
+    if names is None or not isinstance(row, dict):
+        return row
+    return {now: None if then is None else row.get(then) for now, then in names.items()}
+
+
+def _columns(scan: Scan, records: list[dict[str, Any]]) -> list[str]:
+    """The declared columns, or all that the records have: files may still hold dropped columns."""
+    if scan.definition is not None and scan.definition.columns is not None:
+        return [column.name for column in scan.definition.columns]
+    return list(dict.fromkeys(name for record in records for name in record))
 
 
 def _is_numeric(values: list[Any]) -> bool:

@@ -13,9 +13,11 @@ from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
 from lode.format.manifest import format_time_ns, parse_time_ns
 from lode.snapshot import Snapshot
+from lode.ui.partitions import MAX_PARTITIONS, Partition, merge, partitions_of
+from lode.ui.short_ids import short_id
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from lode.dataset import Dataset
@@ -44,10 +46,11 @@ class Line(NamedTuple):
     # What the commit did: append, create or evolve.
     operation: str = "append"
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self, short: str) -> dict[str, Any]:
         return {
             "sequence": self.sequence,
             "id": self.id,
+            "short": short,
             "created_at": format_time_ns(self.created_ns),
             "rows": self.rows,
             "bytes": self.bytes,
@@ -71,6 +74,19 @@ class View(NamedTuple):
     lines: Sequence[Line]
     pending: str | None
     broken: str | None
+    # The ids of the lines, sorted.
+    ids: Sequence[str] = ()
+    # Of the lines together, at most ``MAX_PARTITIONS``.
+    partitions: Mapping[str, Partition] = {}
+
+    def short(self, id: str) -> str:
+        """The beginning of an id that the command line takes; it cannot search a history with a hole."""
+        return id if self.broken else short_id(id, self.ids)
+
+    @property
+    def has_more_partitions(self) -> bool:
+        """Whether there may be partitions that are not among these."""
+        return len(self.partitions) == MAX_PARTITIONS
 
     @property
     def first(self) -> int:
@@ -99,6 +115,9 @@ class Timeline:
         self._dataset: Dataset | None = None
         self._lines: list[Line] = []
         self._broken: str | None = None
+        self._ids: list[str] = []
+        # Replaced and never changed: views hold on to it.
+        self._partitions: dict[str, Partition] = {}
 
     def look(self) -> View:
         """The history as it is now."""
@@ -108,11 +127,20 @@ class Timeline:
             if head.manifest is None:
                 # Gone, or written anew with another layout: whoever looks next finds out.
                 self._dataset, self._lines, self._broken = None, [], None
+                self._note({})
                 raise NotFoundError(f"no dataset {self._name!r} in {self._store.url}")
             self._dataset = dataset
             self._read(dataset, head.manifest)
             pending = head.pending.manifest.snapshot_id if head.pending else None
-            return View(dataset, head.manifest, tuple(self._lines), pending, self._broken)
+            return View(
+                dataset,
+                head.manifest,
+                tuple(self._lines),
+                pending,
+                self._broken,
+                self._ids,
+                self._partitions,
+            )
 
     def _read(self, dataset: Dataset, newest: Manifest) -> None:
         # A history with a hole in it is read again each time: somebody may have mended it.
@@ -121,28 +149,35 @@ class Timeline:
             return
         sequence = dataset.chain.sequence_of(newest)
         fresh: list[Line] = []
+        partitions: dict[str, Partition] = {}
         broken = None
         try:
             for snapshot in dataset.history(as_of=Snapshot(newest)):
                 if snapshot.id == known:
                     self._lines += _marked(fresh[::-1], self._lines[-MOST_OVERTAKEN:])
                     del self._lines[:-MOST_LINES]
+                    known_partitions = dict(self._partitions)
+                    merge(known_partitions, partitions)
+                    self._note(known_partitions)
                     return
                 if len(fresh) == MOST_LINES:
                     break
-                fresh.append(_line(dataset, snapshot, sequence - len(fresh)))
+                added = partitions_of(dataset, snapshot.manifest)
+                merge(partitions, added)
+                fresh.append(_line(snapshot, sequence - len(fresh), len(added)))
         except LodeError as error:
             broken = str(error)
         self._lines, self._broken = _marked(fresh[::-1]), broken
+        self._note(partitions)
+
+    def _note(self, partitions: dict[str, Partition]) -> None:
+        # Ids are nearly sorted already, which makes this one pass.
+        self._ids = sorted(line.id for line in self._lines)
+        self._partitions = partitions
 
 
-def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> Line:
+def _line(snapshot: Snapshot, sequence: int, partitions: int) -> Line:
     manifest = snapshot.manifest
-    partitions = (
-        len({dataset.layout.partition_of(dataset.id, file.path) for file in manifest.files})
-        if dataset.layout.keys
-        else 0
-    )
     return Line(
         sequence,
         snapshot.id,

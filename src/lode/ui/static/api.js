@@ -3,9 +3,11 @@
 const TOKEN = "lode-token";
 
 export class Problem extends Error {
-  constructor(message, status) {
+  constructor(message, status, damaged = false) {
     super(message);
     this.status = status;
+    // Whether what was asked for is on the store, but is not what it should be.
+    this.damaged = damaged;
   }
 }
 
@@ -42,5 +44,5 @@ export async function get(segments, parameters = {}, signal = undefined) {
   }
   if (response.ok) return response.json();
   const body = await response.json().catch(() => null);
-  throw new Problem(body?.error?.message ?? `The server answered ${response.status}.`, response.status);
+  throw new Problem(body?.error?.message ?? `The server answered ${response.status}.`, response.status, body?.error?.damaged);
 }

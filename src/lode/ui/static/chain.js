@@ -1,11 +1,14 @@
 // The chain: commits along a line, oldest left. Only those in sight are drawn, so its length costs nothing.
 
+import { copyButton } from "./copy.js";
 import { freshId, h, onWidth, s } from "./dom.js";
-import { bytes, count, moment, number, shortId } from "./format.js";
+import { bytes, count, moment, number } from "./format.js";
 import { snapshotLink, time } from "./parts.js";
 
 const STEP = 30;
 const PAD = 36;
+// Room for the date of the last commit.
+const END = 72;
 const HEIGHT = 124;
 const AXIS = 78;
 const PAGE = 200;
@@ -117,7 +120,7 @@ export class Chain {
   }
 
   #size() {
-    const ends = this.#x(this.#last) + PAD + (this.#facts.pending ? STEP : 0);
+    const ends = this.#x(this.#last) + END + (this.#facts.pending ? STEP : 0);
     this.spacer.style.width = `${Math.max(ends, this.#width)}px`;
     this.map.hidden = ends <= this.#width;
   }
@@ -161,7 +164,7 @@ export class Chain {
     for (let sequence = from; sequence <= to; sequence += 1) shown.add(sequence);
     shown.add(this.#active); // what has the focus exists, in sight or not
     this.layer.style.left = `${origin}px`;
-    this.layer.setAttribute("width", this.#x(to) - origin + 2 * PAD);
+    this.layer.setAttribute("width", this.#x(to) - origin + END);
     const place = (sequence) => this.#x(sequence) - origin;
     const commits = [...shown].sort((one, other) => one - other);
     this.layer.replaceChildren(
@@ -262,7 +265,7 @@ export class Chain {
     this.details.dataset.known = "yes";
     this.details.replaceChildren(
       h("a", { href: snapshotLink(this.#facts.name, line.id) }, `Snapshot ${number(sequence)}`),
-      h("span", { class: "mono", title: line.id }, shortId(line.id)),
+      h("span", { class: "id-link" }, h("span", { class: "mono", title: line.id }, line.short), copyButton(this.#visit, line.id, `the id of snapshot ${sequence}`)),
       time(line.created_at),
       h("span", {}, `+${count(line.rows, "row")}`),
       h("span", {}, `${bytes(line.bytes)} in ${count(line.files, "file")}`),

@@ -2,7 +2,7 @@
 
 import { freshId, h, onWidth, s } from "./dom.js";
 import { moment, tick } from "./format.js";
-import { table } from "./parts.js";
+import { table } from "./table.js";
 
 const HEIGHT = 190;
 const EDGE = { top: 12, right: 14, bottom: 26, left: 64 };

@@ -1,25 +1,47 @@
-// One dataset: its chain, how it grew, and its history as a table.
+// One dataset: what it is, how to open it, its chain, columns, rows, partitions, growth and history.
 
-import { Chain, moved } from "./chain.js";
+import { Chain } from "./chain.js";
 import { chart } from "./chart.js";
 import { h, replace } from "./dom.js";
 import { bytes, compact, count, number } from "./format.js";
-import { facts, heading, idText, notice, section, snapshotLink, table, timeAgo, timeOrAgo } from "./parts.js";
+import { history } from "./history.js";
+import { badge, command, details, facts, heading, note, notice, section, snapshotLink, time, timeAgo } from "./parts.js";
+import { partitions } from "./partitions.js";
+import { readRows, sample } from "./rows.js";
+import { schema } from "./schema.js";
+import { snippets } from "./snippets.js";
 
 const AGAIN = 5_000;
-const PAGE = 25;
+const TRAIL = [["Overview", "#/"]];
 
 export async function dataset(visit, name) {
-  const history = new HistoryTable(visit, name);
-  let [found] = await Promise.all([visit.get(["datasets", name]), history.load(null)]);
+  try {
+    return await healthy(visit, name);
+  } catch (error) {
+    if (!error.damaged) throw error;
+    return damaged(visit, name, error);
+  }
+}
+
+async function healthy(visit, name) {
+  const lines = history(visit, name);
+  const parts = partitions(visit, name);
+  const readSample = () => readRows(visit, ["datasets", name, "rows"], { limit: 10 });
+  let [found, rows] = await Promise.all([visit.get(["datasets", name]), readSample(), lines.load()]);
+  const { command: verify } = problem(found) ? await visit.get(["datasets", name, "verify"]) : { command: null };
+  if (found.partitioned_by.length) await parts.load();
   const chain = new Chain(visit, found);
-  const summary = h("div", { class: "stack" });
+  const top = h("div", { class: "stack" });
+  const about = h("div", {});
+  const columns = h("div", {});
+  const shown = h("div", {});
   const growth = h("div", { class: "charts" });
-  const schema = h("div", {});
 
   function draw() {
-    replace(summary, found.definition.description ? h("p", {}, found.definition.description) : "", told(found), ...warnings(found));
-    schema.replaceChildren(columns(found.definition));
+    replace(top, found.definition.description ? h("p", { class: "lead" }, found.definition.description) : "", ...warnings(visit, found, verify), numbers(found));
+    replace(about, details(described(found)));
+    replace(columns, schema(found.definition));
+    replace(shown, ...sample(rows, "A sample of rows"), rows.snapshot ? origin(name, rows) : "");
     const series = (key) => found.buckets.map((bucket) => ({ time: bucket.to, value: bucket[key] }));
     growth.replaceChildren(
       chart(visit, { title: "Rows", points: series("total_rows"), format: compact }),
@@ -33,124 +55,76 @@ export async function dataset(visit, name) {
     if (isSame) return;
     const more = next.snapshots - found.snapshots;
     found = next;
+    rows = await readSample();
     draw();
     chain.update(found);
-    await history.refresh();
+    await Promise.all([lines.refresh(), found.partitioned_by.length ? parts.refresh() : null]);
     visit.announce(more > 0 ? `${count(more, "new snapshot")}, ${count(found.snapshots, "snapshot")} now` : "The dataset changed.");
   });
 
   draw();
   return [
-    heading(name, { trail: [["Overview", "#/"]] }),
-    summary,
+    heading(name, { trail: TRAIL, mark: problem(found) ? badge("Damaged", "bad") : null }),
+    top,
+    h("div", { class: "split" }, section("About", about), section("Open this dataset", snippets(visit, found.open))),
     section("Chain", chain.node),
+    section("Columns", columns),
+    section("Rows", shown),
+    found.partitioned_by.length ? section("Partitions", parts.node) : "",
     section("Growth", growth),
-    section("Columns", schema),
-    section("History", history.node),
+    section("History", lines.node),
   ];
 }
 
-function told(found) {
+/** A dataset that cannot be opened: why, and what finds out more. */
+async function damaged(visit, name, error) {
+  const { command: verify } = await visit.get(["datasets", name, "verify"]);
+  return [
+    heading(name, { trail: TRAIL, mark: badge("Damaged", "bad") }),
+    notice(`This dataset cannot be opened: ${error.message}`, "bad"),
+    section("What to do", h("p", {}, "This command reads all of it and lists what is wrong:"), command(visit, verify, "the command that checks it")),
+    h("p", {}, h("button", { type: "button", onclick: () => dispatchEvent(new HashChangeEvent("hashchange")) }, "Try again")),
+  ];
+}
+
+const problem = (found) => found.broken ?? found.definition.problem;
+
+function numbers(found) {
   const least = found.whole ? "" : "at least ";
   return facts([
     ["Rows", `${least}${compact(found.rows)}`],
     ["Size", `${least}${bytes(found.bytes)}`],
     ["Snapshots", number(found.snapshots)],
+    ["Partitions", found.partitioned_by.length ? number(found.partitions) : null],
     ["Last write", timeAgo(found.last_write)],
-    ["Codec", `${found.codec ?? "none, blobs"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
-    ["Checksum", found.checksum ?? "none"],
-    ["Partitioned by", found.partitioned_by.length ? found.partitioned_by.join(", ") : "nothing"],
-    ["Primary key", found.definition.primary_key?.join(", ") || null],
-    ["Sorted by", found.definition.sort_by?.join(", ") || null],
-    ["Timestamp", found.definition.timestamp_column],
-    ...(found.definition.properties ?? []),
   ]);
 }
 
-/** The columns that the dataset has now. */
-function columns({ columns: shown, columns_total: total, problem }) {
-  if (problem) return notice(`The definition cannot be read: ${problem}`, "bad");
-  if (!shown.length) return notice("It has no columns: blobs, or records without a schema.");
-  const list = table({
-    caption: "Columns of the dataset",
-    rows: shown,
-    columns: [
-      { label: "Column", header: true, cell: (row) => row.name },
-      { label: "Type", class: "value", cell: (row) => h("span", { class: "mono" }, row.type) },
-      { label: "Required", cell: (row) => (row.required ? "yes" : "no") },
-    ],
-  });
-  return total > shown.length ? h("div", {}, list, notice(`The first ${number(shown.length)} of ${count(total, "column")}.`)) : list;
+function described(found) {
+  const { definition } = found;
+  const list = (names) => names?.join(", ") || null;
+  return [
+    ["Stored as", `${found.codec ?? "blobs, without a codec"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
+    ["Checksum", found.checksum ?? "none"],
+    ["Partitioned by", list(found.partitioned_by) ?? "nothing"],
+    ["Primary key", list(definition.primary_key)],
+    ["Sorted by", list(definition.sort_by)],
+    ["Timestamp column", definition.timestamp_column],
+    ["First write", time(found.first_write)],
+    ...(definition.properties ?? []),
+  ];
 }
 
-function* warnings(found) {
+function origin(name, rows) {
+  return note("From ", h("a", { href: snapshotLink(name, rows.snapshot) }, `snapshot ${number(rows.sequence)}`), ", the newest with data.");
+}
+
+function* warnings(visit, found, verify) {
   if (found.broken) yield notice(`The history cannot be followed further back than snapshot ${number(found.first)}: ${found.broken}`, "bad");
   else if (!found.whole) yield notice(`Only the newest ${number(found.snapshots - found.first + 1)} snapshots are shown.`);
+  if (found.definition.problem) yield notice(found.definition.problem, "bad");
+  if (verify) yield command(visit, verify, "the command that checks it");
   if (found.pending) {
-    yield notice(`Snapshot ${found.pending} has its place but is not published yet: its writer is at it, or died, and then the next write publishes it.`, "warn");
-  }
-}
-
-/** The history newest first, a page at a time: the same as the chain, for everybody. */
-class HistoryTable {
-  #visit;
-  #name;
-  #top = null;
-  #found = null;
-
-  constructor(visit, name) {
-    this.#visit = visit;
-    this.#name = name;
-    this.node = h("div", { class: "history" });
-  }
-
-  async load(top) {
-    const from = top === null ? null : Math.max(1, top - PAGE + 1);
-    this.#found = await this.#visit.get(["datasets", this.#name, "history"], { from, limit: top === null ? PAGE : Math.min(PAGE, top) });
-    this.#top = top;
-    this.#draw();
-  }
-
-  /** Read again, unless somebody is looking at older pages, which do not change. */
-  async refresh() {
-    if (this.#top === null) await this.load(null);
-  }
-
-  async #turn(top) {
-    await this.load(top);
-    const [last, first] = [this.#found.snapshots.at(-1), this.#found.snapshots[0]];
-    this.#visit.announce(`Snapshots ${number(last.sequence)} to ${number(first.sequence)}`);
-  }
-
-  #draw() {
-    const { snapshots, first, last } = this.#found;
-    const [oldest, newest] = [snapshots[0].sequence, snapshots.at(-1).sequence];
-    const button = (label, top, disabled) =>
-      h("button", { type: "button", disabled, onclick: () => this.#turn(top >= last ? null : top) }, label);
-    replace(
-      this.node,
-      table({
-        caption: `Snapshots of ${this.#name}, newest first`,
-        tall: true,
-        rows: [...snapshots].reverse(),
-        columns: [
-          { label: "#", numeric: true, cell: (line) => number(line.sequence) },
-          { label: "Snapshot", header: true, cell: (line) => h("a", { href: snapshotLink(this.#name, line.id) }, idText(line.id)) },
-          { label: "Time", cell: (line) => timeOrAgo(line.created_at) },
-          { label: "Rows", numeric: true, cell: (line) => number(line.rows) },
-          { label: "Size", numeric: true, cell: (line) => bytes(line.bytes) },
-          { label: "Files", numeric: true, wide: true, cell: (line) => number(line.files) },
-          { label: "Notes", wide: true, cell: (line) => [line.operation !== "append" && line.operation, line.rebased && moved(line), line.keyed && "idempotent"].filter(Boolean).join(", ") },
-        ],
-      }),
-      h(
-        "p",
-        { class: "pager" },
-        button("Newest", last, newest >= last),
-        button("Newer", newest + PAGE, newest >= last),
-        button("Older", oldest - 1, oldest <= first),
-        h("span", {}, `${number(newest)} to ${number(oldest)} of ${number(last)}`),
-      ),
-    );
+    yield notice(`Snapshot ${found.pending} has its place but is not published yet. Its writer is still at work, or the next write publishes it.`, "warn");
   }
 }

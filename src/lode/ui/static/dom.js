@@ -30,11 +30,16 @@ export function freshId(prefix) {
   return `${prefix}-${ids}`;
 }
 
-/** Replace what is in an element; a link that had the focus has it again if it is still there. */
+/** Replace what is in an element. A link or button that had the focus has it again if it is still there. */
 export function replace(element, ...children) {
-  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const active = element.contains(document.activeElement) ? document.activeElement : null;
+  const [name, value] = active?.hasAttribute("href") ? ["href", active.getAttribute("href")] : ["data-focus", active?.getAttribute("data-focus")];
+  const region = active?.closest("[role=region]")?.getAttribute("aria-label");
   element.replaceChildren(...children.flat(Infinity).filter(Boolean));
-  if (focused) element.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  if (!value) return;
+  const same = [...element.querySelectorAll(`[${name}="${CSS.escape(value)}"]`)];
+  const inside = same.find((one) => one.closest("[role=region]")?.getAttribute("aria-label") === region);
+  (inside ?? same[0])?.focus({ preventScroll: true });
 }
 
 /** Call back with the element's width, now and whenever it changes; returns how to stop. */

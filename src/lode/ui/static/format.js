@@ -59,5 +59,10 @@ export function ago(text, now = Date.now()) {
   return seconds < 5 ? "just now" : `${Math.floor(seconds)} s ago`;
 }
 
-/** The end of a snapshot's id tells it from its neighbours, the beginning does not. */
-export const shortId = (id) => (id.length > 20 ? `…${id.slice(-12)}` : id);
+/** A length of time, in its largest whole unit. */
+export function duration(seconds) {
+  for (const [unit, length] of [["day", 86_400], ["hour", 3_600], ["minute", 60]]) {
+    if (seconds >= length && seconds % length === 0) return count(seconds / length, unit);
+  }
+  return count(seconds, "second");
+}

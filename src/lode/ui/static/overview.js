@@ -2,7 +2,8 @@
 
 import { h, replace, s } from "./dom.js";
 import { bytes, compact, count, number, share } from "./format.js";
-import { datasetLink, facts, heading, notice, section, table, timeAgo, volumeLink } from "./parts.js";
+import { badge, datasetLink, facts, heading, section, timeAgo, volumeLink } from "./parts.js";
+import { table } from "./table.js";
 
 const AGAIN = 10_000;
 
@@ -66,6 +67,7 @@ function contents(found, filter, turn, hasBefore) {
   const latest = [...healthy, ...found.volumes.filter((row) => !row.error)].map((row) => row.last_write).sort().at(-1);
   const sum = (name) => healthy.reduce((total, row) => total + row[name], 0);
   const isPart = found.next || hasBefore;
+  const wrong = [...found.datasets, ...found.volumes].filter((row) => row.error || row.problem).length;
   return [
     facts([
       ["Datasets", number(found.datasets_total)],
@@ -73,6 +75,7 @@ function contents(found, filter, turn, hasBefore) {
       [isPart ? "Rows on this page" : "Rows", compact(sum("rows"))],
       [isPart ? "Size on this page" : "Size", bytes(sum("bytes"))],
       ["Last write", latest ? timeAgo(latest) : "–"],
+      [isPart ? "Damaged on this page" : "Damaged", wrong ? number(wrong) : null],
     ]),
     section("Datasets", datasetTable(datasets, filter)),
     isPart &&
@@ -81,6 +84,7 @@ function contents(found, filter, turn, hasBefore) {
         { class: "pager" },
         h("button", { type: "button", disabled: !hasBefore, onclick: () => turn(-1) }, "Before"),
         h("button", { type: "button", disabled: !found.next, onclick: () => turn(1) }, "More"),
+        h("span", {}, "Pages are by name. Filter and sorting apply to this page."),
       ),
     volumes.length || found.volumes_total ? section("Volumes", volumeTable(volumes)) : null,
   ];
@@ -90,16 +94,17 @@ function datasetTable(rows, filter) {
   return table({
     caption: "Datasets",
     tall: true,
+    alone: (row) => row.error,
     rows,
     empty: filter ? "No dataset has this in its name." : "There are no datasets here yet.",
     columns: [
-      { label: "Name", header: true, cell: (row) => [h("a", { href: datasetLink(row.name) }, row.name), under(row)] },
-      { label: "Kind", wide: true, cell: (row) => (row.error ? "" : kind(row)) },
-      { label: "Growth", wide: true, cell: (row) => spark(row.growth ?? []) },
-      { label: "Rows", numeric: true, cell: (row) => (row.error ? "" : `${row.whole ? "" : "at least "}${number(row.rows)}`) },
-      { label: "Size", numeric: true, wide: true, cell: (row) => (row.error ? "" : bytes(row.bytes)) },
-      { label: "Snapshots", numeric: true, wide: true, cell: (row) => (row.error ? "" : number(row.snapshots)) },
-      { label: "Last write", numeric: true, cell: (row) => (row.error ? "" : timeAgo(row.last_write)) },
+      { label: "Name", header: true, class: "named", sort: (row) => row.name, cell: (row) => [named(datasetLink(row.name), row), under(row)] },
+      { label: "Kind", wide: true, class: "state", sort: (row) => (row.error ? null : kind(row)), cell: (row) => kind(row) },
+      { label: "Growth", wide: true, cell: (row) => spark(row.growth) },
+      { label: "Rows", numeric: true, sort: (row) => row.rows, cell: (row) => `${row.whole ? "" : "at least "}${number(row.rows)}` },
+      { label: "Size", numeric: true, wide: true, sort: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+      { label: "Snapshots", numeric: true, wide: true, sort: (row) => row.snapshots, cell: (row) => number(row.snapshots) },
+      { label: "Last write", numeric: true, sort: (row) => row.last_write, cell: (row) => timeAgo(row.last_write) },
     ],
   });
 }
@@ -110,25 +115,31 @@ function kind(row) {
 }
 
 function under(row) {
-  if (row.error) return notice(row.error, "bad");
-  const marks = [row.broken && "history has a hole", row.pending && "one snapshot not yet published"].filter(Boolean);
+  if (row.error) return h("small", { class: "wrong" }, row.error);
   return [
     h("small", { class: "narrow" }, `${kind(row)} · ${bytes(row.bytes)} · ${count(row.snapshots, "snapshot")}`),
-    marks.length ? h("small", { class: "mark" }, marks.join(", ")) : null,
+    row.problem ? h("small", { class: "wrong" }, row.problem) : null,
+    row.pending ? h("small", { class: "mark" }, "one snapshot not yet published") : null,
   ];
+}
+
+/** The name as a link, with a mark if something is wrong. */
+function named(href, row) {
+  return h("span", { class: "marked" }, h("a", { href, title: row.name }, row.name), row.error || row.problem ? badge("Damaged", "bad") : null);
 }
 
 function volumeTable(rows) {
   return table({
     caption: "Volumes",
     tall: true,
+    alone: (row) => row.error,
     rows,
     columns: [
-      { label: "Name", header: true, cell: (row) => [h("a", { href: volumeLink(row.name) }, row.name), row.error && notice(row.error, "bad")] },
-      { label: "Filled", cell: (row) => (row.error ? "" : filled(row)) },
-      { label: "Length", numeric: true, wide: true, cell: (row) => (row.error ? "" : bytes(row.length)) },
-      { label: "Snapshots", numeric: true, wide: true, cell: (row) => (row.error ? "" : number(row.snapshots)) },
-      { label: "Last write", numeric: true, cell: (row) => (row.error ? "" : timeAgo(row.last_write)) },
+      { label: "Name", header: true, class: "named", sort: (row) => row.name, cell: (row) => [named(volumeLink(row.name), row), row.error && h("small", { class: "wrong" }, row.error)] },
+      { label: "Filled", sort: (row) => (row.error ? null : row.bytes / row.length), cell: (row) => filled(row) },
+      { label: "Length", numeric: true, wide: true, sort: (row) => row.length, cell: (row) => bytes(row.length) },
+      { label: "Snapshots", numeric: true, wide: true, sort: (row) => row.snapshots, cell: (row) => number(row.snapshots) },
+      { label: "Last write", numeric: true, sort: (row) => row.last_write, cell: (row) => timeAgo(row.last_write) },
     ],
   });
 }

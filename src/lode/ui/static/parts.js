@@ -1,7 +1,8 @@
-// The parts pages are made of: facts, tables, notices, links.
+// The parts that pages are made of: headings, facts, notices, links.
 
+import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
-import { ago, moment, shortId } from "./format.js";
+import { ago, count, moment, number } from "./format.js";
 
 export const datasetLink = (name) => `#/datasets/${encodeURIComponent(name)}`;
 export const snapshotLink = (name, id) => `${datasetLink(name)}/${encodeURIComponent(id)}`;
@@ -9,7 +10,7 @@ export const volumeLink = (name, id = null) =>
   `#/volumes/${encodeURIComponent(name)}${id ? `/${encodeURIComponent(id)}` : ""}`;
 
 /** The heading of a page, with the way back to where it belongs. */
-export function heading(title, { trail = [], note = null } = {}) {
+export function heading(title, { trail = [], remark = null, mark = null } = {}) {
   const crumbs = trail.length
     ? h(
         "nav",
@@ -17,13 +18,23 @@ export function heading(title, { trail = [], note = null } = {}) {
         h("ol", {}, trail.map(([label, href]) => h("li", {}, h("a", { href }, label)))),
       )
     : null;
-  return h("div", { class: "heading" }, crumbs, h("h1", { tabindex: "-1" }, title), note && h("p", { class: "note" }, note));
+  // A mark is beside the heading and not in it: the heading is the name alone.
+  const named = h("div", { class: "title" }, h("h1", { tabindex: "-1" }, title), mark);
+  return h("div", { class: "heading" }, crumbs, named, remark && note(remark));
 }
 
-/** Names and values; those without a value are left out. */
+const known = (pairs) => pairs.filter(([, value]) => value !== null && value !== undefined && value !== "");
+const pair = ([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value));
+
+/** A few short values, large; those without a value are left out. */
 export function facts(pairs) {
-  const told = pairs.filter(([, value]) => value !== null && value !== undefined);
-  return h("dl", { class: "facts" }, told.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
+  return h("dl", { class: "facts" }, known(pairs).map(pair));
+}
+
+/** Values of any length, a row each; those without a value are left out. */
+export function details(pairs) {
+  const shown = known(pairs);
+  return shown.length ? h("dl", { class: "pairs" }, shown.map(pair)) : null;
 }
 
 export function section(title, ...children) {
@@ -35,38 +46,34 @@ export function notice(text, kind = "plain") {
   return h("p", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, text);
 }
 
+/** A remark below what it is about. */
+export const note = (...text) => h("p", { class: "note" }, text);
+
 export const time = (text) => h("time", { datetime: text }, moment(text));
 /** A moment, or how long ago it was where there is no room. */
 export const timeOrAgo = (text) => [h("span", { class: "wide" }, time(text)), h("span", { class: "narrow" }, timeAgo(text))];
 export const timeAgo = (text) => h("time", { datetime: text, title: moment(text) }, ago(text));
-export const idText = (id) => h("span", { class: "mono", title: id }, shortId(id));
 
-/**
- * A table with headers. A column is {label, cell(row), numeric, wide, header}: a wide one is left out where
- * there is no room, and the header of a row names it. A table that is not tall scrolls by itself.
- */
-export function table({ caption, columns, rows, empty = "There is nothing here.", tall = false }) {
-  const classes = (column) =>
-    [column.numeric && "number", column.wide && "wide", column.class].filter(Boolean).join(" ") || null;
-  const cell = (column, row) =>
-    column.header
-      ? h("th", { scope: "row", class: classes(column) }, column.cell(row))
-      : h("td", { class: classes(column) }, column.cell(row));
+/** The beginning of an id, which is a link to its snapshot, with a button that copies all of it. */
+export function idLink(visit, href, { id, short, name = "snapshot" }, attributes = {}) {
   return h(
-    "div",
-    { class: tall ? "scroll" : "scroll low", role: "region", "aria-label": caption, tabindex: "0" },
-    h(
-      "table",
-      {},
-      h("caption", { class: "visually-hidden" }, caption),
-      h("thead", {}, h("tr", {}, columns.map((column) => h("th", { scope: "col", class: classes(column) }, column.label)))),
-      h(
-        "tbody",
-        {},
-        rows.length
-          ? rows.map((row) => h("tr", {}, columns.map((column) => cell(column, row))))
-          : h("tr", {}, h("td", { colspan: columns.length, class: "empty" }, empty)),
-      ),
-    ),
+    "span",
+    { class: "id-link" },
+    h("a", { href, title: id, ...attributes }, h("span", { class: "mono" }, short)),
+    copyButton(visit, id, `the id of ${name}`),
   );
+}
+
+/** A mark with words: what is wrong is never said by a colour alone. */
+export const badge = (text, kind) => h("span", { class: `badge ${kind}` }, text);
+
+/** A command to copy. */
+export function command(visit, text, what) {
+  return h("div", { class: "command" }, h("pre", { tabindex: "0", "aria-label": what }, text), copyButton(visit, text, what));
+}
+
+/** Said below a list that was cut; sorting such a list sorts what is shown. */
+export function cut(shown, total, noun) {
+  if (total <= shown.length) return "";
+  return note(`The first ${number(shown.length)} of ${count(total, noun)}. Sorting sorts these only.`);
 }

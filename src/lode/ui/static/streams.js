@@ -2,7 +2,8 @@
 
 import { h, replace } from "./dom.js";
 import { bytes, count, number, perSecond } from "./format.js";
-import { datasetLink, facts, heading, notice, section, table, timeAgo } from "./parts.js";
+import { datasetLink, facts, heading, notice, section, timeAgo } from "./parts.js";
+import { table } from "./table.js";
 
 const AGAIN = 2_000;
 const STATES = { open: "○ open", finalized: "◐ finalized", committed: "● committed" };
@@ -78,22 +79,23 @@ function contents(found, rates) {
           {
             label: "Stream",
             header: true,
+            sort: (row) => row.id,
             cell: (row) => [
               h("span", { class: "mono", title: row.name }, `${row.id.slice(0, 10)}${row.id.length > 10 ? "…" : ""}`),
               h("small", { class: "narrow" }, row.type.toLowerCase()),
               h("small", {}, row.dataset ? h("a", { href: datasetLink(row.dataset) }, row.table) : row.table),
             ],
           },
-          { label: "Type", wide: true, cell: (row) => row.type.toLowerCase() },
-          { label: "State", class: "state", cell: (row) => STATES[row.state] ?? row.state },
-          { label: "Next offset", numeric: true, cell: (row) => number(row.rows) },
-          { label: "Visible rows", numeric: true, cell: (row) => number(row.visible) },
-          { label: "Staged", numeric: true, wide: true, cell: (row) => bytes(row.staged_bytes) },
-          { label: "Rate", numeric: true, cell: (row) => perSecond(rates.get(row.name) ?? null, "rows") },
-          { label: "Created", numeric: true, wide: true, cell: (row) => timeAgo(row.created) },
+          { label: "Type", wide: true, sort: (row) => row.type, cell: (row) => row.type.toLowerCase() },
+          { label: "State", class: "state", sort: (row) => row.state, cell: (row) => STATES[row.state] ?? row.state },
+          { label: "Next offset", numeric: true, sort: (row) => row.rows, cell: (row) => number(row.rows) },
+          { label: "Visible rows", numeric: true, sort: (row) => row.visible, cell: (row) => number(row.visible) },
+          { label: "Staged", numeric: true, wide: true, sort: (row) => row.staged_bytes, cell: (row) => bytes(row.staged_bytes) },
+          { label: "Rate", numeric: true, sort: (row) => rates.get(row.name), cell: (row) => perSecond(rates.get(row.name) ?? null, "rows") },
+          { label: "Created", numeric: true, wide: true, sort: (row) => Date.parse(row.created), cell: (row) => timeAgo(row.created) },
         ],
       }),
-      found.total > found.streams.length ? notice(`The newest ${number(found.streams.length)} of ${number(found.total)}.`) : "",
+      found.total > found.streams.length ? notice(`The newest ${number(found.streams.length)} of ${number(found.total)}. Sorting sorts these only.`) : "",
     ),
   ];
 }

@@ -1,41 +1,45 @@
 // A classic script in the head: the theme is known before anything is painted.
 (() => {
+  const KEY = "lode-theme";
+  const THEMES = ["system", "light", "dark"];
   const root = document.documentElement;
   const dark = matchMedia("(prefers-color-scheme: dark)");
-  const button = () => document.getElementById("theme");
+  let chosen = kept();
 
-  function chosen() {
+  function kept() {
     try {
-      return localStorage.getItem("lode-theme");
+      const theme = localStorage.getItem(KEY);
+      return THEMES.includes(theme) ? theme : "system";
     } catch {
-      return null; // storage may be forbidden; the system's theme it is, then
+      return "system"; // storage may be forbidden
     }
   }
 
-  function remember(theme) {
+  function keep() {
     try {
-      // What the system says anyway need not be remembered: then the page follows it again.
-      if ((theme === "dark") === dark.matches) localStorage.removeItem("lode-theme");
-      else localStorage.setItem("lode-theme", theme);
+      if (chosen === "system") localStorage.removeItem(KEY);
+      else localStorage.setItem(KEY, chosen);
     } catch {
-      /* it lasts as long as this page */
+      /* the choice lasts as long as this page */
     }
   }
 
-  function show(theme) {
-    root.dataset.theme = theme;
-    button()?.setAttribute("aria-pressed", String(theme === "dark"));
+  function show() {
+    root.dataset.theme = chosen === "system" ? (dark.matches ? "dark" : "light") : chosen;
+    const choice = document.getElementById(`theme-${chosen}`);
+    if (choice) choice.checked = true;
   }
 
-  const showChosen = () => show(chosen() ?? (dark.matches ? "dark" : "light"));
-  showChosen();
-  dark.addEventListener("change", showChosen);
+  show();
+  dark.addEventListener("change", show);
   addEventListener("DOMContentLoaded", () => {
-    showChosen();
-    button().addEventListener("click", () => {
-      const next = root.dataset.theme === "dark" ? "light" : "dark";
-      remember(next);
-      show(next);
+    show();
+    document.querySelector(".theme").addEventListener("change", (event) => {
+      chosen = event.target.value;
+      keep();
+      show();
+      const seen = chosen === "system" ? `Theme of the system, ${root.dataset.theme} now` : `Theme: ${chosen}`;
+      document.getElementById("announcer").textContent = seen;
     });
   });
 })();

@@ -1,8 +1,10 @@
 // One volume: what of it is there, and where the holes are.
 
+import { copyButton } from "./copy.js";
 import { freshId, h, onWidth, s } from "./dom.js";
 import { bytes, count, number, share } from "./format.js";
-import { facts, heading, idText, notice, section, table, timeAgo, timeOrAgo, volumeLink } from "./parts.js";
+import { cut, details, facts, heading, idLink, notice, section, timeAgo, timeOrAgo, volumeLink } from "./parts.js";
+import { table } from "./table.js";
 
 const AGAIN = 5_000;
 const BAR = 56;
@@ -17,20 +19,22 @@ export async function volume(visit, name, at = null) {
     });
   }
   return [
-    heading(name, { trail: [["Overview", "#/"], ...(at ? [[name, volumeLink(name)]] : [])] }),
+    heading(name, {
+      trail: [["Overview", "#/"], ...(at ? [[name, volumeLink(name)]] : [])],
+      remark: h("span", { class: "id-link" }, h("span", { class: "mono id" }, found.latest), copyButton(visit, found.latest, "the id of this snapshot")),
+    }),
     isNewest ? "" : notice(`This is snapshot ${number(found.snapshots)}, not the newest.`, "warn"),
     facts([
       ["There", share(found.bytes / found.length)],
       ["Held", bytes(found.bytes)],
       ["Length", bytes(found.length)],
       ["Blocks", number(found.blocks)],
-      ["Snapshot", number(found.snapshots)],
       ["Written", timeAgo(found.last_write)],
-      ["Checksum", found.checksum ?? "none"],
     ]),
+    section("About", details([["Snapshot", number(found.snapshots)], ["Checksum", found.checksum ?? "none"], ...found.metadata])),
     section("Coverage", coverage(visit, found)),
     section("Holes", holes(found)),
-    section("Snapshots", history(name, found)),
+    section("Snapshots", history(visit, name, found)),
   ];
 }
 
@@ -131,29 +135,30 @@ function holes(found) {
     caption: "Holes, by offset",
     rows: found.gaps,
     columns: [
-      { label: "From byte", header: true, numeric: true, cell: ([offset]) => number(offset) },
+      { label: "From byte", header: true, numeric: true, sort: ([offset]) => offset, cell: ([offset]) => number(offset) },
       { label: "To byte", numeric: true, cell: ([offset, length]) => number(offset + length) },
-      { label: "Length", numeric: true, cell: ([, length]) => bytes(length) },
+      { label: "Length", numeric: true, sort: ([, length]) => length, cell: ([, length]) => bytes(length) },
     ],
   });
-  const cut = found.gaps_total > found.gaps.length ? notice(`The first ${number(found.gaps.length)} of ${number(found.gaps_total)}.`) : "";
-  return h("div", {}, list, cut);
+  return h("div", {}, list, cut(found.gaps, found.gaps_total, "hole"));
 }
 
-function history(name, found) {
+function history(visit, name, found) {
   const list = table({
     caption: `Snapshots of ${name}, newest first`,
     rows: found.snapshots_shown,
     columns: [
-      { label: "#", numeric: true, cell: (row) => number(row.sequence) },
+      { label: "#", numeric: true, sort: (row) => row.sequence, cell: (row) => number(row.sequence) },
       {
         label: "Snapshot",
         header: true,
-        cell: (row) => h("a", { href: volumeLink(name, row.id), "aria-current": row.id === found.latest ? "true" : null }, idText(row.id)),
+        // The command line takes the number of a volume's snapshot or all of its id.
+        cell: (row) =>
+          idLink(visit, volumeLink(name, row.id), { id: row.id, short: row.id, name: `snapshot ${row.sequence}` }, { "aria-current": row.id === found.latest ? "true" : null }),
       },
-      { label: "Time", cell: (row) => timeOrAgo(row.created_at) },
-      { label: "There", numeric: true, cell: (row) => bytes(row.bytes) },
-      { label: "Blocks", numeric: true, wide: true, cell: (row) => number(row.blocks) },
+      { label: "Time", sort: (row) => row.created_at, cell: (row) => timeOrAgo(row.created_at) },
+      { label: "There", numeric: true, sort: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+      { label: "Blocks", numeric: true, wide: true, sort: (row) => row.blocks, cell: (row) => number(row.blocks) },
     ],
   });
   return h("div", {}, list, found.broken ? notice(found.broken, "bad") : "");

@@ -1,0 +1,99 @@
+"""What the console says about health. Nothing here writes: probes that do are left to ``lode doctor``."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.cli.version import versions
+from lode.errors import LodeError
+from lode.store.local import LocalStore
+from lode.store.protocol import SupportsCompareAndSwap
+from lode.ui.snippets import doctor_command
+
+if TYPE_CHECKING:
+    from lode.ingest.engine import Engine
+    from lode.ingest.settings import Settings
+    from lode.store.protocol import Store
+
+# The name of a limit, its unit, and what it bounds.
+_LIMITS: Final = (
+    ("request_bytes", "bytes", "The largest append request."),
+    ("unpacked_bytes", "bytes", "The memory that the rows of one append may take."),
+    ("window_bytes", "bytes", "All requests that wait for their answers, together."),
+    ("staged_bytes", "bytes", "What PENDING and BUFFERED streams may have on disk, together."),
+    ("streams", "count", "Open write streams."),
+    ("stream_ttl", "seconds", "An unused stream is removed after this time."),
+    ("grace", "seconds", "The time that calls have to end when the server stops."),
+)
+
+
+def health(store: Store, engine: Engine | None) -> dict[str, Any]:
+    """What can be found out about the store and the server by reading alone."""
+    return {
+        "store": store.url,
+        "live": engine is not None,
+        "checks": [_answers(store), *_promises(store), *(_streams(engine) if engine is not None else ())],
+        "doctor": doctor_command(store.url),
+        "versions": [[name, version] for name, version in versions().items()],
+        "limits": _limits(engine.settings) if engine is not None else [],
+        "access": _access(engine.settings) if engine is not None else [],
+    }
+
+
+def ready_check(problem: str | None) -> dict[str, Any]:
+    """The server's own readiness, as ``/readyz`` says it."""
+    return _check("The server takes writes", problem is None, problem or "ready")
+
+
+def _check(name: str, ok: bool, detail: str) -> dict[str, Any]:
+    return {"check": name, "ok": ok, "detail": detail}
+
+
+def _answers(store: Store) -> dict[str, Any]:
+    name = "The store answers"
+    began = time.perf_counter()
+    try:
+        next(store.list("datasets/"), None)
+    except LodeError as error:
+        return _check(name, False, str(error))
+    return _check(name, True, f"a listing took {(time.perf_counter() - began) * 1000:.0f} ms")
+
+
+def _promises(store: Store) -> list[dict[str, Any]]:
+    can_swap = isinstance(store, SupportsCompareAndSwap)
+    found = [
+        _check(
+            "The store can compare and swap",
+            can_swap,
+            "safe for many writers" if can_swap else "allow one writer at a time on this store",
+        )
+    ]
+    if isinstance(store, LocalStore):
+        detail = "writes reach the disk before they count" if store.durable else "opened with durable=false"
+        found.append(_check("Writes survive a power failure", store.durable, detail))
+    return found
+
+
+def _streams(engine: Engine) -> list[dict[str, Any]]:
+    damaged = len(engine.damaged)
+    detail = f"{damaged} refused: the server's log says why" if damaged else "no damaged stream logs"
+    return [_check("Every write stream was recovered", damaged == 0, detail)]
+
+
+def _limits(settings: Settings) -> list[dict[str, Any]]:
+    return [
+        {"name": name, "unit": unit, "help": text, "value": getattr(settings, name)}
+        for name, unit, text in _LIMITS
+    ]
+
+
+def _access(settings: Settings) -> list[list[str]]:
+    """Who may connect. Files, addresses of secrets and tokens are never part of it."""
+    asks = settings.token_file is not None or bool(settings.tokens)
+    return [
+        ["Encryption", "TLS" if settings.tls_cert is not None else "none"],
+        ["Client certificate", "required" if settings.client_ca is not None else "not required"],
+        ["Token", "required" if asks else "not required"],
+        ["Location", settings.location],
+    ]

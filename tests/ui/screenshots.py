@@ -1,0 +1,29 @@
+"""Make the pictures of docs/console.md: ``PYTHONPATH=tests ./run python -m ui.screenshots``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+from ui.browsing import launched
+from ui.scene import SHOTS, scene, take
+
+PICTURES: Final = Path(__file__).parents[2] / "docs" / "images"
+
+
+def picture(name: str) -> Path:
+    return PICTURES / f"console-{name}.png"
+
+
+def main(folder: Path = PICTURES) -> None:
+    """Replace all pictures."""
+    with scene() as served, launched() as browser:
+        for shot in SHOTS:
+            path = folder / picture(shot.name).name
+            path.write_bytes(take(browser, served, shot))
+            print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:2]))
