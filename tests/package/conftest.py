@@ -38,7 +38,7 @@ def run(
     *,
     cwd: Path | None = None,
     env: dict[str, str] | None = None,
-    timeout: float = 300,
+    timeout: float = 600,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [str(part) for part in command],
@@ -137,7 +137,7 @@ class Environments:
         # The versions of the lock file: those that the tests have installed, and that the cache has.
         command = [uv, "sync", "--quiet", "--frozen", "--no-dev", "--no-install-project", *chosen]
         place = {"UV_PROJECT_ENVIRONMENT": str(installed.folder)}
-        checked(run([*command, "--project", ROOT], env=place, timeout=600))
+        checked(run([*command, "--project", ROOT], env=place))
         # Without an index: what the wheel's own metadata requires has to be there already.
         named = f"lode-store[{','.join(extras)}]" if extras else "lode-store"
         wheel = f"{named} @ {self._wheel.as_uri()}"
