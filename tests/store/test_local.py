@@ -297,7 +297,12 @@ def test_a_put_leaves_no_file_when_it_is_stopped_while_it_writes(
 ) -> None:
     """A file that has no name yet needs nobody to remove it."""
     seen: list[set[str]] = []
-    monkeypatch.setattr(os, "write", lambda *_: seen.append(files(tmp_path)) or 1)
+
+    def noted(*_: object) -> int:
+        seen.append(files(tmp_path))
+        return 1
+
+    monkeypatch.setattr(os, "write", noted)
     store.put("d/x", b"1")
     assert seen == [set()]
 

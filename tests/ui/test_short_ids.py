@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import lode
-from lode.cli.named import snapshot_named
 from lode.store import MemoryStore
 from lode.ui.short_ids import MIN_LENGTH, short_id
 from lode.ui.timeline import Timeline
@@ -36,7 +35,7 @@ def test_the_command_line_finds_every_shown_id() -> None:
         dataset.write([{"n": number}])
     view = Timeline(store, "d").look()
     shown = {line.id: view.short(line.id) for line in view.lines}
-    assert all(snapshot_named(dataset, short).id == id for id, short in shown.items())
+    assert all(dataset.snapshot(short).id == id for id, short in shown.items())
 
 
 def test_an_id_is_shown_whole_where_the_command_line_cannot_search() -> None:
