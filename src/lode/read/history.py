@@ -11,7 +11,6 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
-from lode.format.manifest import parse_time_ns
 from lode.read.line import Line, Run, run_of
 from lode.read.resolve import Links
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
@@ -105,7 +104,7 @@ class History:
                 continue
             times = piece.times()
             for index in reversed(range(len(times))):
-                if parse_time_ns(times[index]) <= moment.nanoseconds:
+                if times[index] <= moment.nanoseconds:
                     return piece.manifest(index)
         return None
 

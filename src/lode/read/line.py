@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from lode.errors import LodeError
-from lode.format.manifest import is_rfc3339
+from lode.format.manifest import parse_time_ns
 from lode.read.segment import Listing, decode_segment, list_segment
 
 if TYPE_CHECKING:
@@ -56,19 +56,22 @@ class Run:
             child = listed[index + 1] if index + 1 < len(listed) else None
             return self._chain.ancestor(listed[index], child)
 
-    def times(self) -> list[str]:
+    def times(self) -> list[int]:
         """When each of its snapshots was made, oldest first; the manifests are not decoded further."""
         try:
-            found = [msgspec.json.decode(raw, type=_Made).created_at for raw in decode_segment(self._data)]
-            if len(found) == len(self.listing.snapshots) and all(map(is_rfc3339, found)):
-                return found
-        except (LodeError, msgspec.MsgspecError):
+            made = [_MADE.decode(raw).created_at for raw in decode_segment(self._data)]
+            if len(made) == len(self.listing.snapshots):
+                return list(map(parse_time_ns, made))
+        except (LodeError, msgspec.MsgspecError, ValueError, OverflowError):
             pass
-        return [manifest.created_at for manifest in self.manifests()]
+        return [parse_time_ns(manifest.created_at) for manifest in self.manifests()]
 
 
 class _Made(msgspec.Struct, gc=False):
     created_at: str
+
+
+_MADE = msgspec.json.Decoder(_Made)
 
 
 def run_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> Run | None:
