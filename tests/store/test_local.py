@@ -292,7 +292,7 @@ def test_where_every_file_has_a_name_a_put_is_hidden_until_it_is_whole(
     assert files(tmp_path) == {"lake/d/x", "lake/d/y"}
 
 
-def test_a_put_leaves_no_file_when_it_is_stopped_while_it_writes(
+def test_there_is_no_file_to_see_while_a_put_writes(
     store: LocalStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A file that has no name yet needs nobody to remove it."""

@@ -155,7 +155,8 @@ def _plain_type(text: str) -> Any:
     if found is None:
         name, _, unit = text.partition("[")
         if text in _PLAIN_TYPES:
-            found = getattr(pa, _MADE_BY.get(text, text))() if hasattr(pa, _MADE_BY.get(text, text)) else None
+            make = getattr(pa, _MADE_BY.get(text, text), None)
+            found = None if make is None else make()
         elif unit.removesuffix("]") in _UNITED.get(name, ()) and text.endswith("]"):
             found = getattr(pa, name)(unit.removesuffix("]"))
         if found is not None:

@@ -1,8 +1,9 @@
 """A store in a directory of the local file system.
 
-Every object appears whole or not at all: it is written under a hidden temporary name in its own
-directory and then linked to its final one, which fails if that name is taken. Pointers are swapped
-under ``flock`` on ``<path>.lock``, the lock file the Go implementation takes, and read without it.
+Every object appears whole or not at all: it is written as a file without a name, or under a hidden one
+where the file system has no such files, and then linked to its name, which fails if that is taken.
+Pointers are swapped under ``flock`` on ``<path>.lock``, the lock file the Go implementation takes, and read
+without it.
 """
 
 # Plain os calls for the same reason as where files are written: there are very many of them.

@@ -1,4 +1,4 @@
-"""A file on its way into the local store: hidden while it is written, then there as a whole.
+"""A file on its way into the local store: nameless or hidden while it is written, then there as a whole.
 
 The rule for a durable store: whatever a caller is told exists has been synced by somebody, content and
 name, by the time it is told. That includes names that another process made and has not synced yet.
