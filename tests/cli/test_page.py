@@ -9,6 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+# The page has little data: few tasks, and a Java that starts fast instead of running fast.
+FAST = (
+    "--conf spark.sql.shuffle.partitions=1 "
+    "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
+)
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 DRIVER = Path(__file__).with_name("page_driver.py")
 
@@ -21,6 +26,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
         env={
             **os.environ,
             "SPARK_MASTER": "local[1]",
+            "PYSPARK_SUBMIT_ARGS": FAST,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         },
         capture_output=True,
