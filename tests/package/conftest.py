@@ -53,7 +53,7 @@ def run(
 
 def clean_environment() -> dict[str, str]:
     """The environment without what leads Python, uv or Lode to something outside of the one under test."""
-    leading = ("PYTHON", "VIRTUAL_ENV", "LODE_", "PYTEST_", "COV_")
+    leading = ("PYTHON", "UV_PYTHON", "UV_PROJECT", "VIRTUAL_ENV", "LODE_", "PYTEST_", "COV_")
     return {name: value for name, value in os.environ.items() if not name.startswith(leading)}
 
 
