@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 import lode
 from lode.format.manifest import parse_time_ns
-from lode.read.which import Moment, as_text, parsed
+from lode.read.which import ExactId, Moment, as_text, parsed
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
+from lode.ui.timeline import Timeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -235,3 +236,41 @@ def test_times_are_read_to_the_nanosecond() -> None:
         found = parsed(text)
         assert isinstance(found, Moment)
         assert found.nanoseconds == parse_time_ns("2026-11-16T12:00:00.123456789Z")
+
+
+def with_ids_of_version_0_1(monkeypatch: pytest.MonkeyPatch) -> tuple[lode.Dataset, list[lode.Snapshot]]:
+    """Version 0.1 let programs choose any id, also one that means something else now."""
+    monkeypatch.setattr("lode.dataset.check_new_snapshot_id", lambda id: id)
+    dataset = lode.Dataset("events", MemoryStore())
+    snapshots = []
+    for id in ("2", "3", "latest", "2026-11-15"):
+        transaction = dataset.transaction(snapshot_id=id)
+        transaction.stage(id.encode())
+        snapshots.append(transaction.commit())
+    return dataset, snapshots
+
+
+def test_an_id_that_looks_like_a_number_is_found_by_its_number_or_as_an_exact_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset, snapshots = with_ids_of_version_0_1(monkeypatch)
+    assert dataset.snapshot("2") == snapshots[1]
+    assert [dataset.snapshot(ExactId(each.id)) for each in snapshots] == snapshots
+    assert dataset.changes(since=ExactId("2"), until=ExactId("latest")) == snapshots[1:3]
+    with pytest.raises(lode.InvalidOptionError, match="'2026-11-15' means another snapshot as text"):
+        as_text(snapshots[3])
+
+
+def test_an_exact_id_is_never_the_beginning_of_another() -> None:
+    dataset, [snapshot] = written([0])
+    with pytest.raises(lode.NotFoundError, match="has no snapshot"):
+        dataset.snapshot(ExactId(snapshot.id[:-1]))
+
+
+def test_the_console_shows_the_snapshot_of_an_id_that_looks_like_a_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    dataset, snapshots = with_ids_of_version_0_1(monkeypatch)
+    view = Timeline(dataset.store, "events").look()
+    assert [view.snapshot(each.id).id for each in snapshots] == [each.id for each in snapshots]
+    assert view.snapshot("latest~1").id == "latest"

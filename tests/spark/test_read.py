@@ -46,6 +46,16 @@ def numbers(df: DataFrame) -> list[int]:
     return sorted(row["n"] for row in df.collect())
 
 
+@pytest.mark.parametrize("reader", READERS)
+def test_a_condition_may_refer_to_columns_that_are_not_chosen(
+    spark: SparkSession, lake: str, reader: Any
+) -> None:
+    opened(lake).write(pa.table({"n": [1, 2, 3], "day": ["a", "b", "c"], "a`b": [7, 8, 9]}))
+    df = lode.spark.read(spark, lake, "events", columns=["a`b"], where="n > 1 AND day < 'c'", reader=reader)
+    assert df.columns == ["a`b"]
+    assert rows(df) == [(8,)]
+
+
 def lose(dataset: lode.Dataset, files: list[FileRef]) -> None:
     """Remove data files from the disk: whoever opens them fails."""
     for file in files:

@@ -44,6 +44,12 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES: Final = "an id, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
 
 
+class ExactId(str):
+    """An id that a program has stored. It is never taken for a number, a time or the beginning of an id."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class Back:
     """So many snapshots before the newest."""
@@ -123,6 +129,8 @@ def parsed(ref: Ref) -> Named:
             return Number(ref)
         case date():
             return _moment_of(ref)
+        case ExactId():
+            pass
         case str():
             if match := _LATEST.fullmatch(ref):
                 return Back(int(match[1] or 0))
@@ -146,6 +154,10 @@ def is_id(text: str) -> bool:
 def as_text(ref: Ref | Snapshot) -> str:
     """A text that names the same snapshot, for options that are text."""
     if isinstance(ref, Snapshot):
+        if not is_id(ref.id):
+            raise InvalidOptionError(
+                f"snapshot id {ref.id!r} means another snapshot as text: name it by its number in lode log"
+            )
         return ref.id
     parsed(ref)  # refuses a datetime without a zone, which a text would be in UTC
     return ref.isoformat() if isinstance(ref, date) else str(ref)
@@ -161,6 +173,8 @@ def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[
         NoSnapshotsError: There was none at that time.
         InvalidOptionError: Several ids begin so.
     """
+    if isinstance(wanted, ExactId):
+        return chain.require(wanted)
     if isinstance(wanted, str):
         return chain.manifest(wanted) or _beginning(wanted, chain, timeline, head())
     newest = head()

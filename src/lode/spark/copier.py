@@ -16,6 +16,7 @@ from lode.format.manifest import FileRef
 from lode.read.define import components_named
 from lode.read.scan import check_components
 from lode.read.source import READ_AHEAD
+from lode.read.which import ExactId
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.place import opened
 from lode.spark.position import BEGINNING, Position, between, position_of
@@ -159,10 +160,10 @@ class _Columns:
     def of(origin: Dataset, start: Position, waiting: Sequence[Snapshot]) -> _Columns:
         manifests = [snapshot.manifest for snapshot in waiting]
         if start.snapshot:
-            manifests.insert(0, origin.snapshot(start.snapshot).manifest)
+            manifests.insert(0, origin.snapshot(ExactId(start.snapshot)).manifest)
         if not manifests:
             return _Columns({}, frozenset())
-        last = manifests[-1].snapshot_id
+        last = ExactId(manifests[-1].snapshot_id)
         plan = origin.plan(since=last, as_of=last)
         assert plan.definition is not None
         assert plan.definitions is not None

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, UsageError
-from lode.read.which import Moment, parsed
+from lode.read.which import ExactId, Moment, parsed
 from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -126,7 +126,9 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
     if start == end:
         return []
     try:
-        found = dataset.changes(since=start.snapshot or None, until=end.snapshot)
+        found = dataset.changes(
+            since=ExactId(start.snapshot) if start.snapshot else None, until=ExactId(end.snapshot)
+        )
     except NotFoundError:
         raise replaced(dataset, start) from None
     if len(found) != end.sequence - start.sequence:

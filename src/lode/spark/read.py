@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
+from pyspark.errors import AnalysisException
 
 from lode.errors import InvalidOptionError
 from lode.read import which
@@ -82,8 +83,9 @@ def read(
     else:
         check_names(scan, types.names)
         found = arrow_schema(types)
-    if columns is not None:
-        found = projected(found, columns, opened.id)
+    chosen = found if columns is None else projected(found, columns, opened.id)
+    if where is None or _refers_only_to(chosen, where, spark):
+        found = chosen
     struct = spark_schema(found)
     obstacle = _obstacle(spark, scan, found)
     if reader == "spark" and obstacle:
@@ -97,7 +99,22 @@ def read(
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
         paths = [_hadoop_path(opened, file.path) for file in files]
         df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
-    return df if where is None else df.where(where)
+    if where is not None:
+        df = df.where(where)
+    return df if found is chosen else df.select(*(_quoted(name) for name in chosen.names))
+
+
+def _refers_only_to(schema: pa.Schema, where: str | Column, spark: SparkSession) -> bool:
+    """Whether a condition needs no column besides these."""
+    try:
+        _ = spark.createDataFrame([], spark_schema(schema)).where(where).schema
+    except AnalysisException:
+        return False
+    return True
+
+
+def _quoted(name: str) -> str:
+    return f"`{name.replace('`', '``')}`"
 
 
 def planned(dataset: Dataset, options: Options) -> Scan:
@@ -116,16 +133,22 @@ def _one_snapshot(options: Options) -> str | None:
 
 
 def pinned(dataset: Dataset, options: Options) -> dict[str, str]:
-    """The options that name snapshots, with ids: ``latest`` is another snapshot later, an id is not."""
+    """The options that name snapshots, resolved: ``latest`` is another snapshot later, an id is not."""
     one, since, as_of = _one_snapshot(options), options.text("since"), options.text("asOf")
     if one is not None:
-        return {"snapshot": dataset.snapshot(one).id}
+        return {"snapshot": _lasting(dataset, one)}
     found = {}
     # A time before the first snapshot names none, and means the same for ever.
     if since is not None and not isinstance(which.parsed(since), which.Moment):
-        found["since"] = dataset.snapshot(since).id
-    found["asOf"] = dataset.snapshot("latest" if as_of is None else as_of).id
+        found["since"] = _lasting(dataset, since)
+    found["asOf"] = _lasting(dataset, "latest" if as_of is None else as_of)
     return found
+
+
+def _lasting(dataset: Dataset, ref: str) -> str:
+    """A reference that names the same snapshot for ever: its id, or its number if the id looks like one."""
+    found = dataset.snapshot(ref)
+    return found.id if which.is_id(found.id) else str(dataset.chain.sequence_of(found.manifest))
 
 
 def _struct(spark: SparkSession, schema: StructType | str | None) -> StructType | None:

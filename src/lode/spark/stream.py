@@ -30,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 
 from lode.errors import InvalidOptionError
 from lode.read.scan import check_components
+from lode.read.which import ExactId
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
@@ -134,7 +135,7 @@ def _named_as_of(dataset: Dataset, as_of: str | None) -> Scan:
         newest = next(dataset.history(), None)
         if newest is None:
             return dataset.plan()
-        as_of = newest.id
+        as_of = ExactId(newest.id)
     found = dataset.plan_snapshot(as_of)
     # A snapshot of 0.1 or Go alone has no definition, the history up to it has.
     return found if found.definition is not None else dataset.plan(since=as_of, as_of=as_of)

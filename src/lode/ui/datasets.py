@@ -116,7 +116,7 @@ class Datasets:
         view = self.look(name)
         found = view.partitions
         if snapshot is not None:
-            found = partitions_of(view.dataset, view.dataset.snapshot(snapshot).manifest)
+            found = partitions_of(view.dataset, view.snapshot(snapshot).manifest)
         shown, about = page_of(list(found.values()), wanted, _PARTITION_COLUMNS)
         return {
             **about,

@@ -92,12 +92,12 @@ def routes(
 
     def snapshot(request: Request) -> dict[str, Any]:
         view = datasets.look(_named(request))
-        return snapshots.describe(view, view.dataset.snapshot(request.path_params["snapshot"]))
+        return snapshots.describe(view, view.snapshot(request.path_params["snapshot"]))
 
     def rows(request: Request) -> dict[str, Any]:
-        opened = datasets.look(_named(request)).dataset
-        found = opened.snapshot(request.path_params["snapshot"])
-        return sample(opened, found, limit=_number(request, "limit", 50))
+        view = datasets.look(_named(request))
+        found = view.snapshot(request.path_params["snapshot"])
+        return sample(view.dataset, found, limit=_number(request, "limit", 50))
 
     def volume(request: Request) -> dict[str, Any]:
         at = request.query_params.get("at")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.recordize import batch_records
 from lode.read.scan import decode_file, open_plain
+from lode.read.which import ExactId
 from lode.snapshot import Snapshot
 from lode.ui.cells import is_number, text_of
 
@@ -34,7 +35,7 @@ def newest_sample(view: View, *, limit: int) -> dict[str, Any]:
     if line.id == newest.id:
         scan = view.dataset.plan_snapshot(newest)
     else:
-        older = view.dataset.snapshot(line.id)
+        older = view.dataset.snapshot(ExactId(line.id))
         # Snapshots of version 0.1 may differ from the newest in everything: they are read as they say.
         plan = view.dataset.plan_snapshot(newest if older.manifest.definition is not None else older)
         scan = plan.of([older.manifest])

@@ -7,11 +7,13 @@ newer than the newest line.
 from __future__ import annotations
 
 import threading
+from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
 from lode.format.manifest import format_time_ns, parse_time_ns
+from lode.read.which import ExactId
 from lode.snapshot import Snapshot
 from lode.ui.partitions import MAX_PARTITIONS, Partition, merge, partitions_of
 from lode.ui.short_ids import short_id
@@ -78,6 +80,12 @@ class View(NamedTuple):
     ids: Sequence[str] = ()
     # Of the lines together, at most ``MAX_PARTITIONS``.
     partitions: Mapping[str, Partition] = {}
+
+    def snapshot(self, ref: str) -> Snapshot:
+        """The snapshot of this id; of any other text, the snapshot that it names."""
+        place = bisect_left(self.ids, ref)
+        is_known = place < len(self.ids) and self.ids[place] == ref
+        return self.dataset.snapshot(ExactId(ref) if is_known else ref)
 
     def short(self, id: str) -> str:
         """The beginning of an id that the command line takes; it cannot search a history with a hole."""
