@@ -584,13 +584,8 @@ class _Copier:
     def _commit(self, plan: _Plan) -> bool:
         """Commit the snapshots; False if somebody else has moved the target meanwhile."""
         if not plan.fresh:
-            pointer = plan.pointer
-            for found in self._manifests(plan.ids):
-                placed = self._as_placed(found)
-                if not self._committer.claim(placed, pointer):
-                    return False
-                self._committer.publish(placed)
-                pointer = placed.manifest.snapshot_id.encode()
+            if not self._follow(plan):
+                return False
         else:
             self._each(self._committer.declare, plan.ids[:-1])
             if not plan.claimed and not self._committer.claim(self._placed(plan.ids[-1]), None):
@@ -600,6 +595,27 @@ class _Copier:
             for snapshot_id in plan.ids[-2:]:
                 self._committer.publish(self._placed(snapshot_id))
         self._write_segments(plan)
+        return True
+
+    def _follow(self, plan: _Plan) -> bool:
+        """Commit one snapshot after the other, behind another copy if that is ahead."""
+        places = {snapshot_id: place for place, snapshot_id in enumerate(plan.ids)}
+        pointer = plan.pointer
+        start: int | None = 0
+        while start is not None:
+            ahead = None
+            for found in self._manifests(plan.ids[start:]):
+                placed = self._as_placed(found)
+                if not self._committer.claim(placed, pointer):
+                    pointer = self._target.pointer()
+                    ahead = places.get((pointer or b"").decode("utf-8", "replace"))
+                    if ahead is None:
+                        return False
+                    self._committer.publish(self._placed(plan.ids[ahead]))
+                    break
+                self._committer.publish(placed)
+                pointer = placed.manifest.snapshot_id.encode()
+            start = None if ahead is None else ahead + 1
         return True
 
     def _each(self, do: Callable[[Pending[Any]], None], ids: Sequence[str]) -> None:
