@@ -461,6 +461,26 @@ def test_a_second_copy_at_any_moment_of_the_first_does_no_harm(
         assert_same(here, target)
 
 
+def test_two_copies_that_take_turns_both_arrive() -> None:
+    """One more commit of the other copy before each of ours: more often than a copy looks anew."""
+    source, target = MemoryStore(), MemoryStore()
+    dataset = written(source, snapshots=48)
+    history = dataset.snapshots()
+    lode.copy(dataset, target, as_of=history[1])
+
+    class Rival(CountingStore):
+        """Copies one snapshot more before each swap of the pointer."""
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            if method == "compare_and_swap" and path == f"{ROOT}latest":
+                there = len(ids(target))
+                lode.copy(dataset, target, as_of=history[min(there, len(history) - 1)])
+            return super().around(method, path, call)
+
+    lode.copy(dataset, Rival(target))
+    assert_same(source, target)
+
+
 @BEGINNINGS
 def test_a_writer_in_the_target_at_any_moment_and_the_copy_never_fork_its_history(
     begin: Callable[[], tuple[MemoryStore, MemoryStore]],
