@@ -462,19 +462,19 @@ def test_a_second_copy_at_any_moment_of_the_first_does_no_harm(
 
 
 def test_two_copies_that_take_turns_both_arrive() -> None:
-    """One more commit of the other copy before each of ours: more often than a copy looks anew."""
+    """The other is ahead before each commit of ours: more often than a copy looks anew."""
     source, target = MemoryStore(), MemoryStore()
     dataset = written(source, snapshots=48)
     history = dataset.snapshots()
     lode.copy(dataset, target, as_of=history[1])
 
     class Rival(CountingStore):
-        """Copies one snapshot more before each swap of the pointer."""
+        """Copies two snapshots more before each swap of the pointer."""
 
         def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
             if method == "compare_and_swap" and path == f"{ROOT}latest":
                 there = len(ids(target))
-                lode.copy(dataset, target, as_of=history[min(there, len(history) - 1)])
+                lode.copy(dataset, target, as_of=history[min(there + 1, len(history) - 1)])
             return super().around(method, path, call)
 
     lode.copy(dataset, Rival(target))
