@@ -39,14 +39,14 @@ ENVIRONMENTS = [(), ("sql",), ("s3",), ("server",), ("spark",), ("testing",)]
 
 # A command, how it ends without its extras, and what it says to install.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "lode serve --root lake": ("the server needs grpc", "server"),
+    "lode serve --root lake": ("lode serve needs grpc", "server"),
     "lode ui --root lake": ("lode ui needs starlette", "server"),
     "lode demo": ("lode demo needs grpc", "server,spark"),
     "lode sql SELECT --root lake": ("lode sql needs duckdb", "sql"),
     "lode spark verify x --root lake": ("lode.spark needs pyspark", "spark"),
     "lode spark run x.yaml": ("lode.spark needs pyspark", "spark"),
     "lode ls --root s3://bucket/lake": ("s3:// needs obstore", "s3"),
-    "python -m lode.ingest --root lake": ("the server needs grpc", "server"),
+    "python -m lode.ingest --root lake": ("lode serve needs grpc", "server"),
     "python -m lode.demo": ("lode demo needs grpc", "server,spark"),
 }
 # Packages that cannot be imported: Python shows a traceback first.
@@ -136,8 +136,8 @@ def test_spark_without_java_names_the_extra_that_brings_one(
     nowhere = {"PATH": str(tmp_path), "JAVA_HOME": str(tmp_path)}
     done = run([environments("spark").python, "-c", code], cwd=tmp_path, env=nowhere)
     assert done.stderr.splitlines()[-1].endswith(
-        "Spark needs Java 17 or newer, and this machine has none: install one and set JAVA_HOME, "
-        "or pip install 'lode-store[java]'"
+        "Spark needs Java 17 or newer, and this machine has none: "
+        "pip install 'lode-store[spark,java]' brings one"
     )
 
 

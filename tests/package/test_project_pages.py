@@ -43,7 +43,7 @@ def test_every_name_in_the_recipes_is_in_the_file_that_they_name() -> None:
         "src/lode/spark/schema.py": '"parquet", "arrow"',
         "src/lode/store/protocol.py": "class SupportsCompareAndSwap",
         "src/lode/store/open.py": "def open_store",
-        "src/lode/cli/app.py": "app.command(",
+        "src/lode/cli/app.py": "_GROUPS",
         "tests/store/test_memory.py": "(StoreSuite)",
         "src/lode/__init__.py": "__version__ = ",
     }.items():

@@ -21,10 +21,9 @@ def ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -
     from lode.ui_settings import UiSettings
 
     with failing_as("lode ui", usage=False):
-        store = open_root(root, store_option)
         with needs("lode ui", "server"):
             from lode.ui.run import run
-        run(store, UiSettings(**given))
+        run(open_root(root, store_option), UiSettings(**given))
 
 
 def with_settings() -> Callable[..., None]:

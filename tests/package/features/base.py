@@ -30,5 +30,5 @@ assert command("ls", "--streams", "--root", "lake") is not None
 assert command("--version") == f"lode {lode.__version__}\n"
 command("verify", "visits", "--root", "lake")
 # Help needs no extra.
-for name in ("serve", "demo", "sql", "spark"):
+for name in ("serve", "ui", "demo", "sql", "spark"):
     command(name, "--help")
