@@ -12,7 +12,7 @@ PAGES = sorted([ROOT / "README.md", *DOCS.glob("**/*.md")])
 # Their blocks share one JVM, in test_spark_pages.py.
 SPARK_PAGES = ("guides/spark.md", "guides/pipelines.md")
 # Pages that are followed from top to bottom, shell and Python in turn, in test_shell.py.
-FOLLOWED_PAGES = ("start.md", "guides/recovering.md")
+FOLLOWED_PAGES = ("README.md", "docs/start.md", "docs/guides/recovering.md")
 _FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

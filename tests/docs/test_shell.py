@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from cli.page_driver import run_line
-from docs.pages import DOCS, FOLLOWED_PAGES, blocks_of
+from docs.pages import FOLLOWED_PAGES, ROOT, blocks_of
 
-# Installing is for those who have not done it.
-SETTING_UP = ("python3 -m venv", "pip install")
+# Lines that install, and lines that serve until they are stopped. Other tests do both.
+NOT_FOLLOWED = ("python3 -m venv", "pip install", "./run ", "lode serve ", "lode ui")
 
 
 @pytest.mark.parametrize("page", FOLLOWED_PAGES)
@@ -21,13 +21,13 @@ def test_a_page_can_be_followed(page: str, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     namespace: dict[str, object] = {"__name__": "__page__"}
     calls = 0
-    for block in blocks_of(DOCS / page):
+    for block in blocks_of(ROOT / page):
         if block.language == "python":
             block.run(namespace)
         for line in block.text.splitlines() if block.language == "sh" else ():
             if line.startswith("export "):  # undone after the test
                 name, _, value = line.removeprefix("export ").partition("=")
                 monkeypatch.setenv(name, value)
-            elif not line.startswith(SETTING_UP):
+            elif not line.startswith(NOT_FOLLOWED):
                 calls += run_line(line)
     assert calls
