@@ -51,7 +51,7 @@ from lode.read.define import LAYOUTS, Definitions, Located, components_named, lo
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.read.scan import Scan, read_files
-from lode.read.which import Moment, check_new_snapshot_id, find, parsed, unique_beginning
+from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed, unique_beginning
 from lode.reader import DatasetReader
 from lode.runtime import REAL, ProcessLock, Runtime
 from lode.snapshot import Snapshot
@@ -946,7 +946,8 @@ class Dataset:
             return (self._open().history.line(end) if end else []), end
         # Before the end: of a snapshot that comes between the two, latest~1 must not be the end itself.
         start = None if isinstance(since, Snapshot) else parsed(since)
-        start = start if isinstance(start, Moment | str) else self._manifest(since).snapshot_id
+        if not isinstance(start, Moment | str):
+            start = ExactId(self._manifest(since).snapshot_id)
         end = self._end(until)
         found: list[Manifest] = []
         for manifest in self._open().history.newest_first(end) if end else ():
@@ -957,7 +958,8 @@ class Dataset:
             return found[::-1], end
         found.reverse()
         ids = [manifest.snapshot_id for manifest in found]
-        whole = unique_beginning(start, ids, f"dataset {self.id!r}")
+        exact = isinstance(start, ExactId)
+        whole = None if exact else unique_beginning(start, ids, f"dataset {self.id!r}")
         if whole is not None:
             return found[ids.index(whole) + 1 :], end
         raise NotFoundError(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lode.dataset import Dataset
 from lode.errors import DataError, NoManifestsError, NotFoundError
-from lode.format.ids import check_id
+from lode.format.ids import check_id, is_id
 from lode.format.volume import LONGEST, decode_volume_manifest, volume_chain
 from lode.near import question
 from lode.read.define import LAYOUTS
@@ -104,7 +104,8 @@ def volume_names(store: Store) -> list[str]:
     after = ""
     while (entry := next(store.list(_VOLUMES, after=after), None)) is not None:
         name, slash, _ = entry.path.removeprefix(_VOLUMES).partition("/")
-        if slash and is_volume(store, name):
+        # A directory of another program, with a name that no volume has, hides nothing.
+        if slash and is_id(name) and is_volume(store, name):
             found.append(name)
         # '0' is the character behind '/', so this sorts behind everything in the volume.
         after = f"{_VOLUMES}{name}0" if slash else entry.path

@@ -13,16 +13,19 @@ MAX_NAMES: Final = 1_000
 _SUGGESTED: Final = 3
 _SHOWN: Final = 50
 _ALIKE: Final = 0.6
+# Comparing takes the square of the length.
+_MAX_LENGTH: Final = 64
 
 
 def near(name: str, known: Iterable[str], *, most: int = _SUGGESTED) -> list[str]:
     """The known names most like ``name``, in any case, best first; an empty list if none is alike."""
     from difflib import get_close_matches
 
+    wanted = name[:_MAX_LENGTH].casefold()
     by_folded: dict[str, str] = {}
     for each in islice(known, MAX_NAMES):
-        by_folded.setdefault(each.casefold(), each)
-    return [by_folded[found] for found in get_close_matches(name.casefold(), by_folded, most, _ALIKE)]
+        by_folded.setdefault(each[:_MAX_LENGTH].casefold(), each)
+    return [by_folded[found] for found in get_close_matches(wanted, by_folded, most, _ALIKE)]
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

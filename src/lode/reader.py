@@ -15,7 +15,7 @@ from lode.errors import (
     NoManifestsError,
     NotFoundError,
 )
-from lode.format.ids import check_id
+from lode.format.ids import check_id, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.near import question
@@ -132,7 +132,8 @@ class DatasetReader:
         return names_near(self._store, root, dataset_id, self._has_dataset)
 
     def _has_dataset(self, dataset_id: str) -> bool:
-        return any(self._is_there(layout, dataset_id) for layout in self._layouts)
+        # A directory of another program, with a name that no dataset has, hides nothing.
+        return is_id(dataset_id) and any(self._is_there(layout, dataset_id) for layout in self._layouts)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was said, or the one under which the dataset has a manifest."""

@@ -11,10 +11,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+import lode
 from cli.running import Run
 from lode.cli.flags import described, flags_of, with_flags
+from lode.cli.pairs import store_options
 from lode.cli.serve import NO_FLAGS
-from lode.cli.units import byte_count, seconds, spelled_bytes, spelled_seconds
+from lode.cli.units import byte_count, seconds, span, spelled_bytes, spelled_seconds
 from lode.ingest.settings import Settings
 from lode.ui_settings import UiSettings
 from lode.units import Bytes, Seconds
@@ -155,3 +157,20 @@ def test_serve_reads_its_environment(run: Run, monkeypatch: pytest.MonkeyPatch) 
     assert (ended.code, ended.err) == (1, "lode serve: port is 70000: ports go from 0 to 65535\n")
     monkeypatch.setenv("LODE_SERVE_STREAM_TTL", "-3d")
     assert "stream_ttl is -259200.0" in run("serve", "--port", "0").err
+
+
+@pytest.mark.parametrize("text", ["1e308TB", f"{'9' * 400}", f"{'9' * 308}w"])
+def test_a_number_beyond_all_bounds_is_no_size_and_no_time(text: str) -> None:
+    for read in (byte_count, seconds):
+        with pytest.raises(ValueError, match="is no"):
+            read(f"{text}")
+
+
+def test_a_store_option_with_a_value_takes_no_inner_option() -> None:
+    with pytest.raises(lode.InvalidOptionError, match="--store-option a has a value"):
+        store_options(["a=1", "a.b=2"])
+
+
+def test_an_age_beyond_all_bounds_is_refused() -> None:
+    with pytest.raises(lode.InvalidOptionError, match="too long a time"):
+        span(f"{'9' * 30}d")

@@ -8,9 +8,12 @@ import pytest
 
 import lode
 from contract.stores import contents
+from lode.discover import volume_names
 from lode.store import Fault, FaultStore, MemoryStore
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from lode.store import CountingStore
 
 HIVE = lode.HiveLayout("day")
@@ -214,3 +217,13 @@ def test_listing_skips_from_dataset_to_dataset(memory: CountingStore) -> None:
     memory.reset()
     assert lode.DatasetReader(memory).list_datasets() == ["a", "b"]
     assert memory.counts["list"] <= 5
+
+
+def test_a_directory_with_a_name_that_no_dataset_has_hides_nothing(tmp_path: Path) -> None:
+    lode.Dataset("good", tmp_path).write(b"x")
+    for odd in ("datasets/a\\b/junk", "datasets/z\\y/snapshots/1/manifest.json", "volumes/a\\b/junk"):
+        path = tmp_path / odd
+        path.parent.mkdir(parents=True)
+        path.touch()
+    assert lode.DatasetReader(tmp_path).list_datasets() == ["good"]
+    assert volume_names(lode.open_store(tmp_path)) == []

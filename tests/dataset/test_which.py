@@ -267,6 +267,36 @@ def test_an_exact_id_is_never_the_beginning_of_another() -> None:
         dataset.snapshot(ExactId(snapshot.id[:-1]))
 
 
+def test_changes_since_an_exact_id_or_a_snapshot_take_no_beginning() -> None:
+    dataset, other = (lode.Dataset("events", MemoryStore()) for _ in range(2))
+    for id in ("first", "run-10", "third"):
+        transaction = dataset.transaction(snapshot_id=id)
+        transaction.stage(b"x")
+        transaction.commit()
+    transaction = other.transaction(snapshot_id="run-1")
+    transaction.stage(b"x")
+    foreign = transaction.commit()
+    assert [each.id for each in dataset.changes(since="run-1")] == ["third"]
+    for since in (ExactId("run-1"), foreign):
+        with pytest.raises(lode.NotFoundError, match="'run-1' is not in the history"):
+            dataset.changes(since=since)
+
+
+@pytest.mark.parametrize("id", ["latest~x", "latest~", "latest~1234567890123"])
+def test_a_new_id_cannot_begin_like_a_step_back(id: str) -> None:
+    with pytest.raises(lode.InvalidPathError, match="choose another"):
+        lode.Dataset("events", MemoryStore()).transaction(snapshot_id=id)
+
+
+@pytest.mark.parametrize(
+    "clock",
+    ["T12.5Z", "T12:00.5Z", "T12:00:00.1.2Z", "T12:00:00+01:00:00.5", f"T{'1' * 100_000}", "T12:00:00."],
+)
+def test_a_time_with_a_fraction_of_anything_but_seconds_is_refused(clock: str) -> None:
+    with pytest.raises(lode.InvalidOptionError, match="is not a date or a time"):
+        parsed(f"2026-11-15{clock}")
+
+
 def test_the_console_shows_the_snapshot_of_an_id_that_looks_like_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -100,3 +100,45 @@ def test_what_cannot_be_opened_names_the_right_spelling(url: str, said: str) -> 
 def test_an_account_in_the_url_and_another_in_the_options_is_refused() -> None:
     with pytest.raises(lode.InvalidOptionError, match=r"names the account 'shop' .* is 'other': give one"):
         lode.open_store("abfss://files@shop.dfs.core.windows.net/lake", account_name="other")
+
+
+@pytest.mark.parametrize(
+    ("url", "options"),
+    [
+        ("s3a://AKIA:SECRET@bucket/lake", {}),
+        ("gs://x:SECRET@bucket", {}),
+        ("https://user:SECRET@host/bucket", {}),
+        ("https://host/bucket?sig=SECRET", {}),
+        ("file://user:SECRET@host/lake", {}),
+        ("adl://u:SECRET@store/lake", {}),
+        ("ftp://u:SECRET@host/lake", {}),
+        ("s3://bucket/lake?secret_access_key=SECRET", {}),
+        ("abfss://files@shop.dfs.core.windows.net/lake?sv=1&sig=SECRET", {}),
+        ("s3://bucket", {"endpoint": "http://user:SECRET@host"}),
+        ("s3://bucket", {"endpoint": "user:SECRET@host"}),
+    ],
+)
+def test_a_secret_in_a_url_is_refused_and_not_repeated(url: str, options: dict[str, str]) -> None:
+    with pytest.raises(lode.InvalidOptionError) as raised:
+        lode.open_store(url, **options)
+    assert "SECRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    ["http://127.0.0.1:99999", "http://", "http://[::1", "https:// x", "http://h:9/a b", "http://h:x", "h:9"],
+)
+def test_an_endpoint_that_is_no_url_is_refused_before_the_first_request(
+    endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(lode.InvalidOptionError, match="no URL: write https://host"):
+        lode.open_store("s3://bucket", endpoint=endpoint)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(lode.InvalidOptionError, match="AWS_ENDPOINT_URL is"):
+        lode.open_store("s3://bucket")
+
+
+@pytest.mark.parametrize("url", ["https://[x/", "file://[x/p", "file:///tmp/%00"])
+def test_a_url_that_cannot_be_parsed_is_one_sentence(url: str) -> None:
+    with pytest.raises(lode.InvalidOptionError):
+        lode.open_store(url)

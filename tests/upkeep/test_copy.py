@@ -481,6 +481,54 @@ def test_two_copies_that_take_turns_both_arrive() -> None:
     assert_same(source, target)
 
 
+def test_a_mirror_that_went_on_is_copied_back() -> None:
+    source, mirror = MemoryStore(), MemoryStore()
+    dataset = written(source)
+    source.delete(f"{ROOT}latest")
+    lode.open_dataset("d", source).write([{"day": "thu", "n": 5, "country": None}])
+    assert (lode.open_dataset("d", source).latest().manifest.x or {}).get("expected") is not None
+    lode.copy(lode.open_dataset("d", source), mirror)
+    lode.open_dataset("d", mirror).write([{"day": "fri", "n": 6, "country": None}])
+    assert lode.copy(lode.open_dataset("d", mirror), source).snapshots == 1
+    assert ids(source) == ids(mirror)
+    assert dataset.id == "d"
+
+
+def test_one_bucket_name_on_two_services_is_not_one_place() -> None:
+    class Elsewhere(CountingStore):
+        url = "s3://lake/p"
+
+    source, target = Elsewhere(MemoryStore()), Elsewhere(MemoryStore())
+    lode.copy(written(source), target)
+    assert ids(source) == ids(target)
+
+
+@pytest.mark.parametrize("nth", range(1, 8))
+def test_a_source_whose_manifest_changes_while_it_is_copied_writes_to_no_other_dataset(nth: int) -> None:
+    source, target = MemoryStore(), MemoryStore()
+    dataset = lode.Dataset("d", source)
+    snapshot = dataset.write(b"x")
+    manifest = dataset.chain.paths.manifest(snapshot.id)
+    hostile = source.get(manifest).replace(snapshot.manifest.files[0].path.encode(), b"datasets/d2/latest")
+    source.put("datasets/d2/latest", b"x")
+
+    class Changing(CountingStore):
+        """Has another manifest from the n-th read on."""
+
+        reads = 0
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            answer = super().around(method, path, call)
+            if method == "get" and path == manifest:
+                self.reads += 1
+                return hostile if self.reads >= nth else answer
+            return answer
+
+    with suppress(lode.LodeError):
+        lode.copy(lode.open_dataset("d", Changing(source)), target)
+    assert not target.exists("datasets/d2/latest")
+
+
 @BEGINNINGS
 def test_a_writer_in_the_target_at_any_moment_and_the_copy_never_fork_its_history(
     begin: Callable[[], tuple[MemoryStore, MemoryStore]],

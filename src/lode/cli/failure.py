@@ -62,6 +62,8 @@ def sentence(error: Exception) -> str:
         context = getattr(error, "ctx", None)
         if context is None or message.startswith(_HELP):
             return message
+        if message.endswith("?"):
+            return f"{message} See {context.command_path} --help"
         return f"{message.rstrip('.')}: see {context.command_path} --help"
     first_line = str(error).strip().partition("\n")[0]
     return f"{type(error).__name__}: {first_line}"

@@ -19,6 +19,8 @@ def store_options(given: Iterable[str]) -> dict[str, Any]:
         name, value = _pair(text, "--store-option")
         inner, _, leaf = name.rpartition(".")
         place = options.setdefault(inner, {}) if inner else options
+        if not isinstance(place, dict):
+            raise InvalidOptionError(f"--store-option {inner} has a value: leave out {inner} or {name}")
         place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
     return options
 

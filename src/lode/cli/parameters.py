@@ -52,7 +52,7 @@ def _store_option(callback: Any = None) -> Any:
         "--store-option",
         "-o",
         metavar="KEY=VALUE",
-        help="An option of the store, such as endpoint=http://127.0.0.1:9000. Several are fine.",
+        help="An option of the store, such as region=eu-central-1. Several are fine.",
         callback=callback,
     )
 

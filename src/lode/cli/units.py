@@ -46,7 +46,10 @@ def span(text: str) -> timedelta:
         raise InvalidOptionError(
             f"a length of time is a number and one of s, m, h, d, w, as in 36h: got {text!r}"
         )
-    return timedelta(seconds=int(number) * _SPANS[unit])
+    try:
+        return timedelta(seconds=int(number) * _SPANS[unit])
+    except (OverflowError, ValueError):
+        raise InvalidOptionError(f"{text[:20]}… is too long a time: give at most 999999999d") from None
 
 
 def byte_count(text: str) -> int:
@@ -57,7 +60,8 @@ def byte_count(text: str) -> int:
     """
     units = {unit.casefold(): factor for unit, factor in _BYTES.items()}
     number, unit = _amount(text)
-    if unit not in units or number * units[unit] != int(number * units[unit]):
+    product = _product(number, units.get(unit, 1))
+    if unit not in units or not math.isfinite(product) or product != int(product):
         raise ValueError(f"{text!r} is no size: write a number of bytes, or a size such as 64MiB or 2GB")
     return int(number) * units[unit] if number == int(number) else int(number * units[unit])
 
@@ -69,9 +73,10 @@ def seconds(text: str) -> float:
         ValueError: It is no length of time.
     """
     number, unit = _amount(text)
-    if unit and unit not in _SPANS:
+    product = _product(number, _SPANS.get(unit, 1))
+    if (unit and unit not in _SPANS) or not math.isfinite(product):
         raise ValueError(f"{text!r} is no length of time: write seconds, or a time such as 10s, 36h or 3d")
-    return float(number * _SPANS.get(unit, 1))
+    return product
 
 
 def spelled_bytes(number: int) -> str:
@@ -88,6 +93,13 @@ def spelled_seconds(number: float) -> str:
         if number and number % _SPANS[unit] == 0:
             return f"{number / _SPANS[unit]:g}{unit}"
     return f"{number:g}s"
+
+
+def _product(number: float, factor: int) -> float:
+    try:
+        return float(number * factor)
+    except OverflowError:
+        return math.inf
 
 
 def _amount(text: str) -> tuple[float, str]:

@@ -17,7 +17,7 @@ import msgspec
 
 from lode.codec.coerce import Refused, as_mapping, field_coercion
 from lode.codec.parse import parse_text
-from lode.codec.recast import recast
+from lode.codec.recast import not_in, recast
 from lode.errors import InvalidOptionError
 from lode.lazy import pa, pt
 
@@ -234,8 +234,7 @@ def _unknown_field(rows: list[Mapping[str, Any]], schema: pa.Schema, first_row: 
     row, name = next(
         (row, name) for row, record in enumerate(rows, first_row) for name in record if name not in known
     )
-    complaint = f"not in the schema, which has {', '.join(schema.names)}"
-    return Refused(complaint).at(row, str(name))
+    return Refused(not_in(schema)).at(row, str(name))
 
 
 def _attributes(rows: list[Any], kinds: set[type], schema: pa.Schema) -> list[list[Any]] | None:

@@ -23,11 +23,19 @@ def recast(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> pa.Re
     names = batch.schema.names
     for name in names:
         if name not in schema.names:
-            raise Refused(f"not in the schema, which has {', '.join(schema.names)}").at(None, name)
+            raise Refused(not_in(schema)).at(None, name)
         if names.count(name) > 1:
             raise Refused("the column appears more than once").at(None, name)
     arrays = [_column(batch, field, first_row) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def not_in(schema: pa.Schema) -> str:
+    """What is wrong with a column that a schema does not have, and the remedy."""
+    return (
+        f"not in the schema, which has {', '.join(schema.names)}: add it with ds.evolve(add=…) or "
+        "write(rows, evolve=True)"
+    )
 
 
 def _cannot_be_violated(schema: pa.Schema) -> bool:

@@ -13,6 +13,7 @@ import threading
 import time
 import uuid
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
@@ -167,8 +168,18 @@ async def open_lake(store: Store, state: Path) -> Lake:
 
 async def _is_done(future: Future[T], seconds: float) -> bool:
     if not future.done():
-        await asyncio.wait([asyncio.wrap_future(future)], timeout=max(0.0, seconds))
+        done = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        # Not asyncio.wrap_future: it logs an exception that only the future itself is asked for.
+        future.add_done_callback(lambda _: _set_from_thread(loop, done))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(done.wait(), timeout=max(0.0, seconds))
     return future.done()
+
+
+def _set_from_thread(loop: asyncio.AbstractEventLoop, event: asyncio.Event) -> None:
+    with suppress(RuntimeError):  # the loop is closed, and nothing waits
+        loop.call_soon_threadsafe(event.set)
 
 
 def in_background(work: Callable[[], T]) -> Future[T]:

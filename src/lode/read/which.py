@@ -39,7 +39,9 @@ _LATEST: Final = re.compile(r"latest(?:~([0-9]{1,12}))?")
 # Ids are times in nanoseconds. A number this short is not one.
 _NUMBER: Final = re.compile(r"[0-9]{1,12}")
 _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9].*))?")
-_FRACTION: Final = re.compile(r"[.,]([0-9]+)")
+_CLOCK: Final = re.compile(
+    r"([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:[.,]([0-9]{1,18}))?)?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?"
+)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES: Final = "an id, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
 
@@ -198,7 +200,7 @@ def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[
 def check_new_snapshot_id(id: str) -> str:
     """Return an id that a new snapshot may have. One that means something else in this grammar is refused."""
     check_new_id(id, kind="snapshot")
-    if _LATEST.fullmatch(id) or _NUMBER.fullmatch(id) or _TIME.fullmatch(id):
+    if id == "latest" or id.startswith("latest~") or _NUMBER.fullmatch(id) or _TIME.fullmatch(id):
         raise InvalidPathError(
             f"snapshot id {id!r} looks like a number, a date or latest, which name a snapshot by its place: "
             f"choose another, such as run-{id}"
@@ -238,7 +240,7 @@ def _none_then(wanted: Moment, chain: Chain[M], head: M | None, timeline: Timeli
     if head is None:
         return NoSnapshotsError(f"{chain.name} in {chain.store.url} had no snapshots at {wanted.text}")
     first = timeline.back(head, chain.sequence_of(head) - 1)
-    day = "; a date means 00:00 UTC, when it begins" if wanted.is_day else ""
+    day = "; a date means 00:00 UTC, when it begins: name the next day for all of it" if wanted.is_day else ""
     since = f": the first is of {first.created_at}" if first is not None else ""
     return NoSnapshotsError(f"{chain.name} had no snapshots at {wanted.text}{since}{day}")
 
@@ -263,16 +265,16 @@ def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
     try:
         if clock is None:
             return _at_midnight(date.fromisoformat(day))
-        fraction = _FRACTION.search(clock)
-        whole = datetime.fromisoformat(f"{day}T{_FRACTION.sub('', clock, count=1)}".upper())
+        found = _CLOCK.fullmatch(clock)
+        if found is None:
+            raise ValueError(clock)
+        digits, zone = found[2] or "", (found[3] or "Z").upper()
+        whole = datetime.fromisoformat(f"{day}T{found[1][:8]}{zone}")
     except ValueError:
         raise InvalidOptionError(
             f"{shortened(text)} is not a date or a time: write 2026-11-15, or 2026-11-15T12:00Z"
         ) from None
-    if whole.tzinfo is None:
-        whole = whole.replace(tzinfo=UTC)
-    digits = fraction[1] if fraction else ""
     # As of a datetime: all of the same microsecond, unless the text says more.
     nanoseconds = int(digits[:9].ljust(9, "0") if len(digits) > 6 else digits.ljust(6, "0") + "999")
-    shown = text if clock[-1:] in "zZ" or re.search(r"[+-]", clock) else f"{text}Z"
+    shown = text if found[3] else f"{text}Z"
     return Moment((whole - _EPOCH) // timedelta(seconds=1) * 10**9 + nanoseconds, shown)

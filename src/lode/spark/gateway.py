@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _IGNORING_SIGINT: Final = ("/bin/sh", "-c", "trap '' INT; exec \"$@\"", "sh")
-_lock = threading.Lock()
+_lock = threading.RLock()
 
 
 @contextmanager

@@ -422,8 +422,10 @@ def openat2() -> Callable[[str, int], int] | None:
 
     try:
         os.close(open_("/", _DIRECTORY))
-    except OSError:
-        # An older kernel, or a sandbox that does not know the call.
+    except OSError as error:
+        # An older kernel, or a sandbox that does not know the call. Anything else passes, and is not kept.
+        if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.E2BIG):
+            raise
         return None
     return open_
 

@@ -31,7 +31,7 @@ from lode.store.object_reasons import is_no_bucket, reason_of, status_of
 from lode.store.object_writer import ObjectStoreWriter
 from lode.store.protocol import ObjectInfo, check_path, check_range
 from lode.store.rules import byte_view, check_prefix, same_content
-from lode.store.urls import canonical
+from lode.store.urls import canonical, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,7 +69,8 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
     try:
         client = kinds[scheme](bucket, **sorted_options(options))
     except (exceptions.BaseError, ValueError, TypeError) as error:
-        raise InvalidOptionError(f"cannot open {given!r}: {option_fault(scheme, options, error)}") from error
+        fault = option_fault(scheme, options, error)
+        raise InvalidOptionError(f"cannot open {shown(given)}: {fault}") from error
     return ObjectStore(client, url=f"{scheme}://{bucket}", prefix=prefix)
 
 

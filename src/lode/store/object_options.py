@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
 from lode.near import did_you_mean
@@ -102,10 +103,24 @@ def check_endpoints(scheme: str, options: Mapping[str, Any]) -> None:
     if scheme == "s3":
         given += [(name, os.environ[name]) for name in _ENDPOINT_VARIABLES if os.environ.get(name)]
     for name, value in given:
-        if not isinstance(value, str) or not value.lower().startswith(("http://", "https://")):
+        if not isinstance(value, str) or not _is_endpoint(value):
+            # Without what may be a password.
+            place = repr(value.rpartition("@")[2] if isinstance(value, str) else value)
             raise InvalidOptionError(
-                f"{name} is {value!r}, which is no URL: write https://host or http://host:port"
+                f"{name} is {place}, which is no URL: write https://host or http://host:port"
             )
+        if "@" in urlsplit(value).netloc:
+            raise InvalidOptionError(f"{name} has a user name in it: give the key as an option instead")
+
+
+def _is_endpoint(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port  # raises if it is none
+    except ValueError:
+        return False
+    is_plain = text.isprintable() and not any(char.isspace() for char in text)
+    return is_plain and parts.scheme in ("http", "https") and bool(parts.hostname)
 
 
 def option_fault(scheme: str, options: Mapping[str, Any], error: Exception) -> str:

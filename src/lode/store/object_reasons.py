@@ -68,7 +68,8 @@ class _Failure(NamedTuple):
     @property
     def place(self) -> str:
         parts = urlsplit(self.url)
-        return f"{parts.scheme}://{parts.netloc}" if self.url else "the service"
+        # An endpoint may hold a password.
+        return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if self.url else "the service"
 
     @property
     def code(self) -> str:

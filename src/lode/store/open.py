@@ -13,7 +13,7 @@ from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.object import open_object_store
 from lode.store.protocol import Store, SupportsNearby
-from lode.store.urls import OBJECT_SCHEMES, web_address
+from lode.store.urls import OBJECT_SCHEMES, shown, web_address
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,7 +51,7 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
         raise web_address(target)
     if scheme == "adl":
         raise InvalidOptionError(
-            f"{target!r} is of Data Lake Storage Gen1, which was retired: use abfss://container@account…"
+            f"{shown(target)} is of Data Lake Storage Gen1, which was retired: use abfss://container@account…"
         )
     if scheme == "memory":
         _refuse(options, "memory://")
@@ -63,13 +63,16 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
         return open_object_store(target, **options)
     known = ", ".join(f"{name}://" for name in _KNOWN)
     hint = did_you_mean(scheme, (*_KNOWN, *OBJECT_SCHEMES)) or f"known are {known} and plain paths"
-    raise InvalidOptionError(f"unknown scheme {match[0]!r} in {target!r}: {hint}")
+    raise InvalidOptionError(f"unknown scheme {match[0]!r} in {shown(target)}: {hint}")
 
 
 def _open_file_url(url: str, options: Mapping[str, Any]) -> LocalStore:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise InvalidOptionError(f"{shown(url)} is no URL: write file:///absolute/path") from None
     if parts.netloc not in ("", "localhost") or not parts.path:
-        raise InvalidOptionError(f"{url!r} names no local directory: write file:///absolute/path")
+        raise InvalidOptionError(f"{shown(url)} names no local directory: write file:///absolute/path")
     from_query: dict[str, Any] = dict(parse_qsl(parts.query, keep_blank_values=True))
     if "durable" in from_query:
         from_query["durable"] = _boolean("durable", from_query["durable"])
@@ -79,6 +82,8 @@ def _open_file_url(url: str, options: Mapping[str, Any]) -> LocalStore:
 def _open_directory(root: str, options: Mapping[str, Any]) -> LocalStore:
     if not root:
         raise InvalidOptionError("a store's directory may not be empty: '.' is the current one")
+    if "\0" in root:
+        raise InvalidOptionError(f"{root!r} has a null character, which no directory has: leave it out")
     _refuse({name: value for name, value in options.items() if name != "durable"}, f"directory {root!r}")
     durable = options.get("durable", True)
     if not isinstance(durable, bool):

@@ -69,7 +69,8 @@ def doctor_command(url: str) -> str:
 def shell_text(text: str) -> str:
     """One word for sh, bash and zsh. Text with invisible characters becomes ``$'…'``, for bash and zsh."""
     if text.isprintable():
-        return shlex.quote(text)
+        # zsh takes a word that begins with "=" for the path of a command.
+        return f"'{text}'" if text.startswith("=") and shlex.quote(text) == text else shlex.quote(text)
     return f"$'{''.join(map(_escaped, text))}'"
 
 
