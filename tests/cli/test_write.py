@@ -32,6 +32,17 @@ def files() -> dict[str, str]:
     return {kind: f"rows.{kind}" for kind in ("jsonl", "csv", "parquet", "arrow")}
 
 
+def test_a_name_like_that_of_another_dataset_is_asked_about_when_it_creates_one(
+    run: Run, files: dict[str, str]
+) -> None:
+    first = run("write", "visits", files["csv"])
+    assert (first.err, first.out.startswith("visits: new dataset, snapshot ")) == ("", True)
+    second = run("write", "visist", files["csv"])
+    assert second.err == "lode: dataset 'visist' is new: did you mean 'visits'?\n"
+    again = run("write", "visist", files["csv"])
+    assert (again.err, "new dataset" in again.out) == ("", False)
+
+
 @pytest.mark.parametrize("kind", ["jsonl", "csv", "parquet", "arrow"])
 @pytest.mark.parametrize("codec", ["jsonl", "parquet", "arrow"])
 def test_any_file_goes_into_any_codec(run: Run, files: dict[str, str], kind: str, codec: str) -> None:
@@ -157,7 +168,7 @@ def test_a_schema_is_kept_to(run: Run) -> None:
 
 
 def test_a_second_write_under_a_key_writes_nothing(run: Run) -> None:
-    assert run("write", "rows", "-k", "monday", stdin=LINES).out.startswith("rows: snapshot ")
+    assert run("write", "rows", "-k", "monday", stdin=LINES).out.startswith("rows: new dataset, snapshot ")
     assert run("write", "rows", "-k", "monday", stdin=LINES).out.startswith(
         "rows: this key was written before"
     )

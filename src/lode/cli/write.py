@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lode.cli.intake import Intake
+    from lode.dataset import Dataset
     from lode.definition import Definition
     from lode.errors import InvalidOptionError
     from lode.snapshot import Snapshot
@@ -140,6 +141,22 @@ def write(
             ) as transaction:
                 snapshot = _records(transaction, intakes, advance)
     tell(dataset, snapshot, json=json)
+    if snapshot.sequence == 1:
+        _hint_at_near_names(target)
+
+
+def _hint_at_near_names(target: Dataset) -> None:
+    """A mistyped name creates a dataset instead of appending to one: ask on stderr which was meant."""
+    import sys
+
+    from lode.cli.printable import printable
+    from lode.near import question
+    from lode.reader import DatasetReader
+
+    names = [name for name in DatasetReader(target.store).near(target.id) if name != target.id]
+    if names:
+        text = f"lode: dataset {target.id!r} is new: {question(names)}"
+        print(printable(text), file=sys.stderr)
 
 
 def _columns(definition: Definition, intakes: list[Intake]) -> pa.Schema | None:
@@ -243,4 +260,5 @@ def tell(dataset: str, snapshot: Snapshot, *, json: bool) -> None:
     rows, files = count(snapshot.row_count, "row"), count(len(snapshot.files), "file")
     behind = f", behind {count(rebases, 'other writer')}" if rebases else ""
     held = f"{rows}, {files}, {size(snapshot.size_bytes)}"
-    print(f"{dataset}: snapshot {snapshot.id}, number {snapshot.sequence}, {held}{behind}")
+    new = "new dataset, " if snapshot.sequence == 1 else ""
+    print(f"{dataset}: {new}snapshot {snapshot.id}, number {snapshot.sequence}, {held}{behind}")
