@@ -87,8 +87,7 @@ class _Commands(TyperGroup):
         if ctx.params.get("json") and command is not None and not hasattr(command, "commands"):
             takes = {parameter.name for parameter in command.params}
             if "json" not in takes:
-                other = "--format jsonl prints JSON" if "form" in takes else "leave it out"
-                raise InvalidOptionError(f"lode {name} has no --json: {other}")
+                raise InvalidOptionError(f"lode {name} has no --json: leave it out")
         return name, command, rest
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:

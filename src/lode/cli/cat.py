@@ -10,7 +10,7 @@ import typer
 
 from lode.cli.complete import offer_snapshots
 from lode.cli.emit import Format, chosen, emit
-from lode.cli.parameters import AS_OF, DATASET, FORMAT, LIMIT, ROOT, SINCE, STORE_OPTION
+from lode.cli.parameters import AS_OF, DATASET, FORMAT, JSON_LINES, LIMIT, ROOT, SINCE, STORE_OPTION
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -43,6 +43,7 @@ def cat(
     where: str | None = _WHERE,
     limit: int | None = LIMIT,
     form: Format | None = FORMAT,
+    json: bool = JSON_LINES,
     verify: bool = _VERIFY,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -61,9 +62,9 @@ def cat(
         for manifest in found.manifests:
             verify_files(found.store, manifest, found.components)
     if found.components.codec is None:
-        _blobs(found, asked=[columns, where, limit, form])
+        _blobs(found, asked=[columns, where, limit, form, json or None])
         return
-    form = chosen(form)
+    form = chosen(form, json=json)
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
     # JSON keeps its own shape where nobody asked for columns: records need not be alike.
     raw = isinstance(found.components.codec, JSONL) and where is None and form in ("jsonl", "table")

@@ -26,8 +26,12 @@ TABLE_ROWS: Final = 100
 _WIDEST: Final = 40
 
 
-def chosen(asked: Format | None) -> Format:
-    """The format asked for, or the one that suits whoever reads stdout."""
+def chosen(asked: Format | None, *, json: bool) -> Format:
+    """The format asked for, or the one that suits a terminal or a pipe. ``--json`` is ``--format jsonl``."""
+    if json and asked not in (None, "jsonl"):
+        raise InvalidOptionError(f"--json and --format {asked} contradict each other: give one of them")
+    if json:
+        return "jsonl"
     on_terminal = sys.stdout.isatty()
     if asked in ("arrow", "parquet") and on_terminal:
         raise InvalidOptionError(f"{asked} is not for a terminal: send it to a file or a pipe")

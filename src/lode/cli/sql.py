@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from lode.cli.emit import Format, chosen, emit
-from lode.cli.parameters import AS_OF, FORMAT, LIMIT, ROOT, STORE_OPTION
+from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION
 from lode.cli.printable import printable
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def sql(
     dataset: list[str] = _ALSO,
     limit: int | None = LIMIT,
     form: Format | None = FORMAT,
+    json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Ask datasets in SQL, through DuckDB.
@@ -52,7 +53,7 @@ def sql(
 
     with needs("lode sql", "sql"):
         import duckdb
-    form = chosen(form)
+    form = chosen(form, json=json)
     text = sys.stdin.read() if query == "-" else query
     with duckdb.connect(":memory:") as connection:
         # A table must never be a variable of this program.
