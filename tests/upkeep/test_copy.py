@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
+from lode.format.volume import swept_path
 from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedCrash
 
 if TYPE_CHECKING:
@@ -599,6 +600,18 @@ def test_a_volume_is_copied_with_its_blocks_and_its_swept_lists() -> None:
     volume.commit([volume.stage_write_at(20, b"h")])
     assert (lode.copy(volume, target).files, lode.copy(volume, target).snapshots) == (1, 0)
     assert objects(target) == objects(source)
+
+
+def test_a_damaged_list_of_swept_blocks_is_not_copied() -> None:
+    source, target = MemoryStore(), MemoryStore()
+    volume = filled(source)
+    digest = volume.latest().manifest.swept[0]
+    path = swept_path("v", digest)
+    source.delete(path)
+    source.put(path, b"[]")
+    with pytest.raises(lode.DataError, match="is not the list of that name"):
+        lode.copy(volume, target)
+    assert not target.exists(swept_path("v", digest))
 
 
 def test_a_volume_can_have_another_name() -> None:

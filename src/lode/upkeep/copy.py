@@ -15,6 +15,7 @@ import json
 import threading
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -129,6 +130,8 @@ def copy(
     Raises:
         DatasetExistsError: The target has another dataset or volume of that name.
         ChecksumMismatchError: A file of the source is not what its manifest says; nothing became visible.
+        DataError: An object of another size or content is where one has to be. A file that is there already
+            is compared by its size; ``lode.verify`` compares checksums.
     """
     end = _end(source, as_of)
     side = _side(source, open_store(target), name)
@@ -569,6 +572,11 @@ class _Copier:
                 )
             except NotFoundError:
                 continue  # somebody removed the list by hand, as readers of it expect
+            if sha256(data).hexdigest() != digest:
+                raise DataError(
+                    f"{swept_path(self._origin.owner, digest)} is not the list of that name: it is damaged; "
+                    "remove it and copy again"
+                )
             self._create(swept_path(self._target.owner, digest), data)
 
     def _create(self, path: str, data: bytes) -> None:
