@@ -143,7 +143,7 @@ def exported() -> dict[str, str]:
 def hide_signature(
     _app: Sphinx, _kind: str, _name: str, value: Any, _options: Any, signature: str | None, result: str | None
 ) -> tuple[str | None, str | None]:
-    """Hide how the values that Lode returns are made: nobody calls it, and their fields are listed below."""
+    """Hide the constructors of values that Lode returns: callers do not use them."""
     if isinstance(value, type) and (issubclass(value, msgspec.Struct) or value.__module__ == "lode.snapshot"):
         return "", None
     return signature, result

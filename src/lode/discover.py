@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 from lode.dataset import Dataset
 from lode.errors import DataError, NoManifestsError, NotFoundError
 from lode.format.ids import check_id, is_id
-from lode.format.volume import LONGEST, decode_volume_manifest, volume_chain
+from lode.format.volume import LONGEST, volume_chain
 from lode.near import question
 from lode.read.define import LAYOUTS
 from lode.read.names import names_near
-from lode.read.resolve import Chain
+from lode.read.resolve import chain_of_volume
 from lode.reader import DatasetReader
 from lode.store.open import open_store
 from lode.volume import Volume
@@ -66,9 +66,7 @@ def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
         store: A URL, a path, or a store.
     """
     opened = open_store(store)
-    paths = volume_chain(check_id(id, kind="volume"))
-    chain = Chain(opened, paths, decode_volume_manifest, lambda _: (), f"volume {id!r}", id)
-    newest = chain.resolve().manifest
+    newest = chain_of_volume(opened, check_id(id, kind="volume")).resolve().manifest
     if newest is None:
         hint = question(names_near(opened, _VOLUMES, id, lambda name: is_volume(opened, name)))
         raise NotFoundError(

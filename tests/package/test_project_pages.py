@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml  # type: ignore[import-untyped, unused-ignore]
+import yaml  # type: ignore[import-untyped, unused-ignore]  # has no types of its own
 
 import lode
 from docs.test_docs import ANCHOR, LINK, anchors_of

@@ -166,7 +166,7 @@ def test_a_store_that_is_down_is_a_finding_and_not_an_empty_page(browser: Browse
 
 def test_a_store_that_cannot_swap_is_a_finding() -> None:
     class Plain(MemoryStore):
-        compare_and_swap = None  # type: ignore[assignment]
+        compare_and_swap = None  # type: ignore[assignment]  # so that it lacks the capability
 
     from lode.ui.health import health
 

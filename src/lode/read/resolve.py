@@ -22,6 +22,7 @@ from lode.errors import (
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import MAX_MANIFEST_BYTES, MAX_SEQUENCE, Manifest, decode_manifest
 from lode.format.paths import DefaultLayout, HiveLayout
+from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
@@ -416,3 +417,9 @@ def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manife
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
     return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)
+
+
+def chain_of_volume(store: Store, volume_id: str) -> Chain[VolumeManifest]:
+    """The history of a volume on a store."""
+    paths = volume_chain(volume_id)
+    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {volume_id!r}", volume_id)

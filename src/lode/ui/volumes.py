@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import LodeError, NotFoundError
 from lode.format.ids import check_id
-from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
-from lode.read.resolve import Chain
+from lode.read.resolve import Chain, chain_of_volume
 from lode.read.which import ParentLinks, find, parsed
 
 if TYPE_CHECKING:
+    from lode.format.volume import VolumeManifest
     from lode.store.protocol import Store
 
 MOST_CELLS: Final = 480
@@ -99,8 +99,7 @@ def _recent(chain: Chain[VolumeManifest], newest: VolumeManifest) -> tuple[list[
 
 
 def _chain(store: Store, name: str) -> Chain[VolumeManifest]:
-    paths = volume_chain(check_id(name, kind="volume"))
-    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {name!r}", name)
+    return chain_of_volume(store, check_id(name, kind="volume"))
 
 
 def _newest(chain: Chain[VolumeManifest], name: str, store: Store) -> VolumeManifest:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import threading
+from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -35,10 +36,10 @@ from lode.errors import (
 )
 from lode.format.ids import check_new_id, shortened
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
-from lode.format.volume import decode_volume_manifest, is_block, swept_path, volume_chain
+from lode.format.volume import is_block, swept_path
 from lode.read.define import locate
 from lode.read.history import History
-from lode.read.resolve import Chain, Pending, dataset_chain
+from lode.read.resolve import Chain, Pending, chain_of_volume, dataset_chain
 from lode.read.segment import LEVELS
 from lode.read.source import READ_AHEAD, get_bounded
 from lode.runtime import REAL, Runtime
@@ -168,7 +169,7 @@ class _Plan:
     boundaries: dict[int, list[str]] = field(default_factory=dict)
 
 
-class _Side:
+class _Side(ABC):
     """The source and the target of one copy, and what differs between datasets and volumes."""
 
     kind: str
@@ -181,21 +182,23 @@ class _Side:
     def is_renamed(self) -> bool:
         return self.origin.owner != self.target.owner
 
+    @abstractmethod
     def newest_first(self, head: Any, runtime: Runtime) -> Iterator[Any]:
-        raise NotImplementedError
+        """The manifests of the source from ``head`` back."""
 
+    @abstractmethod
     def new_files(self, manifest: Any, parent: Any) -> Iterator[tuple[str, int, str | None]]:
         """The (path, size, checksum) of the files that the parent does not have."""
-        raise NotImplementedError
 
+    @abstractmethod
     def is_file(self, owner: str, path: str) -> bool:
         """Whether a file of this dataset or volume may be at exactly this path."""
-        raise NotImplementedError
 
     def into(self, path: str) -> str:
         """The path in the target for a path in the source."""
         return self.target.paths.root + path[len(self.origin.paths.root) :]
 
+    @abstractmethod
     def refuse_other_place(self) -> None:
         """Raise if the name is taken in the target in a place that the chain does not see."""
 
@@ -218,16 +221,15 @@ class _DatasetSide(_Side):
         return self._layout.staged(owner, path) is not None
 
     def refuse_other_place(self) -> None:
-        locate(self.target.store, self.target.owner, self._layout)
+        if self.target.pointer() is None:
+            locate(self.target.store, self.target.owner, self._layout)
 
 
 class _VolumeSide(_Side):
     kind = "volume"
 
     def __init__(self, source: Volume, store: Store, name: str) -> None:
-        paths = volume_chain(name)
-        target = Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {name!r}", name)
-        super().__init__(source.chain, target)
+        super().__init__(source.chain, chain_of_volume(store, name))
 
     def newest_first(self, head: VolumeManifest, runtime: Runtime) -> Iterator[VolumeManifest]:
         return self.origin.back(head)
@@ -243,6 +245,9 @@ class _VolumeSide(_Side):
 
     def is_file(self, owner: str, path: str) -> bool:
         return is_block(owner, path)
+
+    def refuse_other_place(self) -> None:
+        """A volume has one place."""
 
 
 class _Copier:
@@ -293,8 +298,7 @@ class _Copier:
 
     def _plan(self) -> _Plan | None:
         """What the target does not have; None if it has everything."""
-        if self._side.kind == "dataset" and self._target.pointer() is None:
-            self._side.refuse_other_place()
+        self._side.refuse_other_place()
         try:
             head = self._target.resolve() if self._dry_run else self._committer.settle()
         except NotFoundError:
@@ -363,25 +367,27 @@ class _Copier:
     def _files(self, plan: _Plan) -> Iterator[_File]:
         parent = self._read(plan.after).manifest if plan.after is not None else None
         for found in self._manifests(plan.ids):
-            manifest = found.manifest
-            for path, size, checksum in self._side.new_files(manifest, parent):
-                file = _File(
-                    path,
-                    self._side.into(path),
-                    size,
-                    checksum,
-                    manifest.checksum_algorithm,
-                    manifest.snapshot_id,
-                )
-                # Each time: a hostile source may have other content the next time it is read.
-                self._check_path(file)
-                yield file
-            parent = manifest
+            yield from self._new_files(found.manifest, parent)
+            parent = found.manifest
+
+    def _new_files(self, manifest: Any, parent: Any) -> Iterator[_File]:
+        for path, size, checksum in self._side.new_files(manifest, parent):
+            file = _File(
+                path,
+                self._side.into(path),
+                size,
+                checksum,
+                manifest.checksum_algorithm,
+                manifest.snapshot_id,
+            )
+            # Each time: a hostile source may have other content the next time it is read.
+            self._check_path(file)
+            yield file
 
     def _check(self, plan: _Plan) -> None:
         """Read all that is to be copied and refuse it before anything is written."""
-        before = plan.after
         present = self._read(plan.after).manifest if plan.after is not None else None
+        before, parent = plan.after, present
         for found in self._manifests(plan.ids):
             manifest = found.manifest
             if manifest.parent_snapshot_id != before:
@@ -395,11 +401,11 @@ class _Copier:
                     plan.boundaries.setdefault(level, []).append(manifest.snapshot_id)
             else:
                 plan.swept.update(manifest.swept)
+            plan.bytes += sum(file.size for file in self._new_files(manifest, parent))
+            parent = manifest
             self._as_placed(found)
         if isinstance(present, Manifest):
             plan.definitions.discard(present.definition or "")
-        for file in self._files(plan):
-            plan.bytes += file.size
 
     def _check_path(self, file: _File) -> None:
         """Refuse a path that is not one of a data file: it could be the pointer, or of another dataset."""
