@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import time
 import tracemalloc
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,13 @@ class Meter:
 
     def look(self) -> None:
         self.peak = max(self.peak, tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
+
+    def look_when_settled(self) -> None:
+        """Look when the reader ahead has stopped, so that the peak does not depend on the machine's load."""
+        before = -1
+        while before != (before := pa.total_allocated_bytes()):
+            time.sleep(0.005)
+        self.look()
 
     def records(self, count: int) -> Iterator[dict[str, Any]]:
         for number in range(count):
@@ -119,11 +127,11 @@ def test_a_scan_of_any_number_of_files_needs_the_same_memory(store: lode.Store, 
         meter, rows = Meter(), 0
         for batch in dataset.scan():
             rows += batch.num_rows
-            meter.look()
+            meter.look_when_settled()
         assert rows == 200 * files
         return meter
 
-    assert_bounded(measure, 24)
+    assert_bounded(measure, 32)
 
 
 def test_a_block_of_a_volume_of_any_length_needs_the_same_memory(store: lode.Store) -> None:

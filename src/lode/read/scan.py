@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -24,7 +25,7 @@ from lode.store.local import LocalStore
 from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import BinaryIO
 
     import pyarrow.compute as pc
@@ -43,6 +44,10 @@ if TYPE_CHECKING:
 _FLOAT: Final = re.compile("float|double")
 # What may be true of NaN, which the statistics of row groups leave out: all but comparisons, AND and OR.
 _TRUE_OF_NAN: Final = re.compile(r"!=|\) (?:[=<>])|\b(?!is_in|is_null|is_valid|and|or|FieldRef)\w+\(")
+
+# Files that one scanner of pyarrow reads, and their size on storage.
+MAX_GROUP_FILES: Final = 16
+MAX_GROUP_BYTES: Final = 32 << 20
 
 
 def read_files(
@@ -353,11 +358,13 @@ class Scan:
         condition = None if where is None else where.where
         known = pa.schema([]) if condition is None else mentioned(schema, condition)
         dataset = self.arrow_dataset(files, schema, known)
-        kept = dataset.get_fragments(filter=condition)
+        kept: list[Any] = list(dataset.get_fragments(filter=condition))
         sized = {file.path: file for file in files}
         check_sizes(self.store, (sized[fragment.path] for fragment in kept))
-        scanner = dataset.scanner(columns=list(columns) if columns is not None else None, filter=condition)
-        return self._streamed(scanner)
+        wanted = list(columns) if columns is not None else None
+        # A plan is made for the whole scan at once, so that a filter or column that does not fit fails here.
+        dataset.scanner(columns=wanted, filter=condition)
+        return self._streamed(dataset, _groups(kept, sized), wanted, condition)
 
     def _native_after(
         self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter
@@ -388,9 +395,30 @@ class Scan:
         ]
         return pads.FileSystemDataset(fragments, schema, form, filesystem)
 
-    def _streamed(self, scanner: pads.Scanner) -> Iterator[pa.RecordBatch]:
+    def _streamed(
+        self,
+        dataset: pads.FileSystemDataset,
+        groups: Iterable[list[pads.Fragment]],
+        columns: list[str] | None,
+        condition: pc.Expression | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read the files group by group, with one group ahead.
+
+        A scanner of pyarrow reads on without its consumer until it holds 1 GiB. Two groups bound that.
+        """
+
+        def start(group: list[pads.Fragment]) -> Iterator[pa.RecordBatch]:
+            part = type(dataset)(group, dataset.schema, dataset.format, dataset.filesystem)
+            return part.scanner(columns=columns, filter=condition).to_batches()
+
         try:
-            yield from scanner.to_batches()
+            started: deque[Iterator[pa.RecordBatch]] = deque()
+            for group in groups:
+                started.append(start(group))
+                if len(started) > 1:
+                    yield from started.popleft()
+            for batches in started:
+                yield from batches
         except LodeError:
             raise
         except (pa.ArrowException, OSError, UnicodeError) as error:
@@ -434,6 +462,20 @@ class Scan:
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)
+
+
+def _groups(fragments: list[Any], files: dict[str, FileRef]) -> Iterator[list[pads.Fragment]]:
+    """Consecutive files that are read by one scanner."""
+    group: list[pads.Fragment] = []
+    held = 0
+    for fragment in fragments:
+        group.append(fragment)
+        held += files[fragment.path].size_bytes
+        if len(group) == MAX_GROUP_FILES or held >= MAX_GROUP_BYTES:
+            yield group
+            group, held = [], 0
+    if group:
+        yield group
 
 
 @dataclass(frozen=True, slots=True)
