@@ -6,11 +6,32 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
+from lode.store import CountingStore, LocalStore, MemoryStore
 from lode.testing.servers import AzuriteServer, S3Server
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
+
+# A busy machine makes slow examples, not wrong ones.
+settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("patient")
+
+
+@pytest.fixture(params=["memory", "local"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> CountingStore:
+    """Each kind of store in turn, with its calls counted."""
+    if request.param == "memory":
+        return CountingStore(MemoryStore())
+    return CountingStore(LocalStore(tmp_path / "lake", durable=False))
+
+
+@pytest.fixture
+def memory() -> CountingStore:
+    """A store in memory, with its calls counted."""
+    return CountingStore(MemoryStore())
 
 
 @pytest.fixture(scope="session")

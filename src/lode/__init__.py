@@ -48,18 +48,18 @@ from lode.errors import (
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.format.volume import BlockRef, VolumeManifest
-from lode.read.verify import Problem, Verification, verify
 from lode.reader import DatasetReader, ManifestRef
 from lode.snapshot import Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
+from lode.upkeep.sweep import Leftover, Sweep, sweep
+from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume
 from lode.write.commit import CommitReport
 from lode.write.retry import Retry
 from lode.write.stage import Staged, Stager
 from lode.write.stream import StreamWriter
-from lode.write.sweep import Leftover, Sweep, sweep
 from lode.write.transaction import Transaction
 
 __version__ = "0.1.0"

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
-from cli.running import Ended
 from lode.cli import main
+from support.cli.running import Ended
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 @pytest.fixture(autouse=True)

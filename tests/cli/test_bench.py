@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 def test_bench_shows_a_table(run: Run) -> None:

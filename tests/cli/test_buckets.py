@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import lode
 
 if TYPE_CHECKING:
-    from cli.running import Run
     from lode.testing.servers import S3Server
+    from support.cli.running import Run
 
 
 def test_a_bucket_is_reached_by_store_options(run: Run, s3_server: S3Server) -> None:

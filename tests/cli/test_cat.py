@@ -15,7 +15,7 @@ import lode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 MONDAY = {"day": "mon", "page": "/", "visits": 3}
 TUESDAY = {"day": "tue", "page": "/docs", "visits": 5}

@@ -11,7 +11,7 @@ import lode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 @pytest.mark.usefixtures("visits")

@@ -15,7 +15,7 @@ from lode.cli.progress import counted
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 @pytest.fixture

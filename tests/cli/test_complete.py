@@ -8,7 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     import lode
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 def offered(run: Run, monkeypatch: pytest.MonkeyPatch, line: str) -> list[str]:

@@ -11,7 +11,7 @@ import lode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 def test_a_copy_says_what_it_did_and_does_nothing_twice(

@@ -12,14 +12,14 @@ import typer
 from typer.testing import CliRunner
 
 import lode
-from cli.running import Run
 from lode.cli.flags import described, flags_of, with_flags
-from lode.cli.pairs import store_options
+from lode.cli.key_values import store_options
 from lode.cli.serve import NO_FLAGS
 from lode.cli.units import byte_count, seconds, span, spelled_bytes, spelled_seconds
 from lode.ingest.settings import Settings
 from lode.ui_settings import UiSettings
 from lode.units import Bytes, Seconds
+from support.cli.running import Run
 
 CLI = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text()
 COMMANDS = pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 import lode
 
 if TYPE_CHECKING:
-    from cli.running import Run
+    from support.cli.running import Run
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "lakes"
 TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ")

@@ -9,13 +9,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support import SUPPORT
+
 # The page has little data: few tasks, and a Java that starts fast instead of running fast.
 FAST = (
     "--conf spark.sql.shuffle.partitions=1 "
     "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
 )
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
-DRIVER = Path(__file__).with_name("page_driver.py")
+DRIVER = SUPPORT / "cli" / "page_driver.py"
 
 
 def test_the_lines_of_the_page_run(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import lode
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cli.running import Run
+    from support.cli.running import Run
 
 
 def created(lake: Path) -> lode.Dataset:

@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.engines import PLAIN, create_table, engine_on, rows
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.position import StreamType
+from lode.ingest.core.position import StreamType
 from lode.store import LocalStore
+from support.ingest.engines import PLAIN, create_table, engine_on, rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cli.running import Run
-    from lode.ingest.engine import Engine
+    from lode.ingest.core.engine import Engine
+    from support.cli.running import Run
 
 DATASET = PLAIN.short
 

@@ -13,7 +13,7 @@ import pytest
 import lode
 
 if TYPE_CHECKING:
-    from cli.running import Run
+    from support.cli.running import Run
 
 ROWS: list[dict[str, Any]] = [{"id": 1, "name": "ann"}, {"id": 2, "name": None}]
 LINES = "".join(f"{json.dumps(row)}\n" for row in ROWS).encode()

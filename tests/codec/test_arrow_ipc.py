@@ -8,9 +8,9 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 from lode.codec import ArrowIPC
 from lode.errors import InvalidFormatError, InvalidOptionError, StoreError
+from support.codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 
 CODEC = ArrowIPC({"a": "int64!"})
 ROWS = [{"a": index} for index in range(1000)]

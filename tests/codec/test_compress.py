@@ -12,9 +12,9 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from codec.sinks import CountingSink, Failing, Unseekable
 from lode.codec import Compressor, Gzip, Noop, Zstd, compressor
 from lode.errors import InvalidFormatError, InvalidOptionError, StoreError
+from support.codec.sinks import CountingSink, Failing, Unseekable
 
 PACKERS: list[Compressor] = [Gzip(), Zstd()]
 CONTENT = b"".join(b"%d," % (index * index) for index in range(50_000))

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 from lode.codec import JSONL
 from lode.errors import InvalidFormatError, SchemaViolationError
+from support.codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
 
 
 @dataclass

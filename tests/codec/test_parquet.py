@@ -13,11 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
-from codec.strategies import tables
 from lode.codec import ArrowIPC, Parquet, chunks_of, to_schema
 from lode.codec.dictionary import _leaves
 from lode.errors import InvalidFormatError, InvalidOptionError, SchemaViolationError, StoreError
+from support.codec.sinks import CountingSink, Failing, Unseekable, decoded, encoded
+from support.codec.strategies import tables
 
 SCHEMA = {"id": "int64!", "name": "string"}
 

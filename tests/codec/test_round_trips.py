@@ -10,10 +10,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from codec.sinks import Unseekable, decoded, encoded
-from codec.strategies import JSON_VALUES, plain, tables
 from lode.codec import JSONL, ArrowIPC, Parquet, arrow_batches, chunks_of, compressor
 from lode.codec.columnar import _coerced, _direct
+from support.codec.sinks import Unseekable, decoded, encoded
+from support.codec.strategies import JSON_VALUES, plain, tables
 
 if TYPE_CHECKING:
     from lode.codec import StreamingCodec

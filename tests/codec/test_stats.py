@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from codec.strategies import tables
 from lode.codec import ArrowIPC, Parquet, StatisticalStreamEncoder, chunks_of, from_json_value, to_json_value
 from lode.codec.stats import DistinctCounter
+from support.codec.strategies import tables
 
 if TYPE_CHECKING:
     from lode.format.manifest import ColumnStats, FileStats

@@ -10,8 +10,8 @@ import pyarrow.compute as pc
 import pytest
 
 import lode
-from contract.stores import contents
 from lode.evolution import evolve
+from support.stores import contents
 
 if TYPE_CHECKING:
     from lode.store import CountingStore

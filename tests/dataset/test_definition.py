@@ -11,9 +11,9 @@ import pyarrow.compute as pc
 import pytest
 
 import lode
-from contract.stores import contents, names
 from lode.definition import Definition, decode_definition
 from lode.store import CountingStore, MemoryStore
+from support.stores import contents, names
 
 if TYPE_CHECKING:
     from pathlib import Path

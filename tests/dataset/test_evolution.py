@@ -15,9 +15,9 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from msgspec.structs import replace
 
 import lode
-from contract.stores import contents
 from lode.evolution import is_wider
 from lode.store import CountingStore, MemoryStore
+from support.stores import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable

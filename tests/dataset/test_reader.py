@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from contract.stores import contents
 from lode.discover import volume_names
 from lode.store import Fault, FaultStore, MemoryStore
+from support.stores import contents
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 import yaml  # type: ignore[import-untyped, unused-ignore]  # has no types of its own
 
-from docs.pages import (
+from support.docs.pages import (
     FOLLOWED_PAGES,
     PAGES,
     ROOT,
@@ -58,8 +58,8 @@ NOT_RUN = {
     "docs/guides/pipelines.md: lode spark run": "needs a bucket; tests/cli/test_page.py runs it on a disk",
     "docs/guides/pipelines.md: batch 0:": "output",
     "docs/guides/testing-your-writer.md: pip install": "installs",
-    "docs/ingest.md: pip install": "installs, and serves without end; tests/ingest/processes.py serves",
-    "docs/ingest.md: credentials =": "needs a certificate; tests/ingest/test_security.py connects this way",
+    "docs/ingest.md: pip install": "installs, and serves on; tests/support/ingest/processes.py",
+    "docs/ingest.md: credentials =": "needs a certificate; tests/ingest/api/test_security.py does this",
     "docs/reference/cli.md: name    kind": "output",
     "docs/reference/cli.md: table            stream": "output",
     "docs/reference/cli.md: ● 2": "output",

@@ -5,7 +5,7 @@ They find the fixture ``lode_server`` as a user's project does, through the plug
 
 from __future__ import annotations
 
-from docs.pages import DOCS, blocks_of
+from support.docs.pages import DOCS, blocks_of
 
 PAGE = DOCS / "guides" / "testing-your-writer.md"
 TEST_FILE = next(block for block in blocks_of(PAGE) if "def test_" in block.text)

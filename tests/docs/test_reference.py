@@ -16,7 +16,7 @@ import lode.spark
 from lode import errors
 from lode.filter import syntax, tokens
 from lode.filter.functions import FUNCTIONS, MAX_PATTERN_CHARACTERS
-from lode.ingest.metrics import Metrics
+from lode.ingest.core.metrics import Metrics
 from lode.spark import jobs
 from lode.testing import explore, store_suite
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from cli.page_driver import run_line
-from docs.pages import FOLLOWED_PAGES, ROOT, blocks_of
+from support.cli.page_driver import run_line
+from support.docs.pages import FOLLOWED_PAGES, ROOT, blocks_of
 
 # Lines that install, and lines that serve until they are stopped. Other tests do both.
 NOT_FOLLOWED = ("python3 -m venv", "pip install", "./run ", "lode serve ", "lode ui")

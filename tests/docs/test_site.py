@@ -18,9 +18,9 @@ import pytest
 
 import lode
 import lode.spark
-from docs.pages import DOCS, name_of
 from lode.spark import jobs
 from lode.testing import explore, store_suite
+from support.docs.pages import DOCS, name_of
 
 if TYPE_CHECKING:
     from pathlib import Path

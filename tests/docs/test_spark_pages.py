@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from docs.pages import DOCS, SPARK_PAGES, run_page
+from support.docs.pages import DOCS, SPARK_PAGES, run_page
 
 if TYPE_CHECKING:
     from pathlib import Path

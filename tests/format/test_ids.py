@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lode
-from golden import golang
 from lode.errors import InvalidPathError
 from lode.format.ids import SnapshotIds, check_id, check_new_id
+from support import golang
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from golden import golang
 from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
 from lode.format.ids import LAKE_FOLDERS, check_new_id
 from lode.format.paths import (
@@ -30,6 +29,7 @@ from lode.format.paths import (
 )
 from lode.format.volume import block_path, volume_chain
 from lode.store.protocol import check_path
+from support import golang
 
 # What url.PathEscape of Go's standard library returns for each text.
 GO_PATH_ESCAPE = {

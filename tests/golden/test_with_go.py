@@ -8,10 +8,10 @@ import pyarrow.compute as pc
 import pytest
 
 import lode
-from golden import golang
 from lode.format.paths import partition_path
 from lode.read.segment import encode_segment, list_segment
 from lode.write.rebase import common_partition
+from support import golang
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 import lode
-from hostile import entries
-from hostile.damages import GENERIC, damages
-from hostile.lake import CANARY, GOOD_ROWS, build, copied, restored, targets
+from support.hostile import entries
+from support.hostile.damages import GENERIC, damages
+from support.hostile.lake import CANARY, GOOD_ROWS, build, copied, restored, targets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from hostile.lake import Target
+    from support.hostile.lake import Target
 
 SECONDS_PER_CALL: Final = 5
 MAX_SEGMENT_BYTES: Final = 4 << 20

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ingest.reading import Lake, Served
-from ingest.tables import Table
 from lode.store import CountingStore, MemoryStore
 from lode.testing.plugin import LodeServer
+from support.ingest.reading import Lake, Served
+from support.ingest.tables import Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.refusals import ends_with
 from lode.ingest.catalog.paths import table_path
 from lode.ingest.names import MAX_ID_BYTES, check_project, parse_stream, parse_table
 from lode.ingest.status import Code, Refused
+from support.ingest.refusals import ends_with
 
 if TYPE_CHECKING:
-    from ingest.tables import Table
+    from support.ingest.tables import Table
 
 HOSTILE = st.text(st.characters() | st.sampled_from("/.\\%$@\x00\ud800 "), max_size=300)
 

@@ -27,7 +27,7 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     "import lode; lode.open_store('s3://b/p', skip_signature=True)": ("s3", "s3://"),
     "import lode; lode.open_store('gs://b/p', skip_signature=True)": ("gcs", "gs://"),
     "import lode; lode.open_store('az://b/p', account_name='a')": ("azure", "az://"),
-    "from lode.ingest.rows.geography import need_shapely; need_shapely('place')": (
+    "from lode.ingest.types.geography import need_shapely; need_shapely('place')": (
         "geo",
         "Column 'place' of type GEOGRAPHY",
     ),

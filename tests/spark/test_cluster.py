@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import lode
-from spark.cluster import Cluster, Driver, wait_for
+from support.spark.cluster import Cluster, Driver, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import lode
+from support import SUPPORT
 
-DRIVER = Path(__file__).parent / "executor_driver.py"
+DRIVER = SUPPORT / "spark" / "executor_driver.py"
 
 
 @pytest.mark.soak

@@ -9,10 +9,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from support import SUPPORT
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-DRIVER = Path(__file__).with_name("grpc_driver.py")
+DRIVER = SUPPORT / "spark" / "grpc_driver.py"
 
 
 def test_spark_starts_every_time_in_a_process_with_busy_grpc_threads(tmp_path: Path) -> None:

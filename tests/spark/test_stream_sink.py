@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections import Counter
 from datetime import timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -20,11 +19,14 @@ import lode
 from lode.codec.schema import to_schema
 from lode.spark.staging import Shape, stage_batches
 from lode.spark.stream import StagedPart, StreamSink
+from support import SUPPORT
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
-DRIVER = Path(__file__).with_name("stream_driver.py")
+DRIVER = SUPPORT / "spark" / "stream_driver.py"
 
 
 def source_in(lake: str, snapshots: int, rows: int = 3) -> lode.Dataset:

@@ -18,7 +18,7 @@ import lode.spark
 from lode.spark.batch import BatchWriter
 from lode.spark.write import TaskResult
 from lode.store.local import LocalStore
-from spark import tasks
+from support.spark import tasks
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

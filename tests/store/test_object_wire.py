@@ -11,9 +11,9 @@ import pytest
 
 from lode.errors import OutcomeUnknownError, PathExistsError, PermissionDeniedError, StoreError
 from lode.store import ObjectStore, open_object_store
-from lode.store.doctor import diagnose
 from lode.testing.servers import AZURITE_ACCOUNT
-from store.proxy import Proxy, Trick
+from lode.upkeep.doctor import diagnose
+from support.store.proxy import Proxy, Trick
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

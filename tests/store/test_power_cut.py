@@ -14,7 +14,7 @@ import pytest
 import lode
 from lode.errors import PathExistsError
 from lode.store import LocalStore
-from store.disk import Disk
+from support.store.disk import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

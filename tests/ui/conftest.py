@@ -10,10 +10,10 @@ import pytest
 
 import lode
 from lode.store import MemoryStore
-from ui.browsing import Visitor, launched, visiting
-from ui.chromium import MISSING, find_chromium
-from ui.lake import fill_lake
-from ui.served import Served
+from support.ui.browsing import Visitor, launched, visiting
+from support.ui.chromium import MISSING, find_chromium
+from support.ui.lake import fill_lake
+from support.ui.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

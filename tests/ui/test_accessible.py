@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from playwright.sync_api import expect
 
-from ui.browsing import visiting
+from support.ui.browsing import visiting
 from ui.test_page import PAGES, address
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
-    from ui.browsing import Theme, Visitor
-    from ui.served import Served
+    from support.ui.browsing import Theme, Visitor
+    from support.ui.served import Served
 
 # Text and the colour behind it, through whatever is transparent in between.
 TEXTS = """() => {

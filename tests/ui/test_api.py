@@ -9,10 +9,10 @@ import pytest
 import lode
 from lode.ui import is_public
 from lode.ui.headers import POLICY
-from ui.lake import COMMITS
+from support.ui.lake import COMMITS
 
 if TYPE_CHECKING:
-    from ui.served import Served
+    from support.ui.served import Served
 
 
 def test_the_overview_lists_datasets_and_volumes(lake: Served) -> None:

@@ -8,15 +8,15 @@ import pytest
 from playwright.sync_api import expect
 
 import lode
-from ui.browsing import visiting
+from support.ui.browsing import visiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
-    from ui.browsing import Visitor
-    from ui.served import Served
+    from support.ui.browsing import Visitor
+    from support.ui.served import Served
 
 CLIPBOARD = "navigator.clipboard.readText()"
 

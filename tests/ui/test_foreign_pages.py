@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lode.testing.plugin import LodeServer
-from ui.browsing import visiting
+from support.ui.browsing import visiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

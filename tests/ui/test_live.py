@@ -11,16 +11,16 @@ from playwright.sync_api import expect
 from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
-from ingest.engines import PLAIN, append, engine_on
-from ingest.engines import lake as tables
-from lode.ingest.auth import Tokens
-from lode.ingest.position import StreamType
+from lode.ingest.api.auth import Tokens
+from lode.ingest.core.position import StreamType
 from lode.store import MemoryStore
 from lode.testing.plugin import LodeServer
 from lode.ui import is_public
-from ui.browsing import NARROWEST, visiting
-from ui.lake import fill_lake
-from ui.served import Served
+from support.ingest.engines import PLAIN, append, engine_on
+from support.ingest.engines import lake as tables
+from support.ui.browsing import NARROWEST, visiting
+from support.ui.lake import fill_lake
+from support.ui.served import Served
 from ui.test_accessible import UNNAMED
 
 if TYPE_CHECKING:
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from lode.ingest.engine import Engine
-    from ui.browsing import Visitor
+    from lode.ingest.core.engine import Engine
+    from support.ui.browsing import Visitor
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from ui.browsing import visiting
+from support.ui.browsing import visiting
+from support.ui.served import Served
 from ui.conftest import MANY
-from ui.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from lode.store import MemoryStore
-    from ui.browsing import Visitor
+    from support.ui.browsing import Visitor
 
 # What is promised is one second; machines that run tests do other things at the same time.
 PATIENCE = 3.0

@@ -9,14 +9,14 @@ import pytest
 from playwright.sync_api import expect
 
 import lode
-from ui.browsing import NARROWEST, PHONE, visiting
-from ui.lake import COMMITS
+from support.ui.browsing import NARROWEST, PHONE, visiting
+from support.ui.lake import COMMITS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
-    from ui.browsing import Visitor
-    from ui.served import Served
+    from support.ui.browsing import Visitor
+    from support.ui.served import Served
 
 BACKGROUND = "getComputedStyle(document.body).backgroundColor"
 LIGHT = "rgb(250, 249, 246)"

@@ -12,7 +12,7 @@ from lode.ui import partitions
 from lode.ui.paging import Wanted, page_of
 
 if TYPE_CHECKING:
-    from ui.served import Served
+    from support.ui.served import Served
 
 ROWS = [("b", 2), ("a", None), ("d", 10), ("c", 2)]
 COLUMNS = {"name": lambda row: row[0], "size": lambda row: row[1]}

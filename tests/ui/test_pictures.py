@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ui.likeness import difference, edges_of
-from ui.scene import SHOTS, Shot, scene, take
-from ui.screenshots import picture
+from support.ui.likeness import difference, edges_of
+from support.ui.scene import SHOTS, Shot, scene, take
+from support.ui.screenshots import picture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Page
 
-    from ui.served import Served
+    from support.ui.served import Served
 
 # Measured: in another font a page differs by up to 0.13, and by 0.31 where a phone has a line less. A page
 # with one broken rule differs by 0.45 to 1.
 TOLERANCE = 0.35
-REMAKE = "if the change is meant, remake the pictures: PYTHONPATH=tests ./run python -m ui.screenshots"
+REMAKE = "if this is meant, remake the pictures: PYTHONPATH=tests ./run python -m support.ui.screenshots"
 
 
 @pytest.fixture(scope="module")

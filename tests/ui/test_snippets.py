@@ -14,7 +14,7 @@ import lode
 from lode.cli import main
 from lode.store import open_store
 from lode.ui.snippets import Target, shell_text, snippets
-from ui.served import Served
+from support.ui.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,15 +9,15 @@ from playwright.sync_api import expect
 
 import lode
 from lode.store import MemoryStore
-from ui.browsing import PHONE, visiting
-from ui.served import Served
+from support.ui.browsing import PHONE, visiting
+from support.ui.served import Served
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from playwright.sync_api import Browser, Locator, Page
 
-    from ui.browsing import Visitor
+    from support.ui.browsing import Visitor
 
 SIZES = (9, 100, 20, 9)
 BIG = 2**60

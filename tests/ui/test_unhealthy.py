@@ -11,8 +11,8 @@ import lode
 from lode.errors import StoreError
 from lode.store import MemoryStore
 from lode.store.wrappers import CountingStore
-from ui.browsing import visiting
-from ui.served import Served
+from support.ui.browsing import visiting
+from support.ui.served import Served
 from ui.test_accessible import pale
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from lode.store.protocol import ObjectInfo
-    from ui.browsing import Visitor
+    from support.ui.browsing import Visitor
 
 DAMAGED = ("forked", "hole", "lost definition", "unreadable")
 

@@ -8,8 +8,7 @@ from multiprocessing import get_context
 from typing import TYPE_CHECKING
 
 import lode
-
-from .striper import content
+from support.volume.striper import content
 
 if TYPE_CHECKING:
     from lode.testing.servers import S3Server

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from support import SUPPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "parallel_download.py"
-SERVER = Path(__file__).with_name("range_server.py")
+SERVER = SUPPORT / "volume" / "range_server.py"
 CONTENT = random.Random(0).randbytes(3_000_000)
 PIECE = 40_000
 DIGEST = hashlib.sha256(CONTENT).hexdigest()

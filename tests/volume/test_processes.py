@@ -8,14 +8,17 @@ import subprocess
 import sys
 import time
 from multiprocessing import get_context
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import lode
+from support import SUPPORT
+from support.volume.striper import content, fill_and_die
+from support.volume.striper import main as fill
 
-from .striper import content, fill_and_die
-from .striper import main as fill
+if TYPE_CHECKING:
+    from pathlib import Path
 
-STRIPER = Path(__file__).with_name("striper.py")
+STRIPER = SUPPORT / "volume" / "striper.py"
 
 
 def start(url: str, *arguments: object, log: Path) -> subprocess.Popen[bytes]:

@@ -36,7 +36,7 @@ def bench(
     Every row is read back; the exit code is 5 if one is lost or there twice.
     """
     from lode.bench import measure
-    from lode.cli.pairs import store_options
+    from lode.cli.key_values import store_options
     from lode.cli.progress import progress
 
     # Removing what was written comes before the end, also of a program that is told to go.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from lode.cli.complete import offer_snapshots
-from lode.cli.emit import Format, chosen, emit
+from lode.cli.output import Format, chosen, emit
 from lode.cli.parameters import AS_OF, DATASET, FORMAT, JSON_LINES, LIMIT, ROOT, SINCE, STORE_OPTION
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def _found(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: 
 
 def _records(scan: Scan, columns: Sequence[str] | None) -> Iterator[list[Any]]:
     """The records as they were written."""
-    from lode.cli.emit import records_of
+    from lode.cli.output import records_of
     from lode.read.scan import check_components, decode_file
 
     for manifest in scan.manifests:

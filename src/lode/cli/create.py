@@ -55,10 +55,10 @@ def create(
 
     Without --schema the first write decides its columns.
     """
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.cli.columns import columns_listing, definition_as_json
     from lode.cli.root import open_root
-    from lode.cli.target import BLOB, DEFAULT_CODEC, declared_schema, names_in
+    from lode.cli.write_target import BLOB, DEFAULT_CODEC, declared_schema, names_in
     from lode.dataset import Dataset
     from lode.errors import InvalidOptionError
 
@@ -76,7 +76,7 @@ def create(
         sort_by=names_in("--sort-by", sort_by),
         primary_key=names_in("--primary-key", primary_key),
         description=description,
-        properties=dict(pairs.texts(properties, "--property")),
+        properties=dict(key_values.texts(properties, "--property")),
     )
     snapshot, definition = made.latest(), made.definition
     if json:

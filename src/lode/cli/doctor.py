@@ -11,7 +11,7 @@ from lode.cli.parameters import JSON, PROBED_ROOT, STORE_OPTION
 from lode.cli.terminal import as_json, facts, show
 
 if TYPE_CHECKING:
-    from lode.store.doctor import Diagnosis
+    from lode.upkeep.doctor import Diagnosis
 
 
 def doctor(root: str | None = PROBED_ROOT, json: bool = JSON, store_option: list[str] = STORE_OPTION) -> None:
@@ -23,7 +23,7 @@ def doctor(root: str | None = PROBED_ROOT, json: bool = JSON, store_option: list
     from lode.cli.progress import progress
     from lode.cli.root import open_root
     from lode.cli.version import java, versions
-    from lode.store.doctor import diagnose
+    from lode.upkeep.doctor import diagnose
 
     diagnosis: Diagnosis | None = None
     if root is not None:

@@ -42,7 +42,7 @@ def evolve(
     the new name of a renamed column. Every option may be given several times.
     """
     from lode import evolution
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.cli.columns import (
         changes_as_json,
         changes_between,
@@ -54,12 +54,12 @@ def evolve(
     from lode.discover import open_dataset
     from lode.errors import InvalidOptionError
 
-    said = pairs.metadata(metadata)
+    said = key_values.metadata(metadata)
     wanted: dict[str, Any] = {
-        "add": pairs.texts(add, "--add"),
-        "widen": pairs.texts(widen, "--widen"),
+        "add": key_values.texts(add, "--add"),
+        "widen": key_values.texts(widen, "--widen"),
         "relax": relax,
-        "rename": pairs.texts(rename, "--rename"),
+        "rename": key_values.texts(rename, "--rename"),
         "drop": drop,
     }
     if not any(wanted.values()):

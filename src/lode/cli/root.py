@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lode.cli.pairs import store_options
+from lode.cli.key_values import store_options
 from lode.errors import NotFoundError
 from lode.store.local import LocalStore
 from lode.store.open import open_store

@@ -35,7 +35,7 @@ def serve(
     one line of JSON.
     """
     from lode.cli.failing import failing_as
-    from lode.cli.pairs import store_options
+    from lode.cli.key_values import store_options
     from lode.extras import needs
     from lode.ingest.settings import Settings
 

@@ -98,11 +98,11 @@ def write(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write files as one snapshot, staged by tasks."""
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.spark.write import write as write_frame
 
     place = _place(root, dataset, store_option, partition_by)
-    said = pairs.metadata(metadata)
+    said = key_values.metadata(metadata)
     with _session(master, conf, f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
@@ -129,11 +129,11 @@ def import_(
 
     As one snapshot, or as one for each value of a column.
     """
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option, partition_by)
-    said = pairs.metadata(metadata)
+    said = key_values.metadata(metadata)
     with _session(master, conf, f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
@@ -160,7 +160,7 @@ def export(
 
     A receipt beside them says what they hold; the same export again does nothing.
     """
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
@@ -174,7 +174,7 @@ def export(
             as_of=as_of,
             partition_by=_names(partition_by),
             overwrite=overwrite,
-            options=pairs.texts(option, "--option"),
+            options=key_values.texts(option, "--option"),
         )
     if json:
         as_json(made)
@@ -273,12 +273,12 @@ def verify(
 @contextmanager
 def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
     """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.cli.progress import progress
     from lode.spark.session import session
 
     with progress(what, "") if what is not None else nullcontext():
-        spark = session(master, settings=pairs.texts(settings, "--conf"))
+        spark = session(master, settings=key_values.texts(settings, "--conf"))
         try:
             yield spark
         finally:
@@ -286,17 +286,17 @@ def _session(master: str, settings: list[str], what: str | None = None) -> Itera
 
 
 def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:
-    from lode.cli import pairs
+    from lode.cli import key_values
     from lode.spark.place import Place
 
-    given = {f"store.{name}": value for name, value in pairs.texts(options, "--store-option").items()}
+    given = {f"store.{name}": value for name, value in key_values.texts(options, "--store-option").items()}
     return Place(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
 
 
 def _frame(spark: SparkSession, paths: list[str], source: str, options: list[str]) -> DataFrame:
-    from lode.cli import pairs
+    from lode.cli import key_values
 
-    return spark.read.format(source).options(**pairs.texts(options, "--option")).load(paths)
+    return spark.read.format(source).options(**key_values.texts(options, "--option")).load(paths)
 
 
 def _names(text: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.emit import Format, chosen, emit
+from lode.cli.output import Format, chosen, emit
 from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION
 from lode.cli.printable import printable
 

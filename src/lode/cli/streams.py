@@ -13,18 +13,18 @@ from lode.cli.terminal import as_json, show
 from lode.cli.units import moment
 from lode.discover import dataset_names, open_dataset
 from lode.errors import InvalidOptionError, LodeError, NotFoundError
-from lode.ingest.log.look import glance
+from lode.ingest.core.position import State, StreamType
+from lode.ingest.core.progress import METADATA, Shown
+from lode.ingest.core.strategies import select_strategy
+from lode.ingest.log.inspect import glance
 from lode.ingest.names import parse_stream
-from lode.ingest.position import State, StreamType
-from lode.ingest.progress import METADATA, Shown
 from lode.ingest.settings import Settings
-from lode.ingest.strategies import select_strategy
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from lode.ingest.log.look import Glance
+    from lode.ingest.log.inspect import Glance
     from lode.store.protocol import Store
 
 

@@ -30,7 +30,7 @@ def sweep(
     from lode.cli.progress import progress
     from lode.cli.root import open_root
     from lode.discover import open_damaged, open_damaged_volume
-    from lode.write.sweep import sweep as clean
+    from lode.upkeep.sweep import sweep as clean
 
     age = span(older_than)
     store = open_root(root, store_option)

@@ -13,7 +13,7 @@ from lode.cli.terminal import as_json, show
 from lode.cli.units import count, size
 
 if TYPE_CHECKING:
-    from lode.read.verify import Verification
+    from lode.upkeep.verify import Verification
 
 _QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
 
@@ -33,7 +33,7 @@ def verify(
     from lode.cli.progress import progress
     from lode.cli.root import open_root
     from lode.discover import open_damaged, open_damaged_volume
-    from lode.read.verify import verify as check
+    from lode.upkeep.verify import verify as check
 
     store = open_root(root, store_option)
     target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)

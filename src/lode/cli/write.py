@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lode.cli.intake import Intake
+    from lode.cli.input_files import Intake
     from lode.dataset import Dataset
     from lode.definition import Definition
     from lode.errors import InvalidOptionError
@@ -92,14 +92,14 @@ def write(
     A dataset that exists defines how its files are written and which columns it has; a new one is created as
     the options describe it.
     """
-    from lode.cli import pairs
-    from lode.cli.intake import open_bytes, open_intake
+    from lode.cli import key_values
+    from lode.cli.input_files import open_bytes, open_intake
     from lode.cli.progress import progress
     from lode.cli.root import open_root
-    from lode.cli.target import declared_schema, open_target
+    from lode.cli.write_target import declared_schema, open_target
     from lode.write.retry import Retry
 
-    said = pairs.metadata(metadata)
+    said = key_values.metadata(metadata)
     declared = declared_schema(schema)
     target, definition = open_target(
         open_root(root, store_option, create=True),

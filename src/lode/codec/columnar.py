@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from lode.codec.arrow_cast import not_in, recast
 from lode.codec.coerce import Refused, as_mapping, field_coercion
 from lode.codec.parse import parse_text
-from lode.codec.recast import not_in, recast
 from lode.errors import InvalidOptionError
 from lode.lazy import pa, pt
 

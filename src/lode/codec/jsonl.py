@@ -19,9 +19,9 @@ from uuid import UUID
 
 import msgspec
 
+from lode.codec.arrow_to_json import batch_records
 from lode.codec.columnar import to_batch
-from lode.codec.flat import fits, shape_of
-from lode.codec.recordize import batch_records
+from lode.codec.json_fast_check import fits, shape_of
 from lode.codec.schema import to_schema
 from lode.errors import InvalidFormatError, SchemaViolationError
 

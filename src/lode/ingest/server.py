@@ -19,14 +19,14 @@ with needs("lode.ingest.server", "server"):
     from grpc_health.v1 import health, health_pb2, health_pb2_grpc
     from grpc_reflection.v1alpha import reflection
 
-    from lode.ingest.auth import TokenInterceptor, Tokens
-    from lode.ingest.engine import Engine
-    from lode.ingest.http import application
-    from lode.ingest.listen import address_of, check_tls, listen
-    from lode.ingest.read.service import ReadService
-    from lode.ingest.readiness import Readiness, open_lake
-    from lode.ingest.reflection import SERVICE_NAMES, described_services
-    from lode.ingest.write_service import WriteService
+    from lode.ingest.api.auth import TokenInterceptor, Tokens
+    from lode.ingest.api.grpc_read.service import ReadService
+    from lode.ingest.api.http import application
+    from lode.ingest.api.listen import address_of, check_tls, listen
+    from lode.ingest.api.readiness import Readiness, open_lake
+    from lode.ingest.api.reflection import SERVICE_NAMES, described_services
+    from lode.ingest.api.write_service import WriteService
+    from lode.ingest.core.engine import Engine
 
 if TYPE_CHECKING:
     import socket

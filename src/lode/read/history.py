@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
-from lode.read.line import Line, Run, run_of
+from lode.read.lazy_history import Line, Run, run_of
 from lode.read.resolve import Links
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
 from lode.read.source import get_bounded

@@ -17,7 +17,7 @@ from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptio
 from lode.format.ids import shortened
 from lode.lazy import pa
 from lode.near import column_hint
-from lode.read.line import Line
+from lode.read.lazy_history import Line
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
 from lode.runtime import REAL, Runtime

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.read.verify import Named, Problem, Verification, check_copy, check_object, survey
 from lode.spark.copier import copy
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
@@ -21,6 +20,7 @@ from lode.spark.position import between, ends
 from lode.spark.spread import reachable, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
+from lode.upkeep.verify import Named, Problem, Verification, check_copy, check_object, survey
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -9,7 +9,7 @@ import pyarrow.types as pt
 from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from lode.codec.recast import is_lossless
+from lode.codec.arrow_cast import is_lossless
 from lode.errors import InvalidOptionError
 from lode.near import column_hint
 from lode.read.define import schema_of_files

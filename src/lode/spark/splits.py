@@ -10,8 +10,8 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
+from lode.codec.arrow_cast import recast
 from lode.codec.columnar import to_batch
-from lode.codec.recast import recast
 from lode.errors import InvalidFormatError
 from lode.read.scan import decode_file
 from lode.read.source import arrow_filesystem, check_sizes

@@ -101,8 +101,8 @@ class LodeServer:
         import json
         from urllib.request import Request, urlopen
 
-        from lode.ingest.schema.arrow import from_arrow
-        from lode.ingest.schema.rest import to_rest
+        from lode.ingest.types.arrow import from_arrow
+        from lode.ingest.types.rest import to_rest
 
         project, dataset, table = name.rsplit(".", 2)
         columns = {"fields": schema} if isinstance(schema, list) else to_rest(from_arrow(schema))

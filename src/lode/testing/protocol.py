@@ -14,8 +14,8 @@ from lode.errors import CommitError, NoSnapshotsError, SnapshotConflictError
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
 from lode.runtime import Runtime, one_by_one
+from lode.upkeep.sweep import sweep
 from lode.write.retry import Retry
-from lode.write.sweep import sweep
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

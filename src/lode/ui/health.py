@@ -12,7 +12,7 @@ from lode.store.protocol import SupportsCompareAndSwap
 from lode.ui.snippets import doctor_command
 
 if TYPE_CHECKING:
-    from lode.ingest.engine import Engine
+    from lode.ingest.core.engine import Engine
     from lode.ingest.settings import Settings
     from lode.store.protocol import Store
 

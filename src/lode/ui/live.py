@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from lode.ingest.engine import Engine
+    from lode.ingest.core.engine import Engine
 
 MOST_STREAMS: Final = 500
 _MOST_SAMPLES: Final = 2_000

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.routing import BaseRoute
 
-    from lode.ingest.engine import Engine
-    from lode.ingest.readiness import Readiness
+    from lode.ingest.api.readiness import Readiness
+    from lode.ingest.core.engine import Engine
     from lode.store.protocol import Store
 
 PREFIX: Final = "/ui"

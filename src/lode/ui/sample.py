@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.codec.recordize import batch_records
+from lode.codec.arrow_to_json import batch_records
 from lode.read.scan import decode_file, open_plain
 from lode.read.which import ExactId
 from lode.snapshot import Snapshot

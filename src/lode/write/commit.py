@@ -41,9 +41,9 @@ from lode.read.source import get_bounded
 from lode.runtime import ProcessLock, one_by_one
 from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue, SupportsVolatilePut
+from lode.write.contention import Turns
 from lode.write.rebase import common_partition
 from lode.write.retry import check_retry
-from lode.write.turns import Turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

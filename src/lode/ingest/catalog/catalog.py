@@ -29,9 +29,9 @@ from lode.ingest.catalog.paths import (
 )
 from lode.ingest.catalog.table import DeletedTable, TableDefinition
 from lode.ingest.names import TableName, escaped
-from lode.ingest.schema.check import check_schema
-from lode.ingest.schema.evolution import check_evolution
 from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.types.check import check_schema
+from lode.ingest.types.evolution import check_evolution
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterator
 
-    from lode.ingest.schema.columns import TableSchema
+    from lode.ingest.types.columns import TableSchema
     from lode.store.protocol import Store
 
 

@@ -20,7 +20,7 @@ from lode.ingest.status import invalid
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from lode.ingest.schema.columns import Column, TableSchema
+    from lode.ingest.types.columns import Column, TableSchema
 
 PARTITION_ID: Final = "_PARTITIONID"
 NULL_ID: Final = "__NULL__"

@@ -1,0 +1,108 @@
+"""The command: measures parts, keeps what it found, and makes the pages of it."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+import time
+import traceback
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.markdown import markdown
+from benchmarks.options import Options
+from benchmarks.progress import progress
+from benchmarks.report import write_pages
+from benchmarks.results import PARTS, machine, save, versions
+from benchmarks.rounds import reason
+from benchmarks.table import PartResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    said = _parser().parse_args(arguments)
+    if said.parts == ["report"]:
+        _report("full")
+        return
+    unknown = [part for part in said.parts if part not in PARTS]
+    if unknown:
+        sys.exit(f"no part {unknown[0]!r}: there are {', '.join(PARTS)}, and report")
+    parts = list(dict.fromkeys(said.parts)) or list(PARTS)
+    options = Options(not said.full, tuple(said.only), said.directory)
+    modules = {part: importlib.import_module(f"bench.{part}") for part in parts}
+    _refuse_strangers(options, modules)
+    broken = [part for part, module in modules.items() if not _survives(part, module, options)]
+    if not options.only:
+        _report(options.size)
+    if broken:
+        sys.exit(f"not measured: {', '.join(broken)}; the reason is above")
+
+
+def _refuse_strangers(options: Options, modules: dict[str, Any]) -> None:
+    known = [name for module in modules.values() for name in module.CONTENDERS]
+    for name in options.only:
+        if not any(name in each for each in known):
+            sys.exit(
+                f"no contender {name!r} in {', '.join(modules)}: there are {'; '.join(dict.fromkeys(known))}"
+            )
+
+
+def _survives(part: str, module: Any, options: Options) -> bool:
+    """Whether it could be measured; a part that breaks leaves the others, and its last result, alone."""
+    try:
+        _run(part, module, options)
+    except Exception as error:
+        traceback.print_exc()
+        progress(f"{part}: {reason(error)}")
+        return False
+    return True
+
+
+def _run(part: str, module: Any, options: Options) -> None:
+    print(f"## {part}\n", flush=True)
+    progress(f"{part}, {options.size}")
+    started, began = datetime.now(UTC), time.monotonic()
+    tables = module.run(options)
+    seconds = time.monotonic() - began
+    for table in tables:
+        print(markdown(table), end="\n\n", flush=True)
+    progress(f"{part} took {seconds:.0f} s")
+    if options.only:
+        progress("not kept, because only some contenders were measured")
+        return
+    result = PartResult(
+        part,
+        f"./run bench {part} --{options.size}",
+        started.isoformat(timespec="seconds"),
+        machine(),
+        versions(),
+        seconds,
+        tables,
+    )
+    progress(f"wrote {save(options.size, result)}")
+
+
+def _report(size: str) -> None:
+    for path in write_pages(size):
+        progress(f"wrote {path}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="./run bench", description=__doc__)
+    parser.add_argument(
+        "parts",
+        nargs="*",
+        metavar="part",
+        help=f"{', '.join(PARTS)} (default: all); or report: make the pages of what was measured",
+    )
+    size = parser.add_mutually_exclusive_group()
+    size.add_argument("--quick", action="store_true", help="a few minutes for all of it; the default")
+    size.add_argument("--full", action="store_true", help="the real sizes, three rounds of each")
+    parser.add_argument(
+        "--only", action="append", default=[], metavar="NAME", help="contenders whose name contains this"
+    )
+    parser.add_argument("--directory", help="where to write data (default: the temporary directory)")
+    return parser

@@ -1,0 +1,77 @@
+"""Puts loads on servers, in rounds, and checks after each that all its rows are there."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from benchmarks.ingest.load import Load, Outcome, run_load
+from benchmarks.ingest.servers import BqEmulator, LodeServer, Server
+from benchmarks.measure import in_child
+from benchmarks.peers.bqemulator import VERSION
+from benchmarks.rounds import Sample, in_rounds, verify
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from benchmarks import rounds
+    from benchmarks.options import Options
+
+SERVERS: Final[tuple[type[Server], ...]] = (BqEmulator, LodeServer)
+PEER: Final = BqEmulator.name
+MEMORY: Final = "server memory, MB"
+NOTES: Final = (
+    f"bqemulator {VERSION} as it starts by default, with its tables in memory. Lode has every row on disk, "
+    "synced and visible, when it answers (pending: on disk and synced).",
+    "After a few appends to warm up, in turn, each on a fresh server and table, whose rows are counted then.",
+    "Server memory is the largest resident size of the server, with what it has when it is idle.",
+)
+
+
+class Runs:
+    """The servers that were asked for, and a fresh one for every load."""
+
+    def __init__(self, root: Path, options: Options) -> None:
+        self.options = options
+        self.servers = [each for each in SERVERS if options.wants(each.name)]
+        self._root = root
+        self._number = 0
+
+    def in_turn(self, loads: Iterable[Load], label: str) -> dict[tuple[str, Load], rounds.Outcome]:
+        """Rows/s, p50 and p99 in ms, the server's peak memory and the idle calls held, of each."""
+        found: dict[tuple[str, Load], rounds.Outcome] = {}
+        for load in loads:
+            works = {each.name: partial(self.fresh, each, load) for each in self.servers}
+            outcomes = in_rounds(works, self.options.rounds, label=f"{label}: {title(load)}")
+            found |= {(name, load): outcome for name, outcome in outcomes.items()}
+        return found
+
+    def fresh(self, contender: type[Server], load: Load) -> Sample:
+        with self.server(contender) as server:
+            return self.put(server, load)
+
+    def put(self, server: Server, load: Load) -> Sample:
+        """Run one load on a table of its own."""
+        self._number += 1
+        table = f"load_{self._number}"
+        server.create_table(table)
+        order = {"endpoint": server.grpc, "table": table, "load": msgspec.to_builtins(load)}
+        outcome = msgspec.convert(in_child(run_load, **order), Outcome)
+        verify(server.count(table), outcome.rows, "rows in the table, of those acknowledged")
+        rate = outcome.rows / outcome.seconds if outcome.seconds else None
+        return [rate, outcome.p50_ms, outcome.p99_ms, server.peak_mb(), outcome.held]
+
+    def server(self, contender: type[Server]) -> Server:
+        self._number += 1
+        folder = self._root / str(self._number)
+        folder.mkdir()
+        return contender(folder)
+
+
+def title(load: Load) -> str:
+    calls = "1 connection" if load.connections == 1 else f"{load.connections} connections"
+    idle = f", {load.idle:,} idle calls" if load.idle else ""
+    return f"{load.form}, {load.stream}, {load.rows:,} rows/append, {calls}, {load.in_flight} in flight{idle}"

@@ -1,0 +1,196 @@
+"""The servers of the ingest benchmark: each starts as a process of its own and is asked over REST v2."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import pyarrow.parquet as pq
+
+import lode
+from benchmarks.ingest.load import DATASET, IDLE, PROJECT, WARM_UP
+from benchmarks.ingest.requests import COLUMNS
+from benchmarks.peers import bqemulator
+from lode.testing.servers import end_process
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_START_SECONDS: Final = 60.0
+_STOP_SECONDS: Final = 20.0
+
+
+class Server(ABC):
+    """A server with the dataset of the benchmark, from entering the block to leaving it."""
+
+    name: str
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.grpc = ""
+        self.http = ""
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the server
+
+    @abstractmethod
+    def count(self, table: str) -> int:
+        """The rows that are there, found out on another way than the one they came."""
+
+    @abstractmethod
+    def _start(self) -> None:
+        """Start the process and learn its addresses."""
+
+    def create_table(self, table: str) -> None:
+        reference = {"projectId": PROJECT, "datasetId": DATASET, "tableId": table}
+        fields = [{"name": name, "type": kind} for name, kind in COLUMNS.items()]
+        self.post(f"datasets/{DATASET}/tables", {"tableReference": reference, "schema": {"fields": fields}})
+
+    def peak_mb(self) -> float:
+        """The largest resident size of the process and those it started, in MB."""
+        return sum(_peak_mb(process) for process in _with_children(self._running.pid))
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        request = urllib.request.Request(
+            f"{self.http}/bigquery/v2/projects/{PROJECT}/{path}",
+            json.dumps(body).encode(),
+            {"Content-Type": "application/json"},
+        )
+        with urllib.request.urlopen(request, timeout=_START_SECONDS) as answer:
+            return json.load(answer)
+
+    @property
+    def _running(self) -> subprocess.Popen[bytes]:
+        if self._process is None:
+            raise RuntimeError(f"{self.name} has not been started")
+        return self._process
+
+    def _tail(self) -> str:
+        self._log.seek(0)
+        return self._log.read()[-2000:].decode(errors="replace").strip()
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+            self.post("datasets", {"datasetReference": {"projectId": PROJECT, "datasetId": DATASET}})
+            for table in (WARM_UP, IDLE):
+                self.create_table(table)
+        except BaseException:
+            self.stop()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is not None:
+            end_process(process, patience=_STOP_SECONDS)
+            if process.stdout is not None:
+                process.stdout.close()
+        self._log.close()
+
+
+class LodeServer(Server):
+    """Ours, on a local directory, with everything synced before it is acknowledged."""
+
+    name = "Lode"
+
+    def _start(self) -> None:
+        where = ["--root", self._root, "--state", str(self.folder / "state")]
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "lode.ingest", *where, "--port", "0", "--http-port", "0", "--json"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"{self.name} did not start:\n{self._tail()}")
+        addresses = json.loads(line)
+        self.grpc, self.http = addresses["grpc"], f"http://{addresses['http']}"
+
+    def count(self, table: str) -> int:
+        """By the footers of the files that the manifests name, read from the directory."""
+        reader = lode.DatasetReader(self._root)
+        found = 0
+        for ref in reader.list_manifests(f"{PROJECT}.{DATASET}.{table}"):
+            manifest = reader.get_manifest(ref)
+            files = [self.folder / "root" / file.path for file in manifest.files]
+            rows = sum(pq.read_metadata(file).num_rows for file in files)
+            if rows != manifest.row_count:
+                raise RuntimeError(f"{ref} names {manifest.row_count} rows, its files have {rows}")
+            found += rows
+        return found
+
+    @property
+    def _root(self) -> str:
+        return f"file://{self.folder / 'root'}"
+
+
+class BqEmulator(Server):
+    """bqemulator as it starts by default: its tables are in memory."""
+
+    name: Literal["bqemulator"] = "bqemulator"
+
+    def _start(self) -> None:
+        rest, grpc = _free_port(), _free_port()
+        command = bqemulator.command(rest, grpc)
+        self._process = subprocess.Popen(
+            command,
+            env=bqemulator.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+        )
+        self.grpc, self.http = f"127.0.0.1:{grpc}", f"http://127.0.0.1:{rest}"
+        if not (_answers(rest, self._process) and _answers(grpc, self._process)):
+            raise bqemulator.UnavailableError(f"it did not start:\n{self._tail()}")
+
+    def count(self, table: str) -> int:
+        query = f"SELECT COUNT(*) FROM `{PROJECT}.{DATASET}.{table}`"
+        answer = self.post("queries", {"query": query, "useLegacySql": False, "useQueryCache": False})
+        return int(answer["rows"][0]["f"][0]["v"])
+
+
+def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
+    deadline = time.monotonic() + _START_SECONDS
+    while process.poll() is None and time.monotonic() < deadline:
+        try:
+            with socket.create_connection(("127.0.0.1", port), timeout=1):
+                return True
+        except OSError:
+            time.sleep(0.05)
+    return False
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _with_children(process: int) -> list[int]:
+    found = [process]
+    for parent in found:
+        for thread in Path(f"/proc/{parent}/task").glob("*/children"):
+            found += [int(child) for child in thread.read_text().split()]
+    return found
+
+
+def _peak_mb(process: int) -> float:
+    lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    return next((int(line.split()[1]) / 1024 for line in lines if line.startswith("VmHWM")), 0.0)

@@ -1,0 +1,86 @@
+"""A crowd of writers on an object store: how many commits one pointer takes, and what they ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from itertools import count
+from typing import TYPE_CHECKING
+
+import lode
+from benchmarks.scaling.prices import price
+from benchmarks.scaling.virtual import READ, SPREAD, WRITE, VirtualStore, VirtualTime
+from lode.store.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from benchmarks.rounds import Sample
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    """What a crowd did while it was watched."""
+
+    commits_per_second: float
+    reads_per_commit: float
+    writes_per_commit: float
+
+
+class CrowdAxis:
+    """So many writers in virtual time, the real library on a store of assumed latency."""
+
+    name = "crowd"
+    title = "Writers to one dataset on an object store, simulated"
+    x = "writers"
+    rows = (
+        "all together, commits/s",
+        "all together, requests/s",
+        "a commit, requests",
+        "until each had a turn, s",
+        "1,000 commits, $",
+    )
+    drawn = ("commits/s", "requests")
+
+    def __init__(self, warm: int, watched: int) -> None:
+        self._warm = warm
+        self._watched = watched
+        self._seeds = count()
+        self.notes = (
+            "The real library in virtual time, each writer on its own partition and never idle. Assumed: "
+            f"a read takes {READ * 1000:.0f} ms, a write or a swap {WRITE * 1000:.0f} ms, "
+            f"each ± {SPREAD:.0%}, and the store never refuses. The simulation leaves out history segments.",
+            f"{watched} commits are watched after {warm} that are not; each round has its own seed.",
+        )
+
+    def measure(self, size: int) -> Sample:
+        found = simulate(size, warm=self._warm, watched=self._watched, seed=next(self._seeds))
+        requests_each = found.reads_per_commit + found.writes_per_commit
+        return [
+            found.commits_per_second,
+            found.commits_per_second * requests_each,
+            requests_each,
+            size / found.commits_per_second,
+            1000 * price(reads=found.reads_per_commit, writes=found.writes_per_commit),
+        ]
+
+
+def simulate(writers: int, *, warm: int, watched: int, seed: int = 0) -> Crowd:
+    """Let writers commit to one dataset, each to its own partition and again as soon as it is done.
+
+    After ``warm`` commits, when the start is forgotten, ``watched`` more are counted.
+    """
+    time = VirtualTime(seed)
+    store = VirtualStore(MemoryStore(now_ns=lambda: 0), time)
+    marks: list[tuple[float, int, int]] = []
+
+    def write(number: int) -> None:
+        dataset = lode.Dataset(
+            "crowd", store, codec=lode.JSONL(), layout=lode.HiveLayout("writer"), runtime=time.runtime()
+        )
+        while len(marks) <= warm + watched:
+            dataset.write([{"writer": number}])
+            marks.append((time.now, store.reads, store.writes))
+        time.end()
+
+    time.run([partial(write, number) for number in range(writers)])
+    seconds, reads, writes = (after - before for before, after in zip(marks[warm], marks[-1], strict=True))
+    return Crowd(watched / seconds, reads / watched, writes / watched)

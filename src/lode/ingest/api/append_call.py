@@ -1,0 +1,349 @@
+"""One AppendRows call: what it remembers from request to request, and how a request becomes an append."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+
+from google.cloud.bigquery_storage_v1 import types
+
+from lode.ingest.api.error_details import parsed
+from lode.ingest.core.streams import Underway
+from lode.ingest.names import parse_stream
+from lode.ingest.status import Code, Refused, StorageCode, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    import pyarrow as pa
+
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.core.decoders import Decoders
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.core.limits import Window
+    from lode.ingest.core.streams import Stream
+    from lode.ingest.decode.arrow import ArrowRows
+    from lode.ingest.decode.packed import PackedRows
+    from lode.ingest.decode.proto.decoder import ProtoRows
+    from lode.ingest.types.columns import TableSchema
+
+T = TypeVar("T")
+Request: Any = types.AppendRowsRequest.pb()
+_INTERPRETATIONS: Final = Request.DESCRIPTOR.enum_types_by_name["MissingValueInterpretation"].values_by_name
+_NULL_VALUE: Final = _INTERPRETATIONS["NULL_VALUE"].number
+_DEFAULT_VALUE: Final = _INTERPRETATIONS["DEFAULT_VALUE"].number
+
+# A request below all of these is decoded on the event loop, sooner than a thread could be handed it.
+_BYTES_HERE: Final = 256 << 10
+_ROWS_HERE: Final = 2048
+_COLUMNS_HERE: Final = 200
+_UNPACKED_BYTES_HERE: Final = 1 << 20
+_SLOW_VALUES_HERE: Final = 2_000
+
+# Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
+MAX_SCHEMA_BYTES: Final = 4 << 20
+
+_PROTO_ROWS: Final = Request.DESCRIPTOR.fields_by_name["proto_rows"].number
+# How numbers, and bytes after their length, are marked on the wire.
+_VARINT: Final = 0
+_LENGTH: Final = 2
+_MAX_PLAIN_FIELDS: Final = 16
+
+# What a serialized row takes in memory besides its bytes: in the parsed request, and as an object.
+_ROW_BYTES: Final = 64
+
+
+def request_weight(data: bytes) -> int:
+    """How much memory a request takes when it is parsed, at most.
+
+    A row takes two bytes on the wire or more, and each begins with one of these two: tags of field 1.
+    """
+    if not _may_have_rows(data):
+        return len(data)
+    return len(data) + _ROW_BYTES * (data.count(b"\x0a") + data.count(b"\x8a"))
+
+
+def is_light(data: bytes) -> bool:
+    """Whether a request is weighed and parsed sooner than a thread could be handed it.
+
+    Arrow rows are bytes to the parser, Protobuf rows are an object each.
+    """
+    return len(data) <= _BYTES_HERE or not _may_have_rows(data)
+
+
+def _may_have_rows(data: bytes) -> bool:
+    """Whether a request may have Protobuf rows, by its outermost fields; true if these are not plain."""
+    at = 0
+    for _ in range(_MAX_PLAIN_FIELDS):
+        if at >= len(data):
+            return at > len(data)
+        number, kind = data[at] >> 3, data[at] & 7
+        # Numbers from 16 on have a tag of two bytes, and no field of a request has one.
+        if number == _PROTO_ROWS or number > 15 or kind not in (_VARINT, _LENGTH):
+            return True
+        length = shift = 0
+        while True:
+            at += 1
+            if at >= len(data) or shift > 28:
+                return True
+            length |= (data[at] & 0x7F) << shift
+            shift += 7
+            if data[at] < 0x80:
+                break
+        at += 1 + (length if kind == _LENGTH else 0)
+    return True
+
+
+class _Request(NamedTuple):
+    """What was read of a request without looking at any table."""
+
+    message: Any
+    kind: str
+    # The writer's schema, if the request has one.
+    schema: bytes | None
+    rows: Any
+    bytes: int
+    is_small: bool
+
+    def decode(self, packed: PackedRows) -> pa.RecordBatch:
+        """Decode the rows and let go of them here: a million objects are not freed on the event loop."""
+        try:
+            return packed.decode()
+        finally:
+            if isinstance(self.rows, list):
+                self.rows.clear()
+
+
+class Remembered:
+    """What a call knows of one of its streams: the writer's schema, and which schema the client has seen."""
+
+    __slots__ = ("arrow_schema", "proto_schema", "seen_schema")
+
+    def __init__(self) -> None:
+        self.arrow_schema: bytes | None = None
+        self.proto_schema: bytes | None = None
+        self.seen_schema: TableSchema | None = None
+
+
+class Taken:
+    """An append that was accepted, and what its response will say besides."""
+
+    __slots__ = ("answer", "name", "rows", "schema", "size", "stream")
+
+    def __init__(self, stream: Stream, name: str, rows: int, size: int, answer: Future[int | None]) -> None:
+        self.stream = stream
+        self.name = name
+        self.rows = rows
+        self.size = size
+        self.answer = answer
+        # The table's schema, if it has changed since the last one that this stream was sent.
+        self.schema: Any = None
+
+
+class AppendCall:
+    """Takes the requests of one call, in their order.
+
+    Args:
+        engine: Where the rows go.
+        decoders: The decoders that calls share.
+        unpacked: Bounds the memory of rows from before they are unpacked until they are answered.
+        nearby: Whether the store answers without a network, so that it may be asked on the event loop.
+    """
+
+    def __init__(self, engine: Engine, decoders: Decoders, unpacked: Window, *, nearby: bool) -> None:
+        self._engine = engine
+        self._decoders = decoders
+        self._unpacked = unpacked
+        self._nearby = nearby
+        self._streams: dict[str, Remembered] = {}
+        self._latest = Remembered()
+        self._default_interpretation = 0
+        # The stream of the latest request, as the client calls it.
+        self.name = ""
+
+    async def take(self, data: bytes, *, light: bool) -> Taken:
+        """Accept one request; refuses what cannot be. ``light`` is what ``is_light`` says of it."""
+        self._check_size(data)
+        sent = _read(data) if light else await asyncio.to_thread(_read, data)
+        del data
+        request = sent.message
+        name = request.write_stream or self.name
+        if not name:
+            raise invalid("The first request of a call names no write_stream.", ends_call=True)
+        parsed = parse_stream(name)
+        if name not in self._streams or not self._nearby:
+            stream = await asyncio.to_thread(self._engine.stream, parsed)
+        else:
+            stream = self._engine.stream(parsed)
+        self.name = name
+        remembered = self._streams.setdefault(name, Remembered())
+        if request.default_missing_value_interpretation:
+            self._default_interpretation = _interpretation(request.default_missing_value_interpretation)
+        offset = request.offset.value if request.HasField("offset") else None
+        if not sent.kind:
+            raise invalid("The request has no rows: set arrow_rows or proto_rows.")
+        self._remember(sent, remembered)
+        definition, _ = stream.writer.open()
+        if remembered.seen_schema is None:
+            remembered.seen_schema = definition.schema
+        decoder = await self._decoder(sent.kind, remembered, definition, stream)
+        await _settled(lambda: stream.check(offset))
+        if not sent.rows:
+            raise invalid("The request has no rows: an append needs at least one.")
+        wide = decoder.columns > _COLUMNS_HERE
+        is_small = sent.is_small and not wide
+        packed = await self._open(sent, decoder, definition, wide=wide)
+        size = packed.unpacked_bytes
+        await self._unpacked.enter(size)
+        try:
+            here = is_small and _is_quick(packed)
+            batch = packed.decode() if here else await asyncio.to_thread(sent.decode, packed)
+            if not batch.num_rows:
+                raise invalid("The request has no rows: an append needs at least one.")
+            answer = await _settled(lambda: stream.append(batch, offset), on_a_thread=wide)
+        except BaseException:
+            self._unpacked.leave(size)
+            raise
+        # The rows are in memory until they are stored, also if the client disconnects.
+        answer.add_done_callback(lambda _: self._unpacked.leave(size))
+        taken = Taken(stream, name, batch.num_rows, sent.bytes, answer)
+        # A table has a new version for a new label too; the client asks for its columns only.
+        if remembered.seen_schema is not definition.schema:
+            if remembered.seen_schema != definition.schema:
+                taken.schema = definition.schema
+            remembered.seen_schema = definition.schema
+        return taken
+
+    def _check_size(self, data: bytes) -> None:
+        limit = self._engine.settings.request_bytes
+        if len(data) > limit:
+            raise invalid(
+                f"The request has {len(data):,} bytes, the limit is {limit:,}: send fewer rows at a time.",
+                ends_call=True,
+            )
+
+    def _remember(self, sent: _Request, remembered: Remembered) -> None:
+        """Keep the writer's schema: later requests leave it out."""
+        if sent.kind == "arrow_rows":
+            if sent.schema is not None:
+                remembered.arrow_schema = self._latest.arrow_schema = sent.schema
+            elif remembered.arrow_schema is None:
+                remembered.arrow_schema = self._latest.arrow_schema
+        elif sent.schema is not None:
+            remembered.proto_schema = self._latest.proto_schema = sent.schema
+        elif remembered.proto_schema is None:
+            remembered.proto_schema = self._latest.proto_schema
+
+    async def _decoder(
+        self, kind: str, remembered: Remembered, definition: TableDefinition, stream: Stream
+    ) -> ArrowRows | ProtoRows:
+        schema = remembered.arrow_schema if kind == "arrow_rows" else remembered.proto_schema
+        if schema is None:
+            raise invalid(
+                f"The request has {kind} without a writer_schema, and none was sent before it on this call.",
+                ends_call=True,
+            )
+        try:
+            found = self._decoders.find(kind, definition, schema)
+            if found is None:
+                found = await asyncio.to_thread(self._decoders.make, kind, definition, schema)
+            return found
+        except Refused as refusal:
+            if refusal.storage is StorageCode.SCHEMA_MISMATCH_EXTRA_FIELDS and not refusal.entity:
+                refusal.entity = str(stream.name)
+            raise
+
+    async def _open(
+        self, sent: _Request, decoder: Any, definition: TableDefinition, *, wide: bool
+    ) -> PackedRows:
+        def work() -> PackedRows:
+            packed: PackedRows = decoder.open(
+                sent.rows, self._defaults(sent.message, definition, decoder.defaulted)
+            )
+            return packed
+
+        # Arrow rows are weighed by their metadata, Protobuf rows by their bytes.
+        here = not wide and (sent.is_small or sent.kind == "arrow_rows")
+        return work() if here else await asyncio.to_thread(work)
+
+    def _defaults(
+        self, request: Any, definition: TableDefinition, defaulted: frozenset[str]
+    ) -> frozenset[str]:
+        """The columns whose missing values become their defaults.
+
+        Those that the writer's schema lacks do, as in the live service; interpretations are about columns of
+        the writer's schema that a row leaves out.
+        """
+        named = request.missing_value_interpretations
+        everywhere = self._default_interpretation == _DEFAULT_VALUE
+        if not named and not everywhere:
+            return defaulted
+        columns = {column.name.lower(): column for column in definition.schema.columns}
+        chosen = {
+            name
+            for name, column in columns.items()
+            if column.default and (everywhere or column.name in defaulted)
+        }
+        for name, interpretation in named.items():
+            column = columns.get(name.lower())
+            if column is None:
+                raise Refused(
+                    Code.INVALID_ARGUMENT,
+                    f"missing_value_interpretations names {name!r}, "
+                    f"which table {definition.name} does not have.",
+                )
+            if _interpretation(interpretation) == _DEFAULT_VALUE and column.default:
+                chosen.add(name.lower())
+            else:
+                chosen.discard(name.lower())
+        return frozenset(columns[name].name for name in chosen)
+
+
+def _is_quick(packed: PackedRows) -> bool:
+    return packed.unpacked_bytes <= _UNPACKED_BYTES_HERE and packed.slow_values <= _SLOW_VALUES_HERE
+
+
+def _read(data: bytes) -> _Request:
+    """Parse a request, and take its schema and rows out of it."""
+    message = parsed(Request, data, ends_call=True)
+    kind = message.WhichOneof("rows") or ""
+    schema: bytes | None = None
+    rows: Any = None
+    is_small = len(data) <= _BYTES_HERE
+    if kind == "arrow_rows":
+        if message.arrow_rows.HasField("writer_schema"):
+            schema = message.arrow_rows.writer_schema.serialized_schema
+        rows = message.arrow_rows.rows.serialized_record_batch
+    elif kind == "proto_rows":
+        if message.proto_rows.HasField("writer_schema"):
+            # Partial: options that nothing here reads may lack what proto2 requires.
+            schema = message.proto_rows.writer_schema.proto_descriptor.SerializePartialToString()
+        rows = list(message.proto_rows.rows.serialized_rows)
+        is_small = is_small and len(rows) <= _ROWS_HERE
+    if schema is not None and len(schema) > MAX_SCHEMA_BYTES:
+        raise invalid(
+            f"The writer_schema has {len(schema):,} bytes, the limit is {MAX_SCHEMA_BYTES:,}: "
+            "leave out columns that are not sent.",
+            ends_call=True,
+        )
+    return _Request(message, kind, schema, rows, len(data), is_small)
+
+
+async def _settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
+    """Act when it is known what is there: a client that lost its connection tries again at once."""
+    while True:
+        try:
+            return await asyncio.to_thread(act) if on_a_thread else act()
+        except Underway as underway:
+            until = underway.until
+        with suppress(Refused):  # the request that failed gets its own answer
+            await asyncio.wrap_future(until)
+
+
+def _interpretation(number: int) -> int:
+    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
+    if number not in (_NULL_VALUE, _DEFAULT_VALUE):
+        raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
+    return number

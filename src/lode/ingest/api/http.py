@@ -1,0 +1,72 @@
+"""The HTTP port: health, metrics, the streams as JSON, and BigQuery's REST API."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+
+from lode.http_guard import HttpGuard
+from lode.ingest.api.auth import TokenMiddleware, Tokens
+from lode.ingest.api.rest.errors import unrouted
+from lode.ingest.api.rest.routes import routes as rest_routes
+from lode.ingest.core.metrics import CONTENT_TYPE
+from lode.ui import routes as console_routes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import pyarrow as pa
+    from starlette.requests import Request
+
+    from lode.ingest.api.readiness import Readiness
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.names import TableName
+
+
+def application(
+    engine: Engine, tokens: Tokens, readiness: Readiness, *, hosts: Sequence[str] | None
+) -> Starlette:
+    """Everything the HTTP port answers.
+
+    Args:
+        engine: What it answers from.
+        tokens: The tokens that clients may present.
+        readiness: Whether the server takes writes.
+        hosts: The names that requests may give, besides loopback; None if any will do.
+    """
+
+    async def append(table: TableName, batch: pa.RecordBatch) -> None:
+        await asyncio.wrap_future(engine.append(table, batch))
+
+    # On the event loop: the threads may all wait for a store that hangs.
+    async def health(_: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def ready(_: Request) -> Response:
+        problem = await readiness.problem()
+        return PlainTextResponse(f"{problem or 'ready'}\n", status_code=503 if problem else 200)
+
+    def metrics(_: Request) -> Response:
+        return Response(engine.metrics.text(), media_type=CONTENT_TYPE)
+
+    def streams(_: Request) -> Response:
+        return JSONResponse({"streams": [stream.facts() for stream in engine.streams()]})
+
+    return Starlette(
+        routes=[
+            Route("/healthz", health),
+            Route("/readyz", ready),
+            Route("/metrics", metrics),
+            Route("/streams", streams),
+            *rest_routes(engine.catalog, append),
+            *console_routes(engine.store, engine=engine, readiness=readiness),
+        ],
+        exception_handlers={HTTPException: unrouted},
+        middleware=[Middleware(HttpGuard, hosts=hosts), Middleware(TokenMiddleware, tokens=tokens)],
+    )

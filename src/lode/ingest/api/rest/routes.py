@@ -1,0 +1,193 @@
+"""BigQuery's REST v2 API, as much of it as a client needs around the streaming APIs.
+
+Datasets and tables (``datasets.py``, ``tables.py``) are in the catalog, rows (``rows.py``) in the datasets
+behind it. There is no SQL engine: jobs are refused with a sentence that says what to use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+from starlette.routing import Route
+
+from lode.ingest.api.rest.call import Call, read_body, read_call
+from lode.ingest.api.rest.contents import Contents
+from lode.ingest.api.rest.datasets import DatasetMethods
+from lode.ingest.api.rest.errors import error_response, not_implemented
+from lode.ingest.api.rest.fields import masked
+from lode.ingest.api.rest.rows import RowMethods
+from lode.ingest.api.rest.tables import TableMethods
+from lode.ingest.status import Code, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from lode.dataset import Dataset
+    from lode.ingest.api.rest.fields import Mask
+    from lode.ingest.api.rest.rows import Append
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.table import TableDefinition
+
+    Method: TypeAlias = Callable[[Call], dict[str, Any] | None]
+    Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+# The limit of the service.
+MAX_BODY_BYTES: Final = 10 << 20
+# JSON takes many times its size in memory, so only a few large bodies are in work at a time.
+_LARGE_BYTES: Final = 1 << 20
+_MAX_LARGE: Final = 8
+_ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
+_DATASET: Final = "/projects/{project}/datasets/{dataset}"
+_TABLE: Final = _DATASET + "/tables/{table}"
+
+
+_NO_QUERIES: Final = (
+    "Queries are not supported, Lode runs no SQL here: use lode sql, or Spark with the lode data source."
+)
+_NO_JOBS: Final = (
+    "Load, copy and extract jobs are not supported: append rows with the Storage Write API or insertAll, or "
+    "use lode sql or Spark."
+)
+_NO_SUCH_JOB: Final = "Not found: Job. Lode runs no jobs: use lode sql or Spark."
+_NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
+_NO_UNDELETE: Final = "Undelete is not supported: read the snapshots, which stay, with the library."
+_NO_POLICIES: Final = "Access policies are not supported: who has the server's token may do everything."
+_NO_MODELS: Final = "Models are not supported: Lode stores tables only."
+_NO_ROUTINES: Final = "Routines are not supported: Lode runs no SQL here."
+
+
+def routes(
+    catalog: Catalog,
+    append: Append,
+    *,
+    open: Callable[[TableDefinition], Dataset] | None = None,  # noqa: A002, what it does
+    max_body_bytes: int = MAX_BODY_BYTES,
+) -> list[Route]:
+    """The routes of REST v2, under ``/bigquery/v2`` and without it.
+
+    Args:
+        catalog: Where datasets and tables are defined.
+        append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
+        open: Opens the dataset that holds a table's rows; by default on the catalog's store.
+        max_body_bytes: The largest body of a request, also unpacked.
+    """
+    contents = Contents(open or (lambda definition: definition.open(catalog.store)))
+    datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
+    rows = RowMethods(catalog, contents, append)
+
+    async def insert_all(call: Call) -> Response:
+        return _response(await rows.insert_all(call), call.fields)
+
+    # A route that is more exact comes before the one that would take its path, too.
+    methods: list[tuple[str, str, Endpoint]] = [
+        ("GET", "/projects", _blocking(datasets.projects)),
+        ("GET", "/projects/{project}/serviceAccount", _blocking(_service_account)),
+        ("GET", "/projects/{project}/datasets", _blocking(datasets.list)),
+        ("POST", "/projects/{project}/datasets", _blocking(datasets.insert)),
+        ("POST", _DATASET + ":undelete", _blocking(_refuse(_NO_UNDELETE))),
+        ("GET", _DATASET, _blocking(datasets.get)),
+        ("PATCH", _DATASET, _blocking(datasets.patch)),
+        ("PUT", _DATASET, _blocking(datasets.update)),
+        ("DELETE", _DATASET, _blocking(datasets.delete)),
+        ("GET", _DATASET + "/tables", _blocking(tables.list)),
+        ("POST", _DATASET + "/tables", _blocking(tables.insert)),
+        ("POST", _TABLE + ":getIamPolicy", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + ":setIamPolicy", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + ":testIamPermissions", _blocking(_refuse(_NO_POLICIES))),
+        ("POST", _TABLE + "/insertAll", insert_all),
+        ("GET", _TABLE + "/data", _blocking(rows.list)),
+        ("*", _TABLE + "/rowAccessPolicies", _blocking(_refuse(_NO_POLICIES))),
+        ("*", _TABLE + "/rowAccessPolicies/{policy}", _blocking(_refuse(_NO_POLICIES))),
+        ("GET", _TABLE, _blocking(tables.get)),
+        ("PATCH", _TABLE, _blocking(tables.patch)),
+        ("PUT", _TABLE, _blocking(tables.update)),
+        ("DELETE", _TABLE, _blocking(tables.delete)),
+        ("GET", _DATASET + "/models", _blocking(_empty("models", "bigquery#listModelsResponse"))),
+        ("GET", _DATASET + "/routines", _blocking(_empty("routines", "bigquery#listRoutinesResponse"))),
+        ("*", _DATASET + "/models/{model}", _blocking(_refuse(_NO_MODELS))),
+        ("*", _DATASET + "/routines", _blocking(_refuse(_NO_ROUTINES))),
+        ("*", _DATASET + "/routines/{routine}", _blocking(_refuse(_NO_ROUTINES))),
+        ("GET", "/projects/{project}/jobs", _blocking(_empty("jobs", "bigquery#jobList"))),
+        ("POST", "/projects/{project}/jobs", _blocking(_job)),
+        ("POST", "/projects/{project}/queries", _blocking(_refuse(_NO_QUERIES))),
+        ("*", "/projects/{project}/jobs/{job:path}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
+        ("*", "/projects/{project}/queries/{job}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
+        ("*", "/projects", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
+        ("*", "/projects/{rest:path}", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
+    ]
+    large = asyncio.Semaphore(_MAX_LARGE)
+    own = [
+        _route(prefix + path, verb, endpoint, max_body_bytes, large)
+        for prefix in ("/bigquery/v2", "")
+        for verb, path, endpoint in methods
+    ]
+    elsewhere = [
+        _route(path, "*", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), max_body_bytes, large)
+        for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
+    ]
+    uploads = [
+        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", _refuse_upload, methods=list(_ANY))
+        for prefix in ("/upload", "/resumable/upload")
+    ]
+    return [*own, *elsewhere, *uploads]
+
+
+def _blocking(method: Method) -> Endpoint:
+    """Run a method, and write its answer, on a thread: neither the store nor JSON holds up other calls."""
+    return lambda call: run_in_threadpool(lambda: _response(method(call), call.fields))
+
+
+def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
+    if answer is None:
+        return Response(status_code=204)
+    headers = {"ETag": answer["etag"]} if "etag" in answer else None
+    body = msgspec.json.encode(masked(answer, fields))
+    return Response(body, headers=headers, media_type="application/json")
+
+
+def _route(path: str, verb: str, endpoint: Endpoint, limit: int, large: asyncio.Semaphore) -> Route:
+    async def answer(request: Request) -> Response:
+        try:
+            body = await read_body(request, limit=limit)
+            async with large if len(body) >= _LARGE_BYTES else contextlib.nullcontext():
+                return await endpoint(await read_call(request, body))
+        except Exception as error:
+            return error_response(error)
+
+    return Route(path, answer, methods=list(_ANY) if verb == "*" else [verb])
+
+
+async def _refuse_upload(_request: Request) -> Response:
+    """Refuse a load job before its data, which is no JSON, is read."""
+    return error_response(not_implemented(_NO_JOBS))
+
+
+def _service_account(call: Call) -> dict[str, Any]:
+    # Clients ask for it to grant it rights; there are none to grant, and so no such address.
+    return {"kind": "bigquery#getServiceAccountResponse", "email": f"lode@{call.project}.invalid"}
+
+
+def _empty(key: str, kind: str) -> Method:
+    return lambda _call: {"kind": kind, key: []}
+
+
+def _refuse(message: str, code: Code = Code.UNIMPLEMENTED) -> Method:
+    def refuse(_call: Call) -> NoReturn:
+        raise Refused(code, message)
+
+    return refuse
+
+
+def _job(call: Call) -> NoReturn:
+    """Refuse a job by what it would do."""
+    configuration = call.body.get("configuration")
+    if isinstance(configuration, dict) and "query" in configuration:
+        raise not_implemented(_NO_QUERIES)
+    raise not_implemented(_NO_JOBS)

@@ -1,0 +1,271 @@
+"""REST v2: the rows of a table, ``insertAll`` and ``tabledata.list``."""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+
+from starlette.concurrency import run_in_threadpool
+
+from lode.format.ids import shortened
+from lode.ingest.api.rest.call import Call, page_token, read_token
+from lode.ingest.api.rest.cells import cells
+from lode.ingest.api.rest.errors import not_implemented
+from lode.ingest.api.rest.tables import selected
+from lode.ingest.decode.json import JsonRows
+from lode.ingest.decode.json_values import NOT_A_RECORD, NOT_REPEATED
+from lode.ingest.status import Refused, RowProblem, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Sequence
+
+    import pyarrow as pa
+
+    from lode.ingest.api.rest.cells import TimestampFormat
+    from lode.ingest.api.rest.contents import Contents
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.names import TableName
+
+    Append = Callable[[TableName, pa.RecordBatch], Awaitable[None]]
+
+PAGE_ROWS: Final = 10_000
+PAGE_BYTES: Final = 8 << 20
+MAX_INSERT_ID_CHARS: Final = 128
+# The limit of the service.
+MAX_INSERT_ROWS: Final = 50_000
+
+_MAX_MESSAGE_CHARS: Final = 1_000
+# The sentences about a row as the service words them; the others have its wording already.
+_WORDINGS: Final = {
+    "no such field.": "no such field: {}.",
+    "it is REQUIRED, and null or missing.": "Missing required field: {}.",
+    "it is REQUIRED, and null.": "Missing required field: {}.",
+    NOT_REPEATED: "Array specified for non-repeated field: {}.",
+    NOT_A_RECORD: "This field: {} is not a record.",
+}
+
+
+_NO_NUMBER: Final = re.compile(r"'(.*)' is (?:not a|out of the range of) ((?:BIG)?NUMERIC)\b.*", re.DOTALL)
+# A column's name may have quotes, in which case it is written between double ones.
+_COLUMN: Final = re.compile(r"""Column (?:'|")(.*?)(?:'|"): (.*)""", re.DOTALL)
+
+
+class InsertIds:
+    """The ids of rows inserted lately; a row that is sent again under its id is not stored again.
+
+    Best effort, as BigQuery's is: the window is bounded in time and number, and is this process's own. An
+    id counts only once its row is stored: two at the same time are stored twice rather than not at all.
+    Safe for threads.
+    """
+
+    def __init__(
+        self, *, most: int = 200_000, seconds: float = 60, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._most = most
+        self._seconds = seconds
+        self._clock = clock
+        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def fresh(self, dataset_id: str, ids: Sequence[str | None]) -> list[int]:
+        """The positions of the ids that were not seen, each the first time it occurs."""
+        found: list[int] = []
+        own: set[str] = set()
+        with self._lock:
+            self._forget()
+            for position, insert_id in enumerate(ids):
+                if insert_id is not None:
+                    if insert_id in own or (dataset_id, insert_id) in self._seen:
+                        continue
+                    own.add(insert_id)
+                found.append(position)
+        return found
+
+    def add(self, dataset_id: str, ids: Sequence[str | None]) -> None:
+        now = self._clock()
+        with self._lock:
+            for insert_id in ids:
+                if insert_id is not None:
+                    self._seen[dataset_id, insert_id] = now
+                    self._seen.move_to_end((dataset_id, insert_id))
+            self._forget()
+
+    def _forget(self) -> None:
+        oldest = self._clock() - self._seconds
+        while self._seen and (len(self._seen) > self._most or next(iter(self._seen.values())) < oldest):
+            self._seen.popitem(last=False)
+
+
+class _Prepared(NamedTuple):
+    """What an ``insertAll`` stores, and what it answers then."""
+
+    dataset_id: str
+    batch: pa.RecordBatch | None
+    ids: list[str | None]
+    answer: dict[str, Any]
+
+
+class RowMethods:
+    """The methods on rows.
+
+    Args:
+        catalog: Where the tables are defined.
+        contents: What they hold.
+        append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
+    """
+
+    def __init__(self, catalog: Catalog, contents: Contents, append: Append) -> None:
+        self._catalog = catalog
+        self._contents = contents
+        self._append = append
+        self._ids = InsertIds()
+
+    async def insert_all(self, call: Call) -> dict[str, Any]:
+        """Append rows; bad ones are named, and nothing is stored unless ``skipInvalidRows`` says so."""
+        prepared = await run_in_threadpool(self._prepare, call)
+        if prepared.batch is not None and prepared.batch.num_rows:
+            await self._append(call.table, prepared.batch)
+            await run_in_threadpool(self._ids.add, prepared.dataset_id, prepared.ids)
+        return prepared.answer
+
+    def _prepare(self, call: Call) -> _Prepared:
+        """Decode the rows, off the event loop."""
+        if call.body.get("templateSuffix"):
+            raise not_implemented("A templateSuffix is not supported: create the table, then insert into it.")
+        rows, ids = _rows_of(call.body)
+        definition = self._catalog.table(call.table)
+        wanted = self._ids.fresh(definition.dataset_id, ids)
+        skip, ignore = (bool(call.body.get(key)) for key in ("skipInvalidRows", "ignoreUnknownValues"))
+        batch, stored, problems = _decoded(definition, rows, wanted, skip=skip, ignore_unknown=ignore)
+        if problems and not skip:
+            bad = {problem.index for problem in problems}
+            problems += [RowProblem(index, "") for index in range(len(rows)) if index not in bad]
+        answer: dict[str, Any] = {"kind": "bigquery#tableDataInsertAllResponse"}
+        if problems:
+            answer["insertErrors"] = [_insert_error(problem) for problem in sorted(problems, key=_index)]
+        return _Prepared(definition.dataset_id, batch, [ids[position] for position in stored], answer)
+
+    def list(self, call: Call) -> dict[str, Any]:
+        """A page of rows. Its token names the snapshot of the first: later rows do not come in between."""
+        definition = self._catalog.table(call.table, fresh=True)
+        schema = selected(definition.schema, call.query.get("selectedFields", ""))
+        timestamps = _timestamps(call)
+        content = self._contents.of(definition)
+        snapshot, start = _position(call, definition, content.snapshot_id)
+        total = content.rows_at(snapshot)
+        limit = call.number("maxResults")
+        stop = min(total, start + (PAGE_ROWS if limit is None else min(limit, PAGE_ROWS)))
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for batch in self._contents.rows(definition, content, schema, start, stop):
+            rows += cells(batch, schema, timestamps=timestamps)
+            size += batch.nbytes
+            if size > PAGE_BYTES:
+                break
+        answer: dict[str, Any] = {
+            "kind": "bigquery#tableDataList",
+            "etag": definition.etag,
+            "totalRows": str(total),
+            "rows": rows,
+        }
+        reached = start + len(rows)
+        if rows and reached < total:
+            answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")
+        return answer
+
+
+def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
+    entries = body.get("rows")
+    if not isinstance(entries, list) or not entries:
+        raise invalid("No rows present in the request: send at least one.")
+    if len(entries) > MAX_INSERT_ROWS:
+        raise invalid(f"The request has {len(entries):,} rows, the limit is {MAX_INSERT_ROWS:,}: send fewer.")
+    rows: list[Any] = []
+    ids: list[str | None] = []
+    for index, entry in enumerate(entries):
+        if not isinstance(entry, dict) or "json" not in entry:
+            raise invalid(f"Row {index} has no json: send {{insertId, json}} for each row.")
+        insert_id = entry.get("insertId")
+        if isinstance(insert_id, int) and not isinstance(insert_id, bool):
+            insert_id = str(insert_id)
+        if insert_id is not None and not isinstance(insert_id, str):
+            raise invalid(f"Row {index} has an insertId that is not text: send text, or none.")
+        if insert_id is not None and len(insert_id) > MAX_INSERT_ID_CHARS:
+            raise invalid(
+                f"Row {index} has an insertId of more than {MAX_INSERT_ID_CHARS} characters: send a "
+                "shorter one."
+            )
+        rows.append(entry["json"])
+        ids.append(insert_id or None)
+    return rows, ids
+
+
+def _decoded(
+    definition: TableDefinition, rows: list[Any], wanted: list[int], *, skip: bool, ignore_unknown: bool
+) -> tuple[pa.RecordBatch | None, list[int], list[RowProblem]]:
+    """The batch to store, the positions of its rows, and what is wrong with the others."""
+    if not wanted:
+        return None, [], []
+    decoder = JsonRows(definition.schema, ignore_unknown=ignore_unknown)
+    try:
+        return decoder.decode([rows[position] for position in wanted]), wanted, []
+    except Refused as refused:
+        if not refused.rows:
+            raise
+        problems = [RowProblem(wanted[problem.index], problem.message) for problem in refused.rows]
+    bad = {problem.index for problem in problems}
+    good = [position for position in wanted if position not in bad]
+    if not skip or not good:
+        return None, [], problems
+    return decoder.decode([rows[position] for position in good]), good, problems
+
+
+def _index(problem: RowProblem) -> int:
+    return problem.index
+
+
+def _insert_error(problem: RowProblem) -> dict[str, Any]:
+    """One bad row in the service's words; the others stopped with it."""
+    error = {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
+    if problem.message:
+        match = _COLUMN.fullmatch(problem.message)
+        location, sentence = match.groups() if match else ("", problem.message)
+        location = location[:_MAX_MESSAGE_CHARS]
+        message = _worded(location, sentence)[:_MAX_MESSAGE_CHARS]
+        error |= {"reason": "invalid", "location": location, "message": message}
+    return {"index": problem.index, "errors": [error]}
+
+
+def _worded(location: str, sentence: str) -> str:
+    """A sentence about a value as the service words it."""
+    if sentence in _WORDINGS:
+        return _WORDINGS[sentence].format(location)
+    match = _NO_NUMBER.fullmatch(sentence)
+    return f"Invalid {match[2]} value: {match[1]}" if match else sentence
+
+
+def _timestamps(call: Call) -> TimestampFormat:
+    asked = call.query.get("formatOptions.timestampOutputFormat", "")
+    if asked in ("INT64", "FLOAT64", "ISO8601_STRING"):
+        return cast("TimestampFormat", asked)
+    if asked not in ("", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
+        raise invalid(
+            f"Invalid value for formatOptions.timestampOutputFormat: {shortened(asked)} is not one."
+        )
+    return "INT64" if call.flag("formatOptions.useInt64Timestamp") else "FLOAT64"
+
+
+def _position(call: Call, definition: TableDefinition, head: str) -> tuple[str, int]:
+    """The snapshot that is listed, and the row to begin with."""
+    token = call.query.get("pageToken", "")
+    if not token:
+        return head, call.number("startIndex") or 0
+    generation, _, rest = read_token(token).partition(":")
+    snapshot, _, row = rest.partition(":")
+    if generation != str(definition.generation) or not row.isascii() or not row.isdigit() or len(row) > 18:
+        raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
+    return snapshot, int(row)

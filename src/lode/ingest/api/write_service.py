@@ -1,0 +1,331 @@
+"""The Storage Write API over gRPC: six methods on the engine, on one event loop.
+
+A call costs no thread, so thousands of idle ones cost next to nothing. Work that waits for a disk or a store
+runs on threads; requests of one call are taken in order and answered in order, and the next is decoded while
+the ones before it are being made durable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import grpc
+from google.cloud.bigquery_storage_v1 import types
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from lode.ingest.api.append_call import AppendCall, Taken, is_light, request_weight
+from lode.ingest.api.error_details import end_call, internal, parsed, status_of, storage_error
+from lode.ingest.core.decoders import Decoders
+from lode.ingest.core.limits import Window
+from lode.ingest.core.position import StreamType
+from lode.ingest.names import parse_stream, parse_table
+from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
+from lode.ingest.types.wire import to_wire
+from lode.store.open import is_nearby
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from datetime import datetime
+
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.core.metrics import Metrics
+    from lode.ingest.core.streams import Stream
+    from lode.ingest.names import TableName
+
+SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
+# How many requests of one call may be under way at once.
+_MOST_UNANSWERED: Final = 256
+
+# Clients take answers of 4 MB; what does not fit is left out of the list of bad rows.
+_ROW_ERROR_BYTES: Final = 2 << 20
+# More bad rows than this are put into a response on a thread, and larger requests are parsed on one.
+_ROW_ERRORS_HERE: Final = 1_000
+_BYTES_HERE: Final = 64 << 10
+
+logger = logging.getLogger("lode.ingest")
+T = TypeVar("T")
+
+_STOPPING: Final = Refused(Code.UNAVAILABLE, "The server is stopping: connect again.", ends_call=True)
+
+_Response: Any = types.AppendRowsResponse.pb()
+_WriteStream: Any = types.WriteStream.pb()
+_VIEWS: Final = types.GetWriteStreamRequest.pb().DESCRIPTOR.fields_by_name["view"].enum_type.values_by_number
+_FULL: Final = int(types.WriteStreamView.FULL)
+_WRITE_MODES: Final = _WriteStream.DESCRIPTOR.fields_by_name["write_mode"].enum_type.values_by_number
+_FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
+
+
+class WriteService:
+    """Answers ``BigQueryWrite`` from an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._metrics = engine.metrics
+        self._decoders = Decoders(engine.settings.unpacked_bytes)
+        # Requests wait for the second while they hold the first, never the other way round.
+        self._window = Window(engine.settings.window_bytes)
+        self._unpacked = Window(engine.settings.window_bytes)
+        self._nearby = is_nearby(engine.store)
+        self._readers: set[asyncio.Task[None]] = set()
+        self._draining = False
+
+    def handlers(self) -> grpc.GenericRpcHandler:
+        """The methods, for a ``grpc.aio`` server."""
+        of = partial(_unary, metrics=self._metrics)
+        methods = {
+            "AppendRows": grpc.stream_stream_rpc_method_handler(self._append_rows),
+            "CreateWriteStream": of(self._create, types.CreateWriteStreamRequest),
+            "GetWriteStream": of(self._get, types.GetWriteStreamRequest),
+            "FinalizeWriteStream": of(self._finalize, types.FinalizeWriteStreamRequest),
+            "BatchCommitWriteStreams": of(self._batch_commit, types.BatchCommitWriteStreamsRequest),
+            "FlushRows": of(self._flush, types.FlushRowsRequest),
+        }
+        return grpc.method_handlers_generic_handler(SERVICE, methods)
+
+    def drain(self) -> None:
+        """Take no more requests; what was taken is answered, then the calls end with UNAVAILABLE."""
+        self._draining = True
+        for reader in self._readers:
+            reader.cancel()
+
+    # -- appends -------------------------------------------------------------------------------
+
+    async def _append_rows(self, _: Any, context: Any) -> None:
+        answers = _Answers()
+        reader = asyncio.create_task(self._read(context, answers))
+        self._metrics.calls.inc()
+        try:
+            last = await self._answer(context, answers)
+        finally:
+            reader.cancel()
+            self._metrics.calls.dec()
+        if last is not None:
+            self._metrics.refused("AppendRows", last.code)
+            await end_call(context, _in_words_of_the_api(last))
+
+    async def _read(self, context: Any, answers: _Answers) -> None:
+        """Take requests until the client is done, one of them ends the call, or the server stops."""
+        call = AppendCall(self._engine, self._decoders, self._unpacked, nearby=self._nearby)
+        end: Refused | None = _STOPPING if self._draining else None
+        # From here, not from where it was created: a task cancelled before it starts says nothing to anybody.
+        task = asyncio.current_task()
+        assert task is not None
+        self._readers.add(task)
+        task.add_done_callback(self._readers.discard)
+        try:
+            while end is None and await answers.has_room():
+                data = await context.read()
+                if data is grpc.aio.EOF:
+                    break
+                end = await self._take(call, data, answers)
+                del data  # an idle call must not hold on to its last request
+        except asyncio.CancelledError:
+            if not self._draining:
+                raise
+            end = _STOPPING
+        except Exception as error:
+            logger.exception("an AppendRows call failed")
+            end = internal(error)
+        answers.put(end)
+
+    async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
+        """Take one request in; returns the refusal that ends the call, if it does."""
+        light = is_light(data)
+        size = request_weight(data) if light else await asyncio.to_thread(request_weight, data)
+        await self._window.enter(size)
+        try:
+            taken = await call.take(data, light=light)
+        except BaseException as error:
+            self._window.leave(size)
+            if not isinstance(error, Refused):
+                raise
+            if error.ends_call:
+                return error
+            error.stream = call.name
+            answers.put(error)
+            return None
+        # The rows are in memory until they are stored, also if the client disconnects.
+        taken.answer.add_done_callback(lambda _: self._window.leave(size))
+        answers.put(taken)
+        return None
+
+    async def _answer(self, context: Any, answers: _Answers) -> Refused | None:
+        """Send the answers in the order of the requests; returns the refusal that ends the call."""
+        while True:
+            item = await answers.get()
+            if item is None or (isinstance(item, Refused) and item.ends_call):
+                return item
+            if isinstance(item, Refused):
+                response = await self._refused(item, item.stream)
+            else:
+                try:
+                    if not item.answer.done():
+                        await asyncio.wrap_future(item.answer)
+                    response = self._stored(item, item.answer.result())
+                except Refused as refusal:
+                    if refusal.ends_call:
+                        return refusal
+                    response = await self._refused(refusal, item.name)
+                if item.schema is not None:
+                    response.updated_schema.CopyFrom(await asyncio.to_thread(to_wire, item.schema))
+            await context.write(response.SerializeToString())
+
+    def _stored(self, taken: Taken, offset: int | None) -> Any:
+        response = _Response(write_stream=taken.name)
+        response.append_result.SetInParent()
+        if offset is not None:
+            response.append_result.offset.value = offset
+        self._metrics.appended(taken.stream, taken.rows, taken.size)
+        return response
+
+    async def _refused(self, refusal: Refused, name: str) -> Any:
+        if len(refusal.rows) <= _ROW_ERRORS_HERE:
+            return self._refusal(refusal, name)
+        return await asyncio.to_thread(self._refusal, refusal, name)
+
+    def _refusal(self, refusal: Refused, name: str) -> Any:
+        self._metrics.refused("AppendRows", refusal.code)
+        response = _Response(write_stream=name, error=status_of(refusal))
+        room = _ROW_ERROR_BYTES
+        for row in refusal.rows:
+            room -= len(row.message) + 16
+            if room < 0:
+                break  # the error itself says how many there are
+            response.row_errors.add(index=row.index, code=_FIELDS_ERROR, message=row.message)
+        return response
+
+    # -- the other methods ---------------------------------------------------------------------
+
+    async def _create(self, request: Any, context: Any) -> Any:
+        table = parse_table(request.parent)
+        if request.write_stream.type_ not in (1, 2, 3):
+            raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
+        if request.write_stream.write_mode not in _WRITE_MODES:
+            raise invalid(f"The write_mode {request.write_stream.write_mode} is not known: use INSERT.")
+        kind = StreamType(request.write_stream.type_)
+        return await asyncio.to_thread(self._created, table, kind)
+
+    async def _get(self, request: Any, context: Any) -> Any:
+        if request.view not in _VIEWS:
+            raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
+        return await asyncio.to_thread(self._found, request.name, full=request.view == _FULL)
+
+    async def _finalize(self, request: Any, context: Any) -> Any:
+        rows = await asyncio.to_thread(self._engine.finalize, parse_stream(request.name))
+        return types.FinalizeWriteStreamResponse.pb()(row_count=rows)
+
+    async def _flush(self, request: Any, context: Any) -> Any:
+        name = parse_stream(request.write_stream)
+        if not request.HasField("offset"):
+            # Refuses the wrong type of stream first: that is what the client has to mend.
+            stream = await asyncio.to_thread(self._engine.stream, name)
+            stream.strategy.flush_end(stream.position, 0)
+            raise invalid("FlushRows names no offset: give that of the last row to show.")
+        offset = await asyncio.to_thread(self._engine.flush, name, request.offset.value)
+        return types.FlushRowsResponse.pb()(offset=offset)
+
+    async def _batch_commit(self, request: Any, context: Any) -> Any:
+        return await asyncio.to_thread(self._commit, request)
+
+    def _commit(self, request: Any) -> Any:
+        table = parse_table(request.parent)
+        names = [parse_stream(name) for name in request.write_streams]
+        outcome = self._engine.batch_commit(table, names)
+        response = types.BatchCommitWriteStreamsResponse.pb()()
+        if outcome.at is not None:
+            response.commit_time.CopyFrom(_timestamp(outcome.at))
+        for problem in outcome.problems:
+            detail = storage_error(problem)
+            if detail is not None:
+                response.stream_errors.append(detail)
+        return response
+
+    def _created(self, table: TableName, kind: StreamType) -> Any:
+        stream = self._engine.create_stream(table, kind)
+        described = _described(stream, str(stream.name))
+        described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
+        return described
+
+    def _found(self, name: str, *, full: bool) -> Any:
+        stream = self._engine.stream(parse_stream(name))
+        described = _described(stream, name)
+        # Writers that share a connection choose it by this location, which the service has in lower case.
+        described.location = self._engine.catalog.location_of(stream.name.table).lower()
+        if full:
+            described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
+        return described
+
+
+class _Answers:
+    """The answers of a call, in the order of its requests; None is its end."""
+
+    def __init__(self) -> None:
+        self._room = asyncio.Semaphore(_MOST_UNANSWERED)
+        self._queue: asyncio.Queue[Taken | Refused | None] = asyncio.Queue()
+
+    async def has_room(self) -> bool:
+        """Wait until another request may be taken; afterwards its answer is put without waiting."""
+        return await self._room.acquire()
+
+    def put(self, answer: Taken | Refused | None) -> None:
+        self._queue.put_nowait(answer)
+
+    async def get(self) -> Taken | Refused | None:
+        answer = await self._queue.get()
+        self._room.release()
+        return answer
+
+
+def _unary(
+    method: Callable[[Any, Any], Awaitable[Any]], request_type: Any, metrics: Metrics
+) -> grpc.RpcMethodHandler[Any, Any]:
+    """A unary method whose refusals become the call's status."""
+    name = request_type.__name__.removesuffix("Request")
+
+    async def answer(data: bytes, context: Any) -> bytes:
+        try:
+            if len(data) <= _BYTES_HERE:
+                request = parsed(request_type.pb(), data)
+            else:
+                request = await asyncio.to_thread(parsed, request_type.pb(), data)
+            response = await method(request, context)
+            serialized: bytes = response.SerializeToString()
+            return serialized
+        except Refused as refusal:
+            refused = refusal
+        except asyncio.CancelledError:
+            raise
+        except Exception as error:
+            logger.exception("%s failed", name)
+            refused = internal(error)
+        metrics.refused(name, refused.code)
+        await end_call(context, _in_words_of_the_api(refused))
+        raise AssertionError("a call that was ended goes on")
+
+    return grpc.unary_unary_rpc_method_handler(answer)
+
+
+def _described(stream: Stream, name: str) -> Any:
+    """What every view has of a stream."""
+    kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
+    described = _WriteStream(name=name, type_=kind.value, create_time=_timestamp(stream.created))
+    committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
+    if committed is not None:
+        described.commit_time.CopyFrom(_timestamp(committed))
+    return described
+
+
+def _in_words_of_the_api(refusal: Refused) -> Refused:
+    """The refusal as the Storage Write API words it: REST has another sentence for a missing table."""
+    if refusal.storage is StorageCode.TABLE_NOT_FOUND:
+        return not_found(refusal.entity, StorageCode.TABLE_NOT_FOUND)
+    return refusal
+
+
+def _timestamp(moment: datetime) -> Timestamp:
+    stamp = Timestamp()
+    stamp.FromDatetime(moment)
+    return stamp

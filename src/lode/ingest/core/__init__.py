@@ -1,0 +1,1 @@
+"""Streams, their tables and what becomes visible: the server without its protocols."""

@@ -1,0 +1,142 @@
+"""Batches in a table's schema out of a writer's columns: the missing filled in, everything checked."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lode.ingest.decode.packed import value_bytes
+from lode.ingest.types.defaults import default_values, parse_default
+from lode.ingest.types.fit import check_affordable, fit_for, match_children, missing
+from lode.ingest.types.row_errors import Place, Problems
+from lode.lazy import pa
+from lode.runtime import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from lode.ingest.types.columns import Column, TableSchema
+    from lode.ingest.types.fit import Fit
+    from lode.ingest.types.row_errors import Problems as Found
+
+
+class Filler:
+    """Makes batches of one table's schema out of a writer's columns of given names and Arrow types.
+
+    Args:
+        schema: The table's.
+        names: The writer's columns; they match the table's whatever their case.
+        types: Their Arrow types, of which each must fit its column; see ``fit.py``.
+        now_ns: The clock, for CURRENT_TIMESTAMP() and its kin.
+    """
+
+    def __init__(
+        self,
+        schema: TableSchema,
+        names: Sequence[str],
+        types: Sequence[pa.DataType],
+        *,
+        now_ns: Callable[[], int] = REAL.now_ns,
+    ) -> None:
+        self._schema = schema
+        self._now_ns = now_ns
+        self._defaults = {column.name.lower(): parse_default(column) for column in schema if column.default}
+        sources = match_children(schema.columns, list(names))
+        self._plan: list[tuple[Column, int | None, Fit | None]] = [
+            (column, source, None if source is None else fit_for(column, types[source]))
+            for column, source in zip(schema.columns, sources, strict=True)
+        ]
+        self._left_out = sum(source is None for source in sources)
+        self._left_out_bytes = sum(value_bytes(column) for column, source, _ in self._plan if source is None)
+        self._default_bytes = {
+            column.name.lower(): default_values(column, self._defaults[column.name.lower()], 1, 0).nbytes
+            for column in schema
+            if column.default
+        }
+
+    def filled_bytes(self, rows: int, defaults: Collection[str] = ()) -> int:
+        """How much memory the columns that were not sent take, and the defaults that are asked for."""
+        size = rows * self._left_out_bytes
+        if defaults:
+            wanted = {name.lower() for name in defaults}
+            # The defaults, and what they are mixed into.
+            size += rows * sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
+        return size
+
+    def batch(
+        self,
+        columns: Sequence[pa.Array[Any]],
+        rows: int,
+        defaults: Collection[str] = (),
+        problems: Found | None = None,
+        unsent: Mapping[str, pa.Array[Any]] | None = None,
+    ) -> pa.RecordBatch:
+        """The rows as a batch in the table's schema, or a refusal that names every bad one.
+
+        Args:
+            columns: The writer's columns, in the order of its names.
+            rows: How many rows there are; there may be no columns.
+            defaults: The columns whose missing values become their default, where they have one.
+            problems: What is known to be wrong with the rows already.
+            unsent: Where the values of columns are missing, for writers that tell missing from null.
+        """
+        check_affordable(rows * self._left_out, "columns")
+        problems = Problems() if problems is None else problems
+        wanted = {name.lower() for name in defaults} & self._defaults.keys()
+        # The same moment for every column of the batch.
+        now_ns = self._now_ns() if wanted else 0
+        arrays: list[pa.Array[Any]] = []
+        for column, source, fit in self._plan:
+            place = Place(problems, column.name)
+            sent = None if source is None else columns[source]
+            array = missing(column, rows) if sent is None or fit is None else fit(sent, place)
+            if wanted and column.name.lower() in wanted:
+                where = None if unsent is None else unsent[column.name]
+                array = self._with_default(column, array, sent, now_ns, where)
+            if array.null_count and column.mode == "REQUIRED":
+                place.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
+            arrays.append(array)
+        if problems:
+            raise problems.refusal()
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema.arrow)
+
+    def _with_default(
+        self,
+        column: Column,
+        array: pa.Array[Any],
+        sent: pa.Array[Any] | None,
+        now_ns: int,
+        where: pa.Array[Any] | None,
+    ) -> pa.Array[Any]:
+        """The column with its default for each value that was not sent."""
+        import pyarrow.compute as pc
+
+        if sent is not None and not sent.null_count:
+            return array
+        values = default_values(column, self._defaults[column.name.lower()], len(array), now_ns)
+        if sent is None:
+            return values
+        # Where it was null as sent: a REPEATED column has become empty lists since.
+        missing_at = sent.is_null() if where is None else where
+        filled: pa.Array[Any] = pc.call_function("if_else", [missing_at, values, array])
+        return filled
+
+    @staticmethod
+    def defaulted(schema: TableSchema, names: Collection[str]) -> frozenset[str]:
+        """The columns with a default that a writer of columns of these names leaves out."""
+        sent = {name.lower() for name in names}
+        return frozenset(
+            column.name for column in schema if column.default and column.name.lower() not in sent
+        )
+
+
+def fill(
+    schema: TableSchema,
+    columns: Mapping[str, pa.Array[Any]],
+    rows: int,
+    defaults: Collection[str] = (),
+    *,
+    now_ns: Callable[[], int] = REAL.now_ns,
+) -> pa.RecordBatch:
+    """Make one batch; who makes many of the same columns keeps a ``Filler``."""
+    filler = Filler(schema, list(columns), [array.type for array in columns.values()], now_ns=now_ns)
+    return filler.batch(list(columns.values()), rows, defaults)

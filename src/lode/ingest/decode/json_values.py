@@ -1,0 +1,314 @@
+"""One JSON value of each of BigQuery's types, as what Arrow makes an array of.
+
+A reader takes a value that is not null, and raises ``BadValue`` for one that its column cannot hold. Times
+are read to the microseconds and days that Arrow stores; NUMERIC, INTERVAL and GEOGRAPHY stay text, which is
+read as that of every other writer.
+"""
+
+from __future__ import annotations
+
+import binascii
+import math
+from base64 import b64decode
+from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from lode.filter.datetimes import parse_date, parse_datetime, parse_time, parse_timestamp
+from lode.format.ids import is_utf8
+
+if TYPE_CHECKING:
+    from lode.ingest.types.columns import Column
+
+Reader: TypeAlias = Callable[[Any], Any]
+
+_TRUE: Final = frozenset({"true", "t", "yes", "y", "1"})
+_FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
+_INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
+_LONGEST_NUMBER: Final = 400
+_EXACT: Final = Context(prec=200)
+_JSON: Final = msgspec.json.Encoder(decimal_format="number")
+
+
+# What is said of a list or an object in a column that takes neither.
+NOT_REPEATED: Final = "it is a list, and the column is not REPEATED."
+NOT_A_RECORD: Final = "it is an object, and the column is no STRUCT."
+# The service's own sentences about values that it cannot read; programs look for them.
+_UNREADABLE: Final = {
+    "INT64": "Cannot convert value to integer (bad value): {}",
+    "FLOAT64": "Cannot convert value to floating point (bad value): {}",
+    "BOOL": "Cannot convert value to boolean (bad value): {}",
+    "TIMESTAMP": "Could not parse '{}' as a timestamp. Required format is YYYY-MM-DD HH:MM[:SS[.SSSSSS]]",
+    "DATE": 'Invalid date string "{}"',
+    "TIME": 'Invalid time string "{}"',
+    "DATETIME": 'Invalid datetime string "{}"',
+}
+
+
+class BadValue(ValueError):  # noqa: N818, the client's value, not our error
+    """A value that its column cannot hold; ``path`` says where inside a STRUCT."""
+
+    def __init__(self, message: str, path: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+
+
+def reader_for(column: Column, *, ignore_unknown: bool = False) -> Reader:
+    """How values of the column are read, its mode included."""
+    one = _reader(column, ignore_unknown=ignore_unknown)
+    return partial(_list, one) if column.mode == "REPEATED" else one
+
+
+def _reader(column: Column, *, ignore_unknown: bool) -> Reader:
+    match column.type:
+        case "STRUCT":
+            return _struct(column, ignore_unknown=ignore_unknown)
+        case "RANGE":
+            return _range(column)
+        case "NUMERIC" | "BIGNUMERIC":
+            return partial(_number_text, column.type)
+    return _READERS[column.type]
+
+
+def _list(one: Reader, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise BadValue(f"{_shown(value)} is not a list, and the column is REPEATED.")
+    if None in value:
+        raise BadValue("an element of a REPEATED column is null.")
+    return [one(item) for item in value]
+
+
+def _struct(column: Column, *, ignore_unknown: bool) -> Reader:
+    readers = {
+        child.name.lower(): (child.name, reader_for(child, ignore_unknown=ignore_unknown))
+        for child in column.fields
+    }
+
+    def read(value: Any) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise BadValue(f"{_shown(value)} is not an object, and the column is a STRUCT.")
+        made: dict[str, Any] = {}
+        for key, item in value.items():
+            known = readers.get(key.lower())
+            if known is None:
+                if ignore_unknown:
+                    continue
+                raise BadValue("no such field.", f".{key}")
+            name, reader = known
+            if name in made:
+                raise BadValue("it is there twice: names differ in more than their case.", f".{name}")
+            made[name] = None if item is None else _inside(reader, item, name)
+        return made
+
+    return read
+
+
+def _inside(reader: Reader, item: Any, name: str) -> Any:
+    try:
+        return reader(item)
+    except ValueError as error:
+        raise BadValue(str(error), f".{name}{getattr(error, 'path', '')}") from None
+
+
+def _range(column: Column) -> Reader:
+    element = _READERS[column.range_element]
+
+    def end(value: Any) -> Any:
+        unbounded = value is None or (isinstance(value, str) and value.upper() in ("UNBOUNDED", "NULL"))
+        return None if unbounded else element(value)
+
+    def read(value: Any) -> dict[str, Any]:
+        if isinstance(value, str) and value.startswith("[") and value.endswith(")") and value.count(",") == 1:
+            start, _, stop = value[1:-1].partition(",")
+            value = {"start": start.strip(), "end": stop.strip()}
+        if not isinstance(value, dict) or not value.keys() <= {"start", "end"}:
+            raise BadValue(f"{_shown(value)} is no RANGE: write {{start, end}} or '[start, end)'.")
+        return {"start": end(value.get("start")), "end": end(value.get("end"))}
+
+    return read
+
+
+def _string(value: Any) -> str:
+    match value:
+        case str():
+            if not is_utf8(value):
+                raise BadValue("it is text that UTF-8 cannot carry.")
+            return value
+        case bool():
+            return "true" if value else "false"
+        case int() | float() | Decimal():
+            return str(value)
+    raise _unreadable(value, "STRING")
+
+
+def _bytes(value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise _unreadable(value, "BYTES")
+    try:
+        return b64decode(value.replace("-", "+").replace("_", "/"), validate=True)
+    except (binascii.Error, ValueError):
+        raise BadValue(f"{_shown(value)} is not base64 text.") from None
+
+
+def _int64(value: Any) -> int:
+    if type(value) is str and value.isdigit() and value.isascii() and len(value) < 19:
+        return int(value)
+    number = _number(value, "INT64")
+    if isinstance(number, float) or number != number.to_integral_value(context=_EXACT):
+        raise _unreadable(value, "INT64")
+    if not -(2**63) <= number < 2**63:
+        raise _unreadable(value, "INT64")
+    return int(number)
+
+
+def _float64(value: Any) -> float:
+    if type(value) is float:
+        return value
+    number = _number(value, "FLOAT64")
+    result = float(number)
+    if math.isinf(result) and not isinstance(number, float):
+        raise _unreadable(value, "FLOAT64")
+    return result
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).lower() if isinstance(value, str | int) else ""
+    if text in _TRUE:
+        return True
+    if text in _FALSE:
+        return False
+    raise _unreadable(value, "BOOL")
+
+
+def _number_text(kind: str, value: Any) -> str:
+    """The number as it was written; a float as Python writes it."""
+    if isinstance(value, str):
+        return _string(value)
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal):
+        raise _unreadable(value, kind)
+    return str(value)
+
+
+def _timestamp(value: Any) -> int:
+    """Text in any of BigQuery's forms, or seconds since 1970, also with a fraction, also as text."""
+    if isinstance(value, str) and not _looks_numeric(value):
+        return _parsed(parse_timestamp, "TIMESTAMP", value)
+    seconds = _number(value, "TIMESTAMP")
+    if isinstance(seconds, float) or seconds.copy_abs() > 10**12:
+        raise BadValue(f"{_shown(value)} is no TIMESTAMP: it is out of range (years 1 to 9999).")
+    micros = _EXACT.multiply(seconds, Decimal(1_000_000))
+    return int(micros.to_integral_value(rounding=ROUND_HALF_UP, context=_EXACT))
+
+
+def _number(value: Any, kind: str) -> Decimal | float:
+    """A finite number exactly; NaN and the infinities as floats."""
+    match value:
+        case bool():
+            raise _unreadable(value, kind)
+        case Decimal():
+            return value if value.is_finite() else math.nan if value.is_nan() else float(value)
+        case int():
+            return Decimal(value)
+        case float():
+            return value if not math.isfinite(value) else Decimal(repr(value))
+        case str():
+            return _number_of(value, kind)
+    raise _unreadable(value, kind)
+
+
+def _number_of(text: str, kind: str) -> Decimal | float:
+    bare = text.strip()
+    if bare.lower() in _INFINITE:
+        return float(bare)
+    if not _looks_numeric(bare) or len(bare) > _LONGEST_NUMBER:
+        raise _unreadable(text, kind)
+    try:
+        return Decimal(bare)
+    except InvalidOperation:
+        raise _unreadable(text, kind) from None
+
+
+def _looks_numeric(text: str) -> bool:
+    bare = text.strip().lower().removeprefix("-").removeprefix("+")
+    mantissa, _, exponent = bare.partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    power = exponent.removeprefix("-").removeprefix("+")
+    return (
+        bare.isascii()
+        and (whole + fraction).isdigit()
+        and (power.isdigit() if "e" in bare else True)
+        and len(power) < 5
+    )
+
+
+def _parsed(parse: Callable[[str], int], kind: str, value: Any) -> int:
+    if not isinstance(value, str):
+        raise _unreadable(value, kind)
+    bare = value.strip()
+    year, dash, rest = bare.partition("-")
+    if dash and year.isdigit():
+        # Python writes years before 1000 with fewer than four digits, and so does its client.
+        bare = f"{year:0>4}-{rest}"
+    try:
+        return parse(bare)
+    except (ValueError, OverflowError):
+        raise _unreadable(value, kind) from None
+
+
+def _json(value: Any) -> str:
+    """Text is JSON already; everything else is made into it."""
+    if isinstance(value, str):
+        return _string(value)
+    try:
+        _refuse_non_finite(value)
+        return _JSON.encode(value).decode()
+    except (RecursionError, msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise BadValue(f"{_shown(value)} is not JSON: {error}.") from None
+
+
+def _refuse_non_finite(value: Any) -> None:
+    match value:
+        case float() if not math.isfinite(value):
+            raise BadValue("JSON has no NaN and no infinity")
+        case dict():
+            for item in value.values():
+                _refuse_non_finite(item)
+        case list():
+            for item in value:
+                _refuse_non_finite(item)
+
+
+def _unreadable(value: Any, kind: str) -> BadValue:
+    """The complaint about a value that is none of the column's type."""
+    if isinstance(value, list | dict):
+        return BadValue(NOT_REPEATED if isinstance(value, list) else NOT_A_RECORD)
+    if kind not in _UNREADABLE:
+        return BadValue(f"{_shown(value)} is no {kind}.")
+    text = str(value).lower() if isinstance(value, bool) else str(value)
+    return BadValue(_UNREADABLE[kind].replace("{}", text if len(text) <= 60 else f"{text[:60]}…"))
+
+
+def _shown(value: Any) -> str:
+    text = repr(str(value) if isinstance(value, Decimal) else value)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+_READERS: Final[dict[str, Reader]] = {
+    "STRING": _string,
+    "GEOGRAPHY": _string,
+    "INTERVAL": _string,
+    "BYTES": _bytes,
+    "INT64": _int64,
+    "FLOAT64": _float64,
+    "BOOL": _bool,
+    "TIMESTAMP": _timestamp,
+    "DATE": partial(_parsed, parse_date, "DATE"),
+    "TIME": partial(_parsed, parse_time, "TIME"),
+    "DATETIME": partial(_parsed, parse_datetime, "DATETIME"),
+    "JSON": _json,
+}

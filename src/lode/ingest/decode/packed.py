@@ -1,0 +1,71 @@
+"""Rows as they were sent, before they are unpacked: how much memory they will take."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from lode.ingest.status import invalid
+from lode.ingest.types.columns import arrow_type
+from lode.lazy import pt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    import pyarrow as pa
+
+    from lode.ingest.types.columns import Column
+
+# The limit for requests of 20 MiB; see ``Settings.unpacked_bytes``.
+MAX_UNPACKED_BYTES: Final = 160 << 20
+# A row may repeat a value any number of times.
+MANY_VALUES: Final = 1 << 20
+# Types whose values are parsed or checked one by one when they come as text, and for how many each counts.
+# Checking one shape of a few kilobytes can take longer than all other work on a request.
+SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
+# The offset of a text's bytes, or of a list's values.
+OFFSET_BYTES: Final = 4
+# A null takes a bit; counted as a byte, as rows are few where this matters little.
+VALIDITY_BYTES: Final = 1
+
+
+class PackedRows(NamedTuple):
+    """The rows of one request.
+
+    Attributes:
+        unpacked_bytes: How much memory they take when they are decoded, at most.
+        slow_values: How many of their values are looked at one by one, at most.
+        decode: Decodes them; refuses bad rows.
+    """
+
+    unpacked_bytes: int
+    slow_values: int
+    decode: Callable[[], pa.RecordBatch]
+
+
+def check_unpacked(size: int, limit: int) -> None:
+    """Refuse rows that take more memory than a request may."""
+    if size > limit:
+        raise invalid(
+            f"The rows are {size:,} bytes or more when unpacked, the limit is {limit:,}: "
+            "send fewer rows at a time."
+        )
+
+
+def count_columns(columns: Iterable[Column]) -> int:
+    """How many columns there are, with those inside others."""
+    return sum(1 + count_columns(column.children) for column in columns)
+
+
+def value_bytes(column: Column) -> int:
+    """The bytes of one value in the column's Arrow type, with null in all columns below; text adds to it."""
+    if column.mode == "REPEATED":
+        return OFFSET_BYTES
+    if column.children:
+        return VALIDITY_BYTES + sum(value_bytes(child) for child in column.children)
+    return VALIDITY_BYTES + fixed_bytes(arrow_type(column))
+
+
+def fixed_bytes(kind: pa.DataType) -> int:
+    """The bytes of one value of an Arrow type without children; of text, those of its offset."""
+    width: Any = kind.bit_width if pt.is_primitive(kind) or pt.is_decimal(kind) else 8 * OFFSET_BYTES
+    return -(-int(width) // 8)

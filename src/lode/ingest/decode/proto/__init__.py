@@ -1,0 +1,1 @@
+"""Serialised protobuf messages as rows of a table."""

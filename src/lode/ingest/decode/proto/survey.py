@@ -1,0 +1,241 @@
+"""A look at rows before they are parsed, where parsing them could cost more than a request may.
+
+Two things are found. Groups, which ptars skips by recursion without a limit, so that a long row of nothing
+but nested groups would exhaust the stack; protobuf itself allows a depth of 100. And how much memory the
+rows will take: a row without content takes two bytes on the wire, and so does a message that is repeated, but
+each has a value in every column below; a packed number takes one byte.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from lode.ingest.decode.packed import MANY_VALUES, OFFSET_BYTES, SLOW_TYPES, VALIDITY_BYTES, fixed_bytes
+from lode.ingest.decode.proto.plan import INT64, INTEGERS, F, Shape
+from lode.ingest.types.columns import arrow_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lode.ingest.decode.proto.plan import Field
+
+# Skipping a group takes about 80 bytes of the stack, and a byte or more of the row.
+LONGEST_UNSEEN: Final = 4096
+# A number as ptars gives it, and whether it is set.
+_PARSED_BYTES: Final = 9
+# A value that passes through Python on its way to the column's type.
+_OBJECT_BYTES: Final = 24
+_INTERVAL_BYTES: Final = 64
+_FIXED32: Final = frozenset({F.TYPE_FIXED32, F.TYPE_SFIXED32, F.TYPE_FLOAT})
+_FIXED64: Final = frozenset({F.TYPE_FIXED64, F.TYPE_SFIXED64, F.TYPE_DOUBLE})
+_DELIMITED: Final = frozenset({F.TYPE_STRING, F.TYPE_BYTES})
+# What needs no other array than the parsed one.
+_SAME: Final = frozenset(
+    [(kind, number) for kind in ("INT64", "TIMESTAMP") for number in INT64]
+    + [("FLOAT64", F.TYPE_DOUBLE), ("BOOL", F.TYPE_BOOL)]
+)
+# Rows that are counted may take much more memory than they will when they are decoded: one request at a time.
+_counting = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The row, or a message that is repeated; what it repeats itself is bytes to its class."""
+
+    parse: Any
+    # What is repeated: the names of fields that lead to it, the bytes of an element, the level of a message.
+    repeated: tuple[tuple[tuple[str, ...], int, _Level | None], ...]
+
+
+class Survey:
+    """Looks at rows of one message type."""
+
+    def __init__(self, fields: tuple[Field, ...]) -> None:
+        self._fields = fields
+        # How many values of a row are looked at one by one.
+        self.slow_values = _slow_values(fields)
+        self._row_bytes = _message_bytes(fields)
+        self._expansion = _expansion(fields)
+
+    def unpacked_bytes(self, rows: Sequence[bytes], size: int, limit: int) -> int:
+        """How much memory rows of so many bytes take when they are decoded, at most.
+
+        Rows that might be over the limit are counted, others are judged by their size.
+        """
+        fixed = size + len(rows) * self._row_bytes
+        bound = fixed + size * self._expansion
+        if bound <= limit:
+            return bound
+        total = fixed
+        with _counting:
+            for row in rows:
+                with suppress(DecodeError):  # found again, and named, when it is parsed
+                    total += _count(self._level, row, limit - total)
+                if total > limit:
+                    break
+        return total
+
+    def find_malformed(self, rows: list[bytes], report: Callable[[int, str], None]) -> None:
+        """Report the rows that must not be parsed."""
+        if max(map(len, rows), default=0) <= LONGEST_UNSEEN:
+            return
+        for index, row in enumerate(rows):
+            if len(row) > LONGEST_UNSEEN:
+                try:
+                    _count(self._level, row, sys.maxsize)
+                except DecodeError:
+                    report(index, "The row is malformed, or nested too deep.")
+
+    @cached_property
+    def _level(self) -> _Level:
+        file = descriptor_pb2.FileDescriptorProto(name="lode_survey.proto", syntax="proto2")
+        pool = descriptor_pool.DescriptorPool()
+        declared = _declare_level(file, self._fields)
+        pool.Add(file)
+        return _load(pool, declared)
+
+
+@dataclass(frozen=True, slots=True)
+class _Declared:
+    name: str
+    repeated: tuple[tuple[tuple[str, ...], int, _Declared | None], ...]
+
+
+def _declare_level(file: Any, fields: tuple[Field, ...]) -> _Declared:
+    name = f"L{len(file.message_type)}"
+    found: list[tuple[tuple[str, ...], Field]] = []
+    _declare(file.message_type.add(name=name), fields, (), found)
+    return _Declared(
+        name,
+        tuple(
+            (
+                path,
+                _element_bytes(field),
+                None if field.shape is Shape.SCALAR else _declare_level(file, field.fields),
+            )
+            for path, field in found
+        ),
+    )
+
+
+def _declare(
+    message: Any,
+    fields: tuple[Field, ...],
+    above: tuple[str, ...],
+    repeated: list[tuple[tuple[str, ...], Field]],
+) -> None:
+    for field in fields:
+        name = f"f{field.number}"
+        if field.repeated:
+            kind = field.kind if field.shape is Shape.SCALAR else F.TYPE_BYTES
+            kind = F.TYPE_INT32 if kind == F.TYPE_ENUM else F.TYPE_BYTES if kind == F.TYPE_STRING else kind
+            message.field.add(name=name, number=field.number, type=kind, label=F.LABEL_REPEATED)
+            repeated.append(((*above, name), field))
+        elif field.shape is not Shape.SCALAR:
+            nested = message.nested_type.add(name=f"M{field.number}")
+            message.field.add(
+                name=name,
+                number=field.number,
+                type=F.TYPE_MESSAGE,
+                label=F.LABEL_OPTIONAL,
+                type_name=nested.name,
+            )
+            _declare(nested, field.fields, (*above, name), repeated)
+
+
+def _load(pool: Any, declared: _Declared) -> _Level:
+    parse = message_factory.GetMessageClass(pool.FindMessageTypeByName(declared.name)).FromString
+    return _Level(
+        parse,
+        tuple(
+            (path, size, None if level is None else _load(pool, level))
+            for path, size, level in declared.repeated
+        ),
+    )
+
+
+def _count(level: _Level, row: bytes, most: int) -> int:
+    """How many bytes the elements that a row repeats take, at any depth; counting ends above ``most``."""
+    message = level.parse(row)
+    count = 0
+    for path, size, below in level.repeated:
+        holder = message
+        for name in path:
+            holder = getattr(holder, name)
+        count += len(holder) * size
+        if count > most:
+            return count
+        if below is not None:
+            for item in holder:
+                if below.repeated or len(item) > LONGEST_UNSEEN:
+                    count += _count(below, item, most - count)
+                    if count > most:
+                        return count
+    return count
+
+
+def _message_bytes(fields: tuple[Field, ...]) -> int:
+    """The bytes of one message, without those of what it repeats, and without text."""
+    return VALIDITY_BYTES + sum(OFFSET_BYTES if field.repeated else _element_bytes(field) for field in fields)
+
+
+def _element_bytes(field: Field) -> int:
+    """The bytes of one value of a field, as it is parsed and as its column has it."""
+    match field.shape:
+        case Shape.MESSAGE:
+            return _message_bytes(field.fields)
+        case Shape.DURATION:
+            return 2 * _PARSED_BYTES + _INTERVAL_BYTES
+        case Shape.TIMESTAMP:
+            return 4 * _PARSED_BYTES
+    if (field.column.type, field.kind) in _SAME:
+        return _PARSED_BYTES
+    made = VALIDITY_BYTES + fixed_bytes(arrow_type(field.column))
+    if field.kind in _DELIMITED and field.column.type in ("STRING", "BYTES", "JSON", "GEOGRAPHY"):
+        return made
+    if field.names is not None and field.column.type == "STRING":
+        return _PARSED_BYTES + made + field.names.longest
+    return _PARSED_BYTES + made + (_OBJECT_BYTES if _is_slow(field) else 0)
+
+
+def _is_slow(field: Field) -> bool:
+    """Whether values that are no messages pass through Python: text of other types, and decimals."""
+    if field.shape is Shape.DURATION:
+        return True
+    if field.column.type in SLOW_TYPES:
+        return field.kind not in INTEGERS
+    return field.kind == F.TYPE_STRING and field.column.type not in ("STRING", "BYTES")
+
+
+def _slow_values(fields: tuple[Field, ...]) -> int:
+    count = 0
+    for field in fields:
+        alone = SLOW_TYPES.get(field.column.type, 1) if _is_slow(field) else 0
+        inner = _slow_values(field.fields) if field.fields else alone
+        count += MANY_VALUES if inner and field.repeated else inner
+    return count
+
+
+def _expansion(fields: tuple[Field, ...]) -> int:
+    """How many bytes a byte on the wire becomes at the most in what is repeated; 0 where nothing is."""
+    most = 0
+    for field in fields:
+        if field.repeated:
+            most = max(most, -(-_element_bytes(field) // _least_bytes(field)))
+        most = max(most, _expansion(field.fields))
+    return most
+
+
+def _least_bytes(field: Field) -> int:
+    """What an element takes on the wire at least: numbers are packed, others have a tag and a length."""
+    if field.shape is not Shape.SCALAR or field.kind in _DELIMITED:
+        return 2
+    return 8 if field.kind in _FIXED64 else 4 if field.kind in _FIXED32 else 1

@@ -1,5 +1,0 @@
-"""A table's schema: BigQuery's columns, and the same as Arrow, as REST JSON and on the wire."""
-
-from lode.ingest.schema.columns import Column, TableSchema
-
-__all__ = ["Column", "TableSchema"]

@@ -1,0 +1,192 @@
+"""NUMERIC and BIGNUMERIC: every form in which clients send a number, as Arrow's decimals.
+
+One rule for all writers: a number is rounded to the scale of its column, halves away from zero unless the
+column says otherwise, and refused if it is out of the column's range then.
+
+Arrow stores a decimal as an integer of units, each ten to the power of the negated scale. The units of a
+BIGNUMERIC are all that 256 bits hold: 77 digits at the ends, one more than decimal256(76, 38) claims. Arrow's
+kernels, IPC and Parquet carry them; its validation, its parser and its conversion from Python refuse them. So
+what those refuse is made here, from integers.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.filter.values import BIGNUMERIC_UNITS
+from lode.ingest.types.columns import arrow_type
+from lode.ingest.types.row_errors import each
+from lode.lazy import pa, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lode.ingest.types.columns import Column
+    from lode.ingest.types.row_errors import Place
+
+MAX_CHARACTERS: Final = 1000
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\s*", re.ASCII)
+# Enough digits for every number that the checks before rounding let pass.
+_EXACT: Final = Context(prec=160)
+
+
+@dataclass(frozen=True)
+class Digits:
+    """Which numbers a column has: multiples of ``10 ** -scale`` between two ends."""
+
+    name: str
+    kind: Any
+    # How many digits every number of the column may have before the point, and behind it.
+    whole: int
+    scale: int
+    # In units of the stored type.
+    low: int
+    high: int
+    rounding: str
+
+    @cached_property
+    def ends(self) -> tuple[Decimal, Decimal]:
+        """The least and the greatest number."""
+        scale = -self.kind.scale
+        return Decimal(self.low).scaleb(scale, _EXACT), Decimal(self.high).scaleb(scale, _EXACT)
+
+    @cached_property
+    def plain(self) -> str:
+        """A pattern of text that Arrow's parser reads, and whose number is in range and not rounded."""
+        whole = rf"[0-9]{{1,{self.whole}}}" if self.whole else "0"
+        fraction = rf"(\.[0-9]{{1,{self.scale}}})?" if self.scale else ""
+        return rf"^[+-]?{whole}{fraction}$"
+
+    def units(self, value: Decimal) -> int:
+        """The number in units of the stored type, rounded; a ``ValueError`` says why it has none."""
+        if not value:
+            return 0
+        if value.is_finite() and value.adjusted() < -self.scale - 1:
+            return 0
+        if not value.is_finite() or value.adjusted() > self.kind.precision:
+            raise self.out_of_range()
+        unit = Decimal((0, (1,), -self.scale))
+        rounded = value.quantize(unit, rounding=self.rounding, context=_EXACT)
+        return self.checked(int(rounded.scaleb(self.kind.scale, _EXACT)))
+
+    def checked(self, units: int) -> int:
+        if not self.low <= units <= self.high:
+            raise self.out_of_range()
+        return units
+
+    def out_of_range(self) -> ValueError:
+        return ValueError(f"is out of the range of {self.name}")
+
+    def parse(self, text: str) -> int:
+        """The units of a number in text: digits, and optionally a point and an exponent."""
+        if len(text) > MAX_CHARACTERS or not _NUMBER.fullmatch(text):
+            raise ValueError(f"is not a {self.name}: write digits, optionally with a point and an exponent")
+        return self.units(Decimal(text.strip()))
+
+    def array(self, units: list[int | None]) -> Any:
+        """Decimals of the stored type."""
+        width = self.kind.bit_width // 8
+        raw = b"".join([(number or 0).to_bytes(width, "little", signed=True) for number in units])
+        valid = pa.array([number is not None for number in units], pa.bool_()).buffers()[1]
+        return pa.Array.from_buffers(
+            self.kind, len(units), [valid if None in units else None, pa.py_buffer(raw)]
+        )
+
+
+def digits_of(column: Column) -> Digits:
+    """Which numbers a NUMERIC or BIGNUMERIC column has."""
+    kind: Any = arrow_type(column)
+    name, scale, whole = column.type, kind.scale, kind.precision - kind.scale
+    low, high = BIGNUMERIC_UNITS if column.type == "BIGNUMERIC" else (1 - 10**38, 10**38 - 1)
+    if column.precision:
+        name, scale = f"{column.type}({column.precision}, {column.scale})", column.scale
+        whole = column.precision - column.scale
+        high = (10**column.precision - 1) * 10 ** (kind.scale - scale)
+        low = -high
+    rounding = ROUND_HALF_EVEN if column.rounding == "ROUND_HALF_EVEN" else ROUND_HALF_UP
+    return Digits(name, kind, whole, scale, low, high, rounding)
+
+
+def decimals_for(column: Column, kind: pa.DataType) -> Callable[[Any, Place], Any]:
+    """How decimals, integers and text become the column's numbers."""
+    digits = digits_of(column)
+    if pt.is_decimal(kind):
+        return lambda array, place: _of_decimals(array, digits, place)
+    if pt.is_integer(kind):
+        return lambda array, place: _of_decimals(array.cast(digits.kind), digits, place)
+    return lambda array, place: _of_text(array, digits, place)
+
+
+def decimals_of_bytes(array: Any, column: Column, place: Place) -> Any:
+    """Decimals from their units in bytes: little-endian, in two's complement, without needless bytes.
+
+    They are of the stored type; the fit of every writer rounds them and checks their range.
+    """
+    digits = digits_of(column)
+    width = digits.kind.bit_width // 8
+    zeros, ones = b"\0", b"\xff"
+    values = array.to_pylist()
+    try:
+        # A null has no ljust, an empty value no last byte, and one that is too long makes all too long.
+        raw = b"".join([value.ljust(width, ones if value[-1] > 127 else zeros) for value in values])
+    except (AttributeError, TypeError, IndexError):
+        raw = b""
+    if len(raw) == width * len(values):
+        return pa.Array.from_buffers(digits.kind, len(values), [None, pa.py_buffer(raw)])
+
+    def units(value: bytes) -> int:
+        if not value:
+            raise ValueError("is empty: an encoded number has at least one byte")
+        number = int.from_bytes(value, "little", signed=True)
+        return digits.checked(number)
+
+    return digits.array(each(array, place, units))
+
+
+def decimals_of_floats(array: Any, column: Column, place: Place) -> Any:
+    """Decimals from the exact values of floats."""
+    digits = digits_of(column)
+    return digits.array(each(array, place, lambda value: digits.units(Decimal(value))))
+
+
+def decimals_of_literals(texts: list[str], column: Column) -> Any:
+    """Decimals from literals; a ``ValueError`` says what is wrong with the first bad one."""
+    digits = digits_of(column)
+    try:
+        units: list[int | None] = [digits.parse(text) for text in texts]
+    except ValueError as why:
+        raise ValueError(f"it {why}") from None
+    return digits.array(units)
+
+
+def _of_decimals(array: Any, digits: Digits, place: Place) -> Any:
+    import pyarrow.compute as pc
+
+    kind = array.type
+    if kind == digits.kind and digits.low == -(2 ** (kind.bit_width - 1)):
+        return array
+    extremes: Any = pc.min_max(array)
+    least, most = extremes["min"].as_py(), extremes["max"].as_py()
+    low, high = digits.ends
+    # Arrow's casts do not notice every number that is too large for its new scale: some wrap around.
+    if least is None or (low <= least and most <= high):
+        try:
+            if kind.scale > digits.scale < digits.kind.scale:
+                array.cast(pa.decimal256(76, digits.scale))
+            return array if kind == digits.kind else array.cast(digits.kind)
+        except pa.ArrowException:
+            pass  # some number has more digits behind the point
+    return digits.array(each(array, place, digits.units))
+
+
+def _of_text(array: Any, digits: Digits, place: Place) -> Any:
+    import pyarrow.compute as pc
+
+    matches: Any = pc.match_substring_regex(array, digits.plain)
+    if pc.all(matches, min_count=0).as_py():
+        return array.cast(digits.kind)
+    return digits.array(each(array, place, digits.parse))

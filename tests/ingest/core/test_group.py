@@ -1,0 +1,187 @@
+"""What arrives while work is under way is worked on together, in order, and nobody is forgotten."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lode.ingest.core.group import Group
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+class Gate:
+    """Work that notes its groups and waits for leave before each; items whose text is long weigh as much."""
+
+    def __init__(self, pool: ThreadPoolExecutor, *, most: int = 10) -> None:
+        self.groups: list[list[str]] = []
+        self.begun = threading.Semaphore(0)
+        self.may_end = threading.Semaphore(0)
+        self.group: Group[str] = Group(pool, self._work, weigh=len, most=most)
+
+    def put(self, *items: str) -> None:
+        for item in items:
+            self.group.put(item)
+
+    def begin(self) -> None:
+        assert self.begun.acquire(timeout=30)
+
+    def end(self, count: int = 1) -> None:
+        self.may_end.release(count)
+
+    def _work(self, group: list[str]) -> None:
+        self.groups.append(group)
+        self.begun.release()
+        assert self.may_end.acquire(timeout=30)
+        if "bad" in group:
+            raise ValueError("a bad item")
+
+
+def test_a_lone_item_is_worked_on_at_once(pool: ThreadPoolExecutor) -> None:
+    gate = Gate(pool)
+    gate.put("a")
+    gate.begin()
+    assert gate.groups == [["a"]]
+    gate.end()
+
+
+def test_what_arrives_meanwhile_shares_the_next_group_in_order(pool: ThreadPoolExecutor) -> None:
+    gate = Gate(pool)
+    gate.put("a")
+    gate.begin()
+    gate.put("b", "c", "d")
+    gate.end(2)
+    gate.group.wait()
+    assert gate.groups == [["a"], ["b", "c", "d"]]
+
+
+def test_a_group_is_no_heavier_than_its_limit(pool: ThreadPoolExecutor) -> None:
+    gate = Gate(pool, most=5)
+    gate.put("a")
+    gate.begin()
+    gate.put("bb", "ccc", "d", "eeee", "f")
+    gate.end(10)
+    gate.group.wait()
+    assert gate.groups == [["a"], ["bb", "ccc"], ["d", "eeee"], ["f"]]
+
+
+def test_an_item_over_the_limit_is_a_group_of_its_own(pool: ThreadPoolExecutor) -> None:
+    gate = Gate(pool, most=3)
+    gate.put("a")
+    gate.begin()
+    gate.put("b", "too heavy", "c")
+    gate.end(10)
+    gate.group.wait()
+    assert gate.groups == [["a"], ["b"], ["too heavy"], ["c"]]
+
+
+def test_a_failing_group_does_not_stop_those_behind_it(
+    pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate = Gate(pool)
+    with caplog.at_level(logging.ERROR, "lode.ingest"):
+        gate.put("bad")
+        gate.begin()
+        gate.put("good")
+        gate.end(2)
+        gate.group.wait()
+        gate.put("later")
+        gate.end()
+        gate.group.wait()
+    assert gate.groups == [["bad"], ["good"], ["later"]]
+    assert "failed without an answer" in caplog.text
+
+
+def test_waiting_ends_when_everything_is_done_and_at_once_when_nothing_is(pool: ThreadPoolExecutor) -> None:
+    gate = Gate(pool)
+    gate.group.wait()
+    gate.put("a")
+    gate.begin()
+    waited = threading.Event()
+
+    def wait() -> None:
+        gate.group.wait()
+        waited.set()
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    gate.put("b")
+    gate.end()
+    gate.begin()
+    assert not waited.is_set()
+    gate.end()
+    waiting.join(timeout=30)
+    assert waited.is_set()
+
+
+def test_one_group_is_worked_on_at_a_time_whatever_the_threads(pool: ThreadPoolExecutor) -> None:
+    busy = threading.Lock()
+    seen: list[int] = []
+
+    def work(group: list[int]) -> None:
+        assert busy.acquire(blocking=False), "two groups at once"
+        seen.extend(group)
+        busy.release()
+
+    group: Group[int] = Group(pool, work, weigh=lambda _: 1, most=7)
+
+    def put(numbers: range) -> None:
+        for number in numbers:
+            group.put(number)
+
+    putting = [threading.Thread(target=put, args=[part]) for part in (range(500), range(500, 1000))]
+    for thread in putting:
+        thread.start()
+    for thread in putting:
+        thread.join()
+    group.wait()
+    assert sorted(seen) == list(range(1000))
+    for numbers in (range(500), range(500, 1000)):
+        assert [number for number in seen if number in numbers] == list(numbers)
+
+
+def test_a_queue_that_is_never_empty_leaves_the_thread_to_others() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        turns: list[str] = []
+        done = threading.Event()
+
+        def busy(_: list[str]) -> None:
+            turns.append("busy")
+            if not done.is_set():
+                greedy.put("more")
+
+        def quiet(_: list[str]) -> None:
+            turns.append("quiet")
+            done.set()
+
+        greedy: Group[str] = Group(pool, busy, weigh=len, most=1)
+        other: Group[str] = Group(pool, quiet, weigh=len, most=1)
+        greedy.put("more")
+        other.put("once")
+        assert done.wait(timeout=30), "the greedy queue kept the only thread"
+        greedy.wait()
+    assert turns.count("quiet") == 1
+
+
+def test_what_is_queued_when_the_pool_closes_is_still_done() -> None:
+    pool = ThreadPoolExecutor(1)
+    gate = Gate(pool)
+    gate.put("a")
+    gate.begin()
+    gate.put("b")
+    closing = threading.Thread(target=pool.shutdown)
+    closing.start()
+    gate.end(2)
+    closing.join(timeout=30)
+    assert gate.groups == [["a"], ["b"]]

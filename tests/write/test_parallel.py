@@ -1,0 +1,292 @@
+"""A large table or stream is encoded as several files at the same time, and its rows do not show it."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from itertools import repeat
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lode
+from lode.store.memory import MemoryStore
+from lode.store.wrappers import CountingStore, Fault, FaultStore
+from lode.write.parallel import MOST_PARTS, FileJob, drain, pipelined, write_files
+from support.stores import contents
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("at", pa.timestamp("us", "UTC"))])
+START = datetime(2026, 1, 1, tzinfo=UTC)
+CORES = 4
+
+
+@pytest.fixture(autouse=True)
+def _cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(CORES)), raising=False)
+
+
+def table(rows: int) -> pa.Table:
+    times = [START + timedelta(seconds=number) for number in range(rows)]
+    return pa.table({"id": range(rows), "at": times}, schema=SCHEMA)
+
+
+def dataset(store: Any, **options: Any) -> lode.Dataset:
+    # 16 bytes a row: a file of its own is worth 100 of them.
+    return lode.Dataset("events", store, codec=lode.Parquet(SCHEMA, row_group_bytes=800), **options)
+
+
+def names(snapshot: lode.Snapshot) -> list[str]:
+    return [file.path.rpartition("/")[2] for file in snapshot.manifest.files]
+
+
+def test_a_large_table_becomes_a_file_for_every_core(memory: MemoryStore) -> None:
+    snapshot = dataset(memory).write(table(10_000))
+    assert names(snapshot) == ["data-p000", "data-p001", "data-p002", "data-p003"]
+    assert snapshot.row_count == 10_000
+    assert [file.stats.row_count for file in snapshot.manifest.files if file.stats] == [2500] * 4
+
+
+def test_its_rows_are_read_in_the_order_they_were_written_in(memory: MemoryStore) -> None:
+    events = dataset(memory)
+    snapshot = events.write(table(10_001))
+    assert events.read(snapshot).equals(table(10_001))
+    assert events.scan().read_all().equals(table(10_001))
+
+
+@pytest.mark.parametrize(("rows", "files"), [(0, 1), (199, 1), (250, 2), (350, 3), (10_000, 4)])
+def test_there_are_no_more_files_than_there_is_data_for(memory: MemoryStore, rows: int, files: int) -> None:
+    assert len(dataset(memory).write(table(rows)).manifest.files) == files
+
+
+def test_many_cores_do_not_make_ever_more_files(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(1000)))
+    assert len(dataset(memory).write(table(10_000)).manifest.files) == MOST_PARTS
+
+
+def test_a_slice_is_weighed_by_its_own_rows(memory: MemoryStore) -> None:
+    assert len(dataset(memory).write(table(10_000).slice(5000, 150)).manifest.files) == 1
+
+
+# A part of a stream is at least 100 rows: so many go into a batch here.
+BATCH = 60
+STREAMS: dict[str, Callable[[pa.Table], Any]] = {
+    "reader": lambda data: pa.RecordBatchReader.from_batches(SCHEMA, data.to_batches(BATCH)),
+    "batches": lambda data: iter(data.to_batches(BATCH)),
+    "tables": lambda data: (data.slice(start, BATCH) for start in range(0, data.num_rows, BATCH)),
+    "records": lambda data: iter(data.to_pylist()),
+}
+EVERY_STREAM = pytest.mark.parametrize("kind", STREAMS)
+
+
+@EVERY_STREAM
+def test_a_large_stream_becomes_several_files_in_the_order_of_its_rows(
+    memory: MemoryStore, kind: str
+) -> None:
+    events = dataset(memory, timestamp_column="at")
+    snapshot = events.write(STREAMS[kind](table(20_001)))
+    assert names(snapshot) == [f"data-p{number:06d}" for number in range(len(snapshot.files))]
+    assert len(snapshot.files) > 1
+    assert (snapshot.row_count, events.read(snapshot)) == (20_001, table(20_001))
+    assert snapshot.manifest.min_timestamp == "2026-01-01T00:00:00Z"
+    assert snapshot.manifest.max_timestamp == "2026-01-01T05:33:20Z"
+
+
+@EVERY_STREAM
+def test_stream_write_records_and_a_transaction_cut_a_stream_alike(memory: MemoryStore, kind: str) -> None:
+    events = dataset(memory)
+    streamed = events.stream_write_records(STREAMS[kind](table(20_000)))
+    with events.transaction() as transaction:
+        transaction.add(transaction.stager.write_records(STREAMS[kind](table(20_000))))
+        staged = transaction.commit()
+    assert len(streamed.files) == len(staged.files) > 1
+    assert events.read(staged).equals(events.read(streamed))
+
+
+@EVERY_STREAM
+def test_a_small_stream_is_one_file_and_one_put(kind: str) -> None:
+    store = CountingStore(MemoryStore())
+    snapshot = dataset(store).write(STREAMS[kind](table(100)))
+    assert names(snapshot) == ["data"]
+    assert [method for method, path in store.events if "/data/" in path] == ["put"]
+
+
+def test_a_stream_without_rows_is_one_file(memory: MemoryStore) -> None:
+    snapshot = dataset(memory).write(iter([]))
+    assert (names(snapshot), snapshot.row_count) == (["data"], 0)
+
+
+def test_on_one_core_a_stream_is_one_file(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    assert names(dataset(memory).write(table(10_000).to_reader())) == ["data"]
+
+
+@pytest.mark.parametrize("after", [0, 1, 2, 7, 40])
+def test_an_error_of_the_callers_iterator_passes_through_and_nothing_remains(
+    memory: MemoryStore, after: int
+) -> None:
+    error = KeyError("the source broke")
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield from table(BATCH * after).to_batches(BATCH)
+        raise error
+
+    with pytest.raises(KeyError) as caught:
+        dataset(memory).write(broken())
+    assert caught.value is error
+    assert contents(memory) == {}
+
+
+@pytest.mark.parametrize("file", [0, 1, 3, 9])
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_part_of_a_stream_that_cannot_be_stored_takes_the_others_with_it(file: int, when: Any) -> None:
+    inner = MemoryStore()
+    full = lode.StoreError("disk full")
+    store = FaultStore(inner, Fault("put", f"*/data-p00000{file}", when=when, error=full))
+    with pytest.raises(lode.StoreError, match="disk full"):
+        dataset(store).write(STREAMS["reader"](table(10_000)))
+    assert contents(inner) == {}
+
+
+@EVERY_STREAM
+def test_a_row_of_a_stream_that_does_not_fit_is_named_by_its_place_in_it(
+    memory: MemoryStore, kind: str
+) -> None:
+    ids = pa.array([*range(9_000), None, *range(999)], pa.int64())
+    loose = table(10_000).set_column(0, "id", ids)
+    with pytest.raises(lode.SchemaViolationError, match="row 9000, column 'id'"):
+        dataset(memory).write(loose.to_reader(BATCH) if kind == "reader" else STREAMS[kind](loose))
+    assert contents(memory) == {}
+
+
+def test_the_files_of_a_stream_have_the_schema_of_its_first_batch(memory: MemoryStore) -> None:
+    events = lode.Dataset("events", memory, codec=lode.Parquet(row_group_bytes=800))
+    wide = table(1_000).set_column(0, "id", pa.array(range(1_000), pa.int32()))
+    snapshot = events.write(iter([table(1_000), wide]))
+    assert len(snapshot.files) > 1
+    assert {events.scan().schema.field("id").type} == {pa.int64()}
+    with pytest.raises(lode.SchemaViolationError, match="column 'when'"):
+        events.write(iter([table(1_000), table(1_000).rename_columns(["id", "when"])]))
+
+
+def test_no_more_parts_of_a_stream_are_in_memory_than_there_are_threads() -> None:
+    lock = threading.Lock()
+    there = most = 0
+
+    def make() -> Iterator[int]:
+        nonlocal there, most
+        for number in range(50):
+            with lock:
+                there += 1
+                most = max(most, there)
+            yield number
+
+    def encode(number: int) -> int:
+        nonlocal there
+        time.sleep(0.001 * (number % 3))
+        with lock:
+            there -= 1
+        return number
+
+    assert sorted(pipelined(encode, make())) == list(range(50))
+    assert 2 <= most <= CORES
+
+
+def test_a_part_gives_back_its_chunks_while_it_is_encoded() -> None:
+    chunks = deque[Any]([[1], [2], [3]])
+    for left, chunk in zip((2, 1, 0), drain(chunks), strict=True):
+        assert (len(chunks), chunk) == (left, [3 - left])
+
+
+def test_a_codec_that_encodes_in_python_writes_one_file(memory: MemoryStore) -> None:
+    snapshot = lode.Dataset("events", memory, codec="jsonl").write(table(10_000))
+    assert names(snapshot) == ["data"]
+
+
+def test_the_time_range_is_that_of_all_files(memory: MemoryStore) -> None:
+    snapshot = dataset(memory, timestamp_column="at").write(table(10_000))
+    assert snapshot.manifest.min_timestamp == "2026-01-01T00:00:00Z"
+    assert snapshot.manifest.max_timestamp == "2026-01-01T02:46:39Z"
+
+
+def test_a_row_that_does_not_fit_is_named_by_its_place_in_the_table_and_nothing_remains(
+    memory: MemoryStore,
+) -> None:
+    ids = pa.array([*range(9_000), None, *range(999)], pa.int64())
+    loose = table(10_000).set_column(0, "id", ids)
+    with pytest.raises(lode.SchemaViolationError, match="row 9000, column 'id'"):
+        dataset(memory).write(loose)
+    assert contents(memory) == {}
+
+
+@pytest.mark.parametrize("file", range(CORES))
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_file_that_cannot_be_stored_takes_the_others_with_it(file: int, when: Any) -> None:
+    inner = MemoryStore()
+    full = lode.StoreError("disk full")
+    store = FaultStore(inner, Fault("put", f"*/data-p00{file}", when=when, error=full))
+    with pytest.raises(lode.StoreError, match="disk full"):
+        dataset(store).write(table(10_000))
+    assert contents(inner) == {}
+
+
+def test_partitions_are_written_at_the_same_time_and_fall_together() -> None:
+    inner = MemoryStore()
+    store = FaultStore(inner, Fault("put", "*/id=7/*", error=lode.StoreError("disk full")))
+    events = lode.Dataset("events", store, codec=lode.Parquet(SCHEMA), layout=lode.HiveLayout("id"))
+    ids = pa.array([number % 10 for number in range(30_000)])
+    parted = table(30_000).set_column(0, SCHEMA.field("id"), ids)
+    with pytest.raises(lode.StoreError, match="disk full"):
+        events.write(parted)
+    assert contents(inner) == {}
+
+
+def in_threads(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    with ThreadPoolExecutor(4) as threads:
+        return list(threads.map(task, items))
+
+
+def test_the_other_files_stop_when_one_fails(memory: MemoryStore) -> None:
+    stager = dataset(memory).stager()
+    chunk = table(10).to_batches()[0]
+    under_way = threading.Event()
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        for part in repeat(chunk):
+            yield part
+            under_way.set()
+
+    def broken(_: pa.RecordBatch) -> pa.RecordBatch:
+        under_way.wait()
+        raise KeyError("the source broke")
+
+    jobs = [FileJob("", "-a", endless()), FileJob("", "-b", map(broken, [chunk]))]
+    with pytest.raises(KeyError, match="the source broke"):
+        write_files(jobs, stager.record_file, stager.discard, in_threads)
+    assert contents(memory) == {}
+
+
+def test_files_that_are_finished_after_an_interrupt_do_not_remain(memory: MemoryStore) -> None:
+    stager = dataset(memory).stager()
+    chunk = table(10).to_batches()[0]
+    late: list[Callable[[], Any]] = []
+
+    def interrupted(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+        first, second = items
+        task(first)
+        late.append(lambda: task(second))
+        raise KeyboardInterrupt
+
+    jobs = [FileJob("", "-a", [chunk]), FileJob("", "-b", [])]
+    with pytest.raises(KeyboardInterrupt):
+        write_files(jobs, stager.record_file, stager.discard, interrupted)
+    assert contents(memory) == {}
+    late[0]()
+    assert contents(memory) == {}
