@@ -1,6 +1,6 @@
 """What a part measured, as values that go to JSON and come back.
 
-A part is a module ``bench.<part>`` (or a package of that name) with two names:
+A part is a module ``benchmarks.<part>`` (or a package of that name) with two names:
 
     CONTENDERS: tuple[str, ...]                    who takes part, for ``--only``
     def run(options: Options) -> list[Table]: ...  measures, checks, and returns its tables
@@ -10,10 +10,15 @@ A part is a module ``bench.<part>`` (or a package of that name) with two names:
 the work), and makes a row of each contender's rounds (``benchmarks.rounds.row_of``). A contender that fails
 is a row with its reason. Sizes follow ``options.quick``, data goes below ``options.scratch()``, progress is
 reported by ``benchmarks.progress.progress``. A part prints and writes nothing: the command does that.
-Table( name="replay", # a word, unique in the part: aims find the table by it title="Opening a chain, ms
-after so many commits", columns=["100", "10,000"], rows=[Row("floor", [Cell([0.4, 0.5]), Cell([16.0])]),
-Row("Lode", [...], against="floor")], ratios=["100", "10,000"], # columns in which a row is divided by the
-row it is against curves=[Curve("scaling", "Open", "commits", "ms", log_x=True, log_y=True)], )
+
+    Table(
+        name="replay",             # a word, unique in the part: aims find the table by it
+        title="Opening a chain, ms after so many commits",
+        columns=["100", "10,000"],
+        rows=[Row("floor", [Cell([0.4, 0.5]), Cell([16.0])]), Row("Lode", [...], against="floor")],
+        ratios=["100", "10,000"],  # columns in which a row is divided by the row it is against
+        curves=[Curve("scaling", "Open", "commits", "ms", log_x=True, log_y=True)],
+    )
 """
 
 from __future__ import annotations
