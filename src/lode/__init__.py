@@ -49,14 +49,13 @@ from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.reader import DatasetReader, ManifestRef
-from lode.snapshot import Snapshot, VolumeSnapshot
+from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume
-from lode.write.commit import CommitReport
 from lode.write.retry import Retry
 from lode.write.stage import Staged, Stager
 from lode.write.stream import StreamWriter

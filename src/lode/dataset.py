@@ -54,10 +54,10 @@ from lode.read.scan import Scan, read_files
 from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed, unique_beginning
 from lode.reader import DatasetReader
 from lode.runtime import REAL, ProcessLock, Runtime
-from lode.snapshot import Snapshot
+from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.write.commit import CommitReport, Committer
+from lode.write.commit import Committer
 from lode.write.draft import DatasetDraft
 from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
 from lode.write.segments import is_boundary, write_segments

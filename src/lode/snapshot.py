@@ -11,9 +11,19 @@ from lode.format.volume import BlockRef, VolumeManifest
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from lode.write.commit import CommitReport
-
 M = TypeVar("M", Manifest, VolumeManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class CommitReport:
+    """What it took to commit one snapshot."""
+
+    attempts: int = 0
+    rebases: int = 0
+    retries: int = 0
+    seconds: float = 0.0
+    # True when an earlier commit under the same idempotency key was returned instead.
+    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -36,10 +36,10 @@ from lode.read.blocks import PIECE, VolumeFile, range_missing, read_block, read_
 from lode.read.resolve import Chain
 from lode.read.which import ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
-from lode.snapshot import VolumeSnapshot
+from lode.snapshot import CommitReport, VolumeSnapshot
 from lode.store.open import open_store
 from lode.write.blocks import VolumeDraft, check_block, check_same_volume, open_input
-from lode.write.commit import CommitReport, Committer
+from lode.write.commit import Committer
 from lode.write.file import DataFile
 from lode.write.retry import check_retry
 from lode.write.swept import SweptBlocks

@@ -39,6 +39,7 @@ from lode.format.manifest import MAX_MANIFEST_BYTES, decode_struct, encode_manif
 from lode.read.resolve import AnyManifest, Chain, Head, Pending
 from lode.read.source import get_bounded
 from lode.runtime import ProcessLock, one_by_one
+from lode.snapshot import CommitReport
 from lode.store.open import is_nearby
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsQueue, SupportsVolatilePut
 from lode.write.contention import Turns
@@ -135,18 +136,6 @@ class Rival:
 
     snapshot_id: str
     partitions: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class CommitReport:
-    """What it took to commit one snapshot."""
-
-    attempts: int = 0
-    rebases: int = 0
-    retries: int = 0
-    seconds: float = 0.0
-    # True when an earlier commit under the same idempotency key was returned instead.
-    replayed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

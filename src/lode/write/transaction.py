@@ -6,8 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, LodeError, SnapshotConflictError, TransactionClosedError
-from lode.snapshot import Snapshot
-from lode.write.commit import CommitReport, Committer
+from lode.snapshot import CommitReport, Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.manifest import Manifest
+    from lode.write.commit import Committer
     from lode.write.draft import DatasetDraft
     from lode.write.stage import Staged, Stager
 
