@@ -6,7 +6,6 @@ where the manifests are, codec and compressor from the newest manifest, the colu
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
@@ -133,7 +132,9 @@ class Definitions:
         self._dataset_id = dataset_id
         self._layout = layout
         self._runtime = runtime
-        self._loaded: OrderedDict[str, Definition] = OrderedDict()
+        # Not an LRUCache: each commit and each snapshot of a scan looks here, which costs 0.1 µs in a dict,
+        # without a lock, and 0.7 µs there.
+        self._loaded: dict[str, Definition] = {}
         self._derived: tuple[str, Definition] | None = None
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -193,9 +194,9 @@ class Definitions:
         return found
 
     def _keep(self, definition: Definition) -> None:
+        if len(self._loaded) >= MAX_CACHED_DEFINITIONS:
+            self._loaded.clear()
         self._loaded[definition.digest] = definition
-        while len(self._loaded) > MAX_CACHED_DEFINITIONS:
-            self._loaded.popitem(last=False)
 
     def _without_reference(self, manifest: Manifest) -> Definition:
         digest = self._reference_before(manifest)

@@ -6,11 +6,13 @@ manifest is there. So a reader looks at two objects, at most four, and never wai
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from enum import Enum
 from posixpath import commonprefix
+from threading import Lock
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+
+from cachetools import LRUCache
 
 from lode.errors import (
     ComponentMismatchError,
@@ -31,8 +33,8 @@ if TYPE_CHECKING:
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
-REMEMBERED_MANIFESTS = 64
-LARGEST_REMEMBERED = 1 << 20
+MAX_CACHED_MANIFESTS: Final = 64
+MAX_CACHED_BYTES: Final = 1 << 20
 # A pointer is one snapshot id, perhaps with white space around it.
 MAX_POINTER_BYTES: Final = 4096
 GUIDE: Final = "docs/guides/recovering.md"
@@ -110,7 +112,8 @@ class Chain(Generic[M]):
     owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
-    _remembered: OrderedDict[str, bytes] = field(default_factory=OrderedDict)
+    _cached: LRUCache[str, bytes] = field(default_factory=lambda: LRUCache(MAX_CACHED_MANIFESTS))
+    _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
         """The pointer's content, trimmed; None if there is no pointer."""
@@ -144,7 +147,8 @@ class Chain(Generic[M]):
     def published(self, snapshot_id: str) -> Pending[M] | None:
         """The snapshot's published manifest with its bytes, or None."""
         path = self.paths.manifest(self._checked_id(snapshot_id))
-        known = self._remembered.get(snapshot_id)
+        with self._lock:
+            known = self._cached.get(snapshot_id)
         if known is not None:
             return Pending(self.decode(known, path), known)
         try:
@@ -187,16 +191,15 @@ class Chain(Generic[M]):
 
     def remember(self, snapshot_id: str, data: bytes) -> None:
         """Keep a published manifest's bytes at hand. They must have been decoded and checked."""
-        if len(data) > LARGEST_REMEMBERED:
-            return
-        self._remembered[snapshot_id] = data
-        while len(self._remembered) > REMEMBERED_MANIFESTS:
-            self._remembered.popitem(last=False)
+        if len(data) <= MAX_CACHED_BYTES:
+            with self._lock:
+                self._cached[snapshot_id] = data
 
     def take_remembered(self, other: Chain[M]) -> None:
         """Keep what another chain of the same history has read."""
         if other.paths == self.paths:
-            self._remembered.update(other._remembered)
+            with self._lock, other._lock:
+                self._cached.update(other._cached)
 
     def intent(self, snapshot_id: str) -> Pending[M] | None:
         """The snapshot's intent, or None if there is none that can be read.

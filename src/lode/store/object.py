@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import random
 import time
-from collections import OrderedDict
 from threading import Lock
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cachetools import LRUCache
 
 from lode.errors import (
     InvalidOptionError,
@@ -43,9 +44,9 @@ if TYPE_CHECKING:
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _ATTEMPTS = 8
-# Pointers and intents are swapped; what is larger than a usual intent is read again instead.
-_REMEMBERED = 256
-_REMEMBERED_SIZE = 16 << 10
+# Only pointers and intents are swapped. A larger object is read again before it is swapped.
+_MAX_CACHED_VERSIONS = 256
+_MAX_CACHED_BYTES = 16 << 10
 _LARGEST_OFFSET = 1 << 62
 
 
@@ -107,7 +108,7 @@ class ObjectStore:
         self._prefix = f"{check_path(prefix.strip('/'))}/" if prefix.strip("/") else ""
         self._part_size = part_size
         self._sleep = sleep
-        self._versions: OrderedDict[str, _Version] = OrderedDict()
+        self._versions: LRUCache[str, _Version] = LRUCache(_MAX_CACHED_VERSIONS)
         self._lock = Lock()
 
     @property
@@ -205,7 +206,8 @@ class ObjectStore:
 
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
         key = self._key(path)
-        current = self._versions.get(key)
+        with self._lock:
+            current = self._versions.get(key)
         doubtful = False
         error: Exception | None = None
         for attempt in range(_ATTEMPTS):
@@ -293,13 +295,9 @@ class ObjectStore:
         return StoreError(f"cannot write {path!r}: the store turned it away {_ATTEMPTS} times{why}")
 
     def _remember(self, key: str, found: _Version) -> None:
-        if len(found.content) > _REMEMBERED_SIZE:
-            return
-        with self._lock:
-            self._versions[key] = found
-            self._versions.move_to_end(key)
-            if len(self._versions) > _REMEMBERED:
-                self._versions.popitem(last=False)
+        if len(found.content) <= _MAX_CACHED_BYTES:
+            with self._lock:
+                self._versions[key] = found
 
     def _forget(self, key: str) -> None:
         with self._lock:
