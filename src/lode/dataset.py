@@ -15,14 +15,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 
 from lode.codec.components import Components, components_of
-from lode.codec.protocol import StreamingCodec, has_schema, takes_first_schema
+from lode.codec.protocol import StreamingCodec, has_schema
 from lode.codec.records import is_rereadable, peek_schema
 from lode.codec.schema import to_schema
 from lode.definition import Definition, check_names, check_storable
 from lode.errors import (
     CodecConfiguredError,
     CodecNotStreamableError,
-    DataError,
     DatasetExistsError,
     InvalidOptionError,
     NilIteratorError,
@@ -34,76 +33,56 @@ from lode.errors import (
 )
 from lode.evolution import (
     adopt,
-    check_columns,
-    check_schema,
     column_names,
     evolve,
     has_null_types,
     include,
     type_null_columns,
 )
-from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer, is_utf8
+from lode.format.ids import check_id, check_writer, is_utf8
 from lode.format.manifest import Manifest, check_metadata
-from lode.format.paths import DefaultLayout, HiveLayout, Layout
+from lode.format.paths import HiveLayout, Layout
+from lode.handle import DatasetHandle, FoundDataset
 from lode.near import question
-from lode.options import DatasetOptions, check_codec, codec_with_schema, stricter
-from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
-from lode.read.history import History
-from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
+from lode.options import DatasetOptions, check_codec, codec_with_schema
+from lode.read.define import components_named
+from lode.read.resolve import Chain, Head
 from lode.read.scan import Scan, read_files
 from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed, unique_beginning
 from lode.reader import DatasetReader
-from lode.runtime import REAL, ProcessLock, Runtime
+from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.write.commit import Committer
 from lode.write.draft import DatasetDraft
 from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
-from lode.write.segments import is_boundary, write_segments
-from lode.write.stage import Stager
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import BinaryIO
 
     import pyarrow as pa
     import pyarrow.compute as pc
 
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor
-    from lode.codec.protocol import Chunk, Codec
+    from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
+    from lode.write.stage import Stager
 
 # How a snapshot is named: see ``lode.read.which``.
 SnapshotLike: TypeAlias = Snapshot | str | int | date
 Key: TypeAlias = str | tuple[str, str]
 
 
-@dataclass(slots=True)
-class _Opened:
-    """A dataset as it was found on the store."""
-
-    layout: Layout
-    chain: Chain[Manifest]
-    history: History
-    committer: Committer[Manifest]
-    definitions: Definitions
-    # Whether it exists. One that does not may be created by somebody else, in any way.
-    exists: bool
-    # The components by definition: making a codec for a schema is not free.
-    components: dict[str, Components]
-
-
 @dataclass(frozen=True, slots=True)
 class _Begun:
     """A write whose arguments were checked, and what the dataset is as far as this process knows."""
 
-    opened: _Opened
+    found: FoundDataset
     definition: Definition
     components: Components
     base: Head[Manifest] | None
@@ -116,9 +95,9 @@ class _Begun:
 class Dataset:
     """Snapshots of one dataset on one store. Cheap to make; nothing is read before it is needed.
 
-    A dataset that exists is opened as it is stored: its definition says which layout, codec, compressor and
-    columns it has. An option that is given is checked against it. A dataset that does not exist is created by
-    the first write, with the options that are given.
+    A dataset that exists is opened as it is stored: its definition records the layout, codec, compressor and
+    columns. An option that is given is checked against it. A dataset that does not exist is created by the
+    first write, with the options that are given.
 
     Args:
         id: The dataset's name.
@@ -157,7 +136,7 @@ class Dataset:
         if layout is not None:
             layout.chain(id)  # refuses a name that has another meaning in this layout
         parts = components_of(codec, "noop" if compressor is None else compressor, checksum)
-        self._given = DatasetOptions(
+        given = DatasetOptions(
             parts.codec,
             layout,
             None if compressor is None else parts.compressor,
@@ -165,15 +144,16 @@ class Dataset:
             timestamp_column,
         )
         self._store = open_store(store)
-        self._writer = check_writer(writer)
         self._runtime = runtime
-        self._retry = check_retry(retry)
-        self._observer = observer
-        self._ids = SnapshotIds(runtime.now_ns, runtime.random_bits)
-        # Whether the id was found fit for a write. One that is only fit to be read is refused each time.
-        self._may_write = False
-        self._opened: _Opened | None = None
-        self._lock = ProcessLock()
+        self._handle = DatasetHandle(
+            id,
+            self._store,
+            given,
+            writer=check_writer(writer),
+            retry=check_retry(retry),
+            observer=observer,
+            runtime=runtime,
+        )
 
     @classmethod
     def create(
@@ -251,7 +231,7 @@ class Dataset:
             description=description,
             properties=check_metadata(properties, "properties"),
         )
-        made._follow_stored_schema()
+        made._handle.follow_stored_schema()
         return made
 
     @property
@@ -267,25 +247,27 @@ class Dataset:
     @property
     def exists(self) -> bool:
         """Whether it has a snapshot, seen by this object or found on the store now."""
-        opened = self._open()
-        return opened.exists or opened.committer.has_head
+        found = self._handle.find()
+        return found.exists or found.committer.has_head
 
     @property
     def layout(self) -> Layout:
         """Where its files are stored: as given, else as found on the store."""
-        return self._given.layout if self._given.layout is not None else self._open().layout
+        return (
+            self._handle.given.layout if self._handle.given.layout is not None else self._handle.find().layout
+        )
 
     @property
     def components(self) -> Components:
         """The codec, compressor and checksum its files pass through, with the newest schema."""
-        opened, head = self._look()
-        return self._components(opened, self._definition_at(opened, head.manifest))
+        found, head = self._handle.look()
+        return self._handle.components(found, self._handle.definition_at(found, head.manifest))
 
     @property
     def definition(self) -> Definition:
         """What the dataset is: read from the store, or, if it does not exist, what it would be created as."""
-        opened, head = self._look()
-        return self._definition_at(opened, head.manifest)
+        found, head = self._handle.look()
+        return self._handle.definition_at(found, head.manifest)
 
     @property
     def schema(self) -> pa.Schema | None:
@@ -298,19 +280,12 @@ class Dataset:
 
     def definition_at(self, snapshot: SnapshotLike) -> Definition:
         """What the dataset was at a snapshot, named as in ``snapshot(ref)``."""
-        return self._open().definitions.at(self._manifest(snapshot))
+        return self._handle.find().definitions.at(self._manifest(snapshot))
 
     @property
     def chain(self) -> Chain[Manifest]:
         """The history as objects on the store, also a damaged one, for tools such as verify and sweep."""
-        try:
-            return self._open().chain
-        except DataError:
-            for layout in LAYOUTS if self._given.layout is None else (self._given.layout,):
-                manifests = f"{layout.chain(self.id).manifests}/"
-                if any(True for _ in self._store.list(manifests)):
-                    return dataset_chain(self._store, self.id, layout)
-            raise
+        return self._handle.chain()
 
     @property
     def safe_for_many_writers(self) -> bool:
@@ -391,8 +366,8 @@ class Dataset:
         on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
-        if self._given.codec is not None:
-            raise self._has_codec(self._given.codec)
+        if self._handle.given.codec is not None:
+            raise self._has_codec(self._handle.given.codec)
         begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
         if begun.components.codec is not None:
             raise self._has_codec(begun.components.codec)
@@ -417,10 +392,10 @@ class Dataset:
         if records is None:
             raise NilIteratorError("stream_write_records needs an iterator of records, got None")
         clean = check_metadata(metadata)
-        codec = self._given.codec
+        codec = self._handle.given.codec
         if codec is None:
-            opened, head = self._open_to_write()
-            codec = self._components(opened, self._definition_at(opened, head.manifest)).codec
+            found, head = self._handle.find_to_write()
+            codec = self._handle.components(found, self._handle.definition_at(found, head.manifest)).codec
         if not isinstance(codec, StreamingCodec):
             name = codec.name if codec else None
             raise CodecNotStreamableError(
@@ -470,11 +445,12 @@ class Dataset:
 
     def _with_newest_definition(self, begun: _Begun) -> _Begun | None:
         """The same write to the dataset as it is defined now; None if that is what was known."""
-        newest = begun.opened.chain.resolve().manifest
-        definition = self._definition_at(begun.opened, newest)
+        newest = begun.found.chain.resolve().manifest
+        definition = self._handle.definition_at(begun.found, newest)
         if definition.digest == begun.definition.digest:
             return None
-        return replace(begun, definition=definition, components=self._components(begun.opened, definition))
+        components = self._handle.components(begun.found, definition)
+        return replace(begun, definition=definition, components=components)
 
     def _begin(
         self,
@@ -489,13 +465,13 @@ class Dataset:
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
         id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
-        opened, head = self._open_to_write()
+        found, head = self._handle.find_to_write()
         parent = self._manifest(base) if base is not None else None
-        definition = self._definition_at(opened, head.manifest)
+        definition = self._handle.definition_at(found, head.manifest)
         return _Begun(
-            opened,
+            found,
             definition,
-            self._components(opened, definition),
+            self._handle.components(found, definition),
             Head(parent.snapshot_id.encode(), parent) if parent else None,
             clean,
             pair,
@@ -506,47 +482,36 @@ class Dataset:
     def _transaction(
         self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool | Evolution
     ) -> Transaction:
-        opened = begun.opened
+        found = begun.found
         if callable(evolve):
-            self._define(opened, opened.committer.capture(), begun.definition)
+            self._handle.define(found, found.committer.capture(), begun.definition)
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)
         target = begun.definition if evolution is None else evolution(begun.definition)
-        stager = self._stager(opened, begun.definition, target, schema, begun.snapshot_id)
+        stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
             stager.snapshot_id,
             begun.base,
             begun.idempotency,
-            writer=self._writer,
+            writer=self._handle.writer,
             append=begun.append,
             fresh=begun.snapshot_id is None,
             stager=stager,
             metadata=begun.metadata,
             now_ns=self._runtime.now_ns,
-            definitions=opened.definitions,
+            definitions=found.definitions,
             definition=begun.definition,
             evolution=evolution,
         )
-        return Transaction(opened.committer, draft, opened.committer.begin(draft))
-
-    def _define(self, opened: _Opened, head: Head[Manifest], definition: Definition) -> bool:
-        """Commit the derived definition of a dataset of 0.1 or Go, before a change that may rename columns.
-
-        Files without a definition are read by the first one after them, which must not be the changed one.
-        Returns whether there was anything to commit.
-        """
-        if head.manifest is None or head.manifest.definition is not None:
-            return False
-        self._commit_definition(opened, head, definition, {}, "define", lambda found: found)
-        return True
+        return Transaction(found.committer, draft, found.committer.begin(draft))
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
         id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
-        opened, head = self._look()
-        definition = self._definition_at(opened, head.manifest)
-        return self._stager(opened, definition, definition, None, id)
+        found, head = self._handle.look()
+        definition = self._handle.definition_at(found, head.manifest)
+        return self._handle.stager(found, definition, definition, None, id)
 
     def evolve(
         self,
@@ -582,31 +547,25 @@ class Dataset:
         def change(definition: Definition) -> Definition:
             return evolve(definition, add=add, widen=widen, relax=relaxed, rename=rename, drop=dropped)
 
-        opened, _ = self._open_to_write()
-        base = opened.committer.settle()
+        found, _ = self._handle.find_to_write()
+        base = found.committer.settle()
         if base.manifest is None:
             raise self._no_snapshots()
-        definition = opened.definitions.at(base.manifest)
+        definition = found.definitions.at(base.manifest)
         changed = change(definition)
         if changed.digest == definition.digest:
             return Snapshot(base.manifest)
         check_storable(changed)
-        check_codec(self._components(opened, definition).codec, changed.schema)
-        if self._define(opened, base, definition):
-            base = opened.committer.settle()
-        snapshot = self._commit_definition(opened, base, definition, clean, "evolve", change)
-        self._follow_stored_schema()
+        check_codec(self._handle.components(found, definition).codec, changed.schema)
+        if self._handle.define(found, base, definition):
+            base = found.committer.settle()
+        snapshot = self._handle.commit_definition(found, base, definition, clean, "evolve", change)
+        self._handle.follow_stored_schema()
         return snapshot
-
-    def _follow_stored_schema(self) -> None:
-        """Forget the schema that this object was opened with: it has become, or changed, the stored one."""
-        self._given = self._given.without_schema()
-        if self._opened is not None:
-            self._opened.components.clear()
 
     def _evolution(self, coming: pa.Schema | None) -> Evolution:
         """The change that makes room for the schema it was opened with, and for the data's own."""
-        given = self._given.schema
+        given = self._handle.given.schema
 
         def change(definition: Definition) -> Definition:
             if definition.columns is None and definition.codec == "jsonl" and self.exists:
@@ -624,46 +583,11 @@ class Dataset:
 
         return change
 
-    def _commit_definition(
-        self,
-        opened: _Opened,
-        base: Head[Manifest],
-        definition: Definition,
-        metadata: dict[str, Any],
-        operation: str,
-        evolution: Evolution | None = None,
-    ) -> Snapshot:
-        """Commit a snapshot without files that only says what the dataset is."""
-        components = self._components(opened, definition)
-        if has_schema(components.codec):
-            # Nothing was staged, so there are no columns that must fit.
-            components = Components(
-                _Unwritten(components.codec.name), components.compressor, components.checksum
-            )
-        snapshot_id = self._ids.next()
-        draft = DatasetDraft(
-            snapshot_id,
-            base,
-            writer=self._writer,
-            rebase=evolution is not None,
-            stager=Stager(
-                self._store, self.id, opened.layout, components, snapshot_id, runtime=self._runtime
-            ),
-            metadata=metadata,
-            now_ns=self._runtime.now_ns,
-            definitions=opened.definitions,
-            definition=definition,
-            evolution=evolution,
-            operation=operation,
-        )
-        committed = opened.committer.commit(draft)
-        return Snapshot(committed.manifest, committed.report)
-
     def _create(self, **described: Any) -> Snapshot:
-        opened, base = self._open_to_write()
-        definition = msgspec.structs.replace(self._given_definition(), **described)
-        if self._given.schema is not None:
-            definition = definition.with_schema(self._given.schema)
+        found, base = self._handle.find_to_write()
+        definition = msgspec.structs.replace(self._handle.given.definition(), **described)
+        if self._handle.given.schema is not None:
+            definition = definition.with_schema(self._handle.given.schema)
         for what, names in (
             ("partition_by", definition.keys),
             ("sort_by", definition.sort_by),
@@ -672,10 +596,10 @@ class Dataset:
         ):
             check_names(definition, what, names)
         check_storable(definition)
-        check_codec(self._given.codec, definition.schema)
+        check_codec(self._handle.given.codec, definition.schema)
         if base.manifest is None and base.pointer is None:
             try:
-                return self._commit_definition(opened, base, definition, {}, "create")
+                return self._handle.commit_definition(found, base, definition, {}, "create")
             except SnapshotConflictError:
                 pass
         raise DatasetExistsError(
@@ -685,7 +609,7 @@ class Dataset:
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
-        self._open().committer.settle()
+        self._handle.find().committer.settle()
 
     # -- history -------------------------------------------------------------------------------
 
@@ -707,13 +631,15 @@ class Dataset:
         """All snapshots, oldest first; an empty list if there are none."""
         newest = self._visible()
         return (
-            [Snapshot(manifest) for manifest in self._open().history.oldest_first(newest)] if newest else []
+            [Snapshot(manifest) for manifest in self._handle.find().history.oldest_first(newest)]
+            if newest
+            else []
         )
 
     def history(self, *, as_of: SnapshotLike | None = None) -> Iterator[Snapshot]:
         """The snapshots newest first, from ``as_of`` on, read only as far as you iterate."""
         end = self._end(as_of)
-        return map(Snapshot, self._open().history.newest_first(end)) if end else iter(())
+        return map(Snapshot, self._handle.find().history.newest_first(end)) if end else iter(())
 
     def changes(self, since: SnapshotLike | None = None, until: SnapshotLike | None = None) -> list[Snapshot]:
         """The snapshots after ``since``, up to and including ``until``, oldest first.
@@ -770,148 +696,31 @@ class Dataset:
             return self._scan([manifest], manifest)
         # Written by 0.1 or Go, where snapshots of one dataset may differ: its own files say what it holds.
         named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
-        given = self._given
+        given = self._handle.given
         codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
         components = Components(codec, named.compressor, given.checksum or named.checksum)
-        return Scan(self._store, self.id, self._open().layout, components, [manifest], runtime=self._runtime)
+        return Scan(
+            self._store, self.id, self._handle.find().layout, components, [manifest], runtime=self._runtime
+        )
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _open(self) -> _Opened:
-        """The dataset as it is on the store: looked for once, and again for as long as it does not exist."""
-        return self._open_with_head()[0]
-
-    def _look(self) -> tuple[_Opened, Head[Manifest]]:
-        """The dataset, and its head as it is now."""
-        opened, head = self._open_with_head()
-        return opened, head if head is not None else opened.chain.resolve()
-
-    def _open_to_write(self) -> tuple[_Opened, Head[Manifest]]:
-        """The dataset, and the head that its next commit expects."""
-        if not self._may_write:
-            check_new_id(self.id, kind="dataset")
-            self._may_write = True
-        opened, head = self._open_with_head()
-        if head is not None:
-            opened.committer.start_from(head)
-        return opened, opened.committer.capture()
-
-    def _open_with_head(self) -> tuple[_Opened, Head[Manifest] | None]:
-        """The dataset, and its head if that was found on the way just now."""
-        opened = self._opened
-        if opened is not None and (opened.exists or opened.committer.has_head):
-            return opened, None
-        with self._lock:
-            opened = self._opened
-            if opened is not None and (opened.exists or opened.committer.has_head):
-                return opened, None
-            return self._find(opened)
-
-    def _find(self, opened: _Opened | None) -> tuple[_Opened, Head[Manifest]]:
-        located = locate(self._store, self.id, self._given.layout)
-        layout = self._given.layout or (located.layout if located else DefaultLayout())
-        # The same committer as before, if it fits: transactions that have begun hold on to it.
-        if opened is None or opened.layout != layout:
-            opened = self._built(layout, located)
-        if located is not None:
-            opened = self._checked(opened, located)
-            opened.exists = True
-        self._opened = opened
-        return opened, located.head if located is not None else Head(None, None)
-
-    def _checked(self, opened: _Opened, located: Located) -> _Opened:
-        """Hold what was given against what is stored; find the partition keys if they were not given."""
-        if self._given.is_empty and opened.layout is not ANY_KEYS:
-            return opened
-        definition = opened.definitions.at(located.newest)
-        self._given.check(definition, self.id)
-        if opened.layout is ANY_KEYS and definition.keys:
-            return self._built(definition.open_layout(), located, opened.definitions)
-        return opened
-
-    def _built(
-        self, layout: Layout, located: Located | None, definitions: Definitions | None = None
-    ) -> _Opened:
-        chain = dataset_chain(self._store, self.id, layout)
-        if located is not None:
-            chain.take_remembered(located.chain)
-        committer = Committer(chain, self._runtime, self._retry, self._observer, self._keep_history_short)
-        return _Opened(
-            layout,
-            chain,
-            History(chain, self._runtime),
-            committer,
-            definitions or Definitions(chain, self.id, layout, self._runtime),
-            False,
-            {},
-        )
-
-    def _given_definition(self) -> Definition:
-        return self._given.definition()
-
-    def _definition_at(self, opened: _Opened, manifest: Manifest | None) -> Definition:
-        return self._given_definition() if manifest is None else opened.definitions.at(manifest)
-
-    def _components(self, opened: _Opened, definition: Definition) -> Components:
-        known = opened.components.get(definition.digest)
-        if known is None:
-            known = opened.components[definition.digest] = self._given.components(definition)
-        return known
-
-    def _stager(
-        self,
-        opened: _Opened,
-        base: Definition,
-        target: Definition,
-        coming: pa.Schema | None,
-        snapshot_id: str | None,
-    ) -> Stager:
-        """Stages files that fit ``target``, made from ``base``; what is known to come is checked first."""
-        components = self._components_to_write(opened, target)
-        if target.schema is not None and has_schema(components.codec):
-            if coming is not None:
-                check_columns(target, coming, self.id)
-        elif coming is not None and takes_first_schema(components.codec) and has_schema(components.codec):
-            components = replace(components, codec=components.codec.with_schema(coming))
-        return Stager(
-            self._store,
-            self.id,
-            opened.layout,
-            components,
-            self._ids.next() if snapshot_id is None else snapshot_id,
-            self._given.timestamp_column or target.timestamp_column,
-            runtime=self._runtime,
-            definition=base.digest,
-        )
-
-    def _components_to_write(self, opened: _Opened, target: Definition) -> Components:
-        """The components with the schema of the files, which is that of the dataset, or stricter if asked."""
-        key = f"{target.digest} to write"
-        known = opened.components.get(key)
-        if known is None:
-            known, given = self._components(opened, target), self._given.schema
-            if given is not None and target.schema is not None and has_schema(known.codec):
-                check_schema(target, given, self.id)
-                known = replace(known, codec=known.codec.with_schema(stricter(target.schema, given)))
-            opened.components[key] = known
-        return known
-
     def _scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
-        opened = self._open()
-        definition = Definition() if end is None else opened.definitions.at(end)
+        found = self._handle.find()
+        definition = Definition() if end is None else found.definitions.at(end)
         return Scan(
             self._store,
             self.id,
-            opened.layout,
-            self._components(opened, definition),
+            found.layout,
+            self._handle.components(found, definition),
             manifests,
             runtime=self._runtime,
             definition=definition,
-            definitions=opened.definitions,
+            definitions=found.definitions,
         )
 
     def _visible(self) -> Manifest | None:
-        return self._look()[1].manifest
+        return self._handle.look()[1].manifest
 
     def _no_snapshots(self, *, near: bool = False) -> NoSnapshotsError:
         hint = question(DatasetReader(self._store).near(self.id)) if near else ""
@@ -928,8 +737,8 @@ class Dataset:
     def _manifest(self, ref: SnapshotLike) -> Manifest:
         if not isinstance(ref, Snapshot):
             named = parsed(ref)
-            opened = self._open()
-            return find(named, opened.chain, opened.history, self._visible)
+            found = self._handle.find()
+            return find(named, found.chain, found.history, self._visible)
         owner = ref.manifest.dataset_id
         if owner != self.id:
             raise NotFoundError(f"{ref} is of dataset {owner!r}, this is {self.id!r}")
@@ -943,14 +752,14 @@ class Dataset:
     ) -> tuple[Sequence[Manifest], Manifest | None]:
         if since is None:
             end = self._end(until)
-            return (self._open().history.line(end) if end else []), end
+            return (self._handle.find().history.line(end) if end else []), end
         # Before the end: of a snapshot that comes between the two, latest~1 must not be the end itself.
         start = None if isinstance(since, Snapshot) else parsed(since)
         if not isinstance(start, Moment | str):
             start = ExactId(self._manifest(since).snapshot_id)
         end = self._end(until)
         found: list[Manifest] = []
-        for manifest in self._open().history.newest_first(end) if end else ():
+        for manifest in self._handle.find().history.newest_first(end) if end else ():
             if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
                 return found[::-1], end
             found.append(manifest)
@@ -967,37 +776,21 @@ class Dataset:
             + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
         )
 
-    def _keep_history_short(self, manifest: Manifest) -> None:
-        if is_boundary(manifest):
-            assert self._opened is not None, "a commit opens its dataset"
-            chain = self._opened.chain
-            self._runtime.background(lambda: write_segments(chain, manifest))
-
     def __reduce__(self) -> tuple[Any, ...]:
         # Clocks, threads and observers are of this process; the copy has its own.
         options = {
-            "codec": self._given.codec,
-            "layout": self._given.layout,
-            "compressor": self._given.compressor,
-            "checksum": self._given.checksum,
-            "retry": self._retry,
-            "timestamp_column": self._given.timestamp_column,
-            "writer": self._writer,
+            "codec": self._handle.given.codec,
+            "layout": self._handle.given.layout,
+            "compressor": self._handle.given.compressor,
+            "checksum": self._handle.given.checksum,
+            "retry": self._handle.retry,
+            "timestamp_column": self._handle.given.timestamp_column,
+            "writer": self._handle.writer,
         }
         return _reopened, (self.id, self._store, options)
 
     def __repr__(self) -> str:
         return f"Dataset({self.id!r}, {self._store.url!r})"
-
-
-@dataclass(frozen=True, slots=True)
-class _Unwritten:
-    """Stands for the codec of a snapshot without files."""
-
-    name: str
-
-    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
-        return iter(())
 
 
 def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:

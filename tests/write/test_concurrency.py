@@ -260,7 +260,7 @@ def test_an_observer_may_write_to_the_dataset_it_observes(store: CountingStore) 
 def test_a_child_that_was_forked_during_a_commit_can_commit(tmp_path: Path) -> None:
     dataset = lode.Dataset("events", LocalStore(tmp_path, durable=False))
     dataset.write(b"base")
-    with dataset._open().committer._lock:
+    with dataset._handle.find().committer._lock:
         child = multiprocessing.get_context("fork").Process(target=dataset.write, args=(b"child",))
         child.start()
         child.join(30)

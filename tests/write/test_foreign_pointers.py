@@ -134,7 +134,7 @@ def test_a_foreign_writer_that_publishes_after_the_first_look_is_followed(kind: 
     kind.point(FOREIGN)
     kind.clock.now += timedelta(hours=1)
     target = kind.open()
-    committer = target._open().committer if isinstance(target, lode.Dataset) else target._committer
+    committer = target._handle.find().committer if isinstance(target, lode.Dataset) else target._committer
     committer.capture()
     kind.publish_foreign(first.id)
     assert kind.write(1, target).parent_id == FOREIGN
