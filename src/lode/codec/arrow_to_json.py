@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lode.codec.coerce import Refused
-from lode.codec.temporal import NS_PER, ns_to_text
+from lode.times import NS_PER, ns_to_text
 from lode.errors import SchemaViolationError
 from lode.lazy import pa, pt
 

@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from lode.codec.temporal import (
+from lode.times import (
     NS_PER,
     datetime_to_ns,
     text_to_date,

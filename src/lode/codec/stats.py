@@ -15,7 +15,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.coerce import Refused, coercion
-from lode.codec.temporal import NS_PER, datetime_to_ns, ns_to_text, time_ns_to_text, time_to_ns
+from lode.times import NS_PER, datetime_to_ns, ns_to_text, time_ns_to_text, time_to_ns
 from lode.format.manifest import ColumnStats, FileStats
 from lode.lazy import pa, pt
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lode.codec.temporal import NS_PER, datetime_to_ns, ns_to_datetime, text_to_ns
+from lode.times import NS_PER, datetime_to_ns, ns_to_datetime, text_to_ns
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.lazy import pa
 
