@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lode.format.manifest import FileRef, Manifest, parse_time, rebases_of, writer_of
+from lode.format.manifest import FileRef, Manifest, rebases_of, writer_of
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.times import rfc3339_to_datetime
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -54,7 +55,7 @@ class _AnySnapshot(Generic[M]):
     @property
     def created_at(self) -> datetime:
         """When it was committed, by the clock of its writer, in UTC; always after its parent."""
-        return parse_time(self.manifest.created_at)
+        return rfc3339_to_datetime(self.manifest.created_at)
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -97,12 +98,12 @@ class Snapshot(_AnySnapshot[Manifest]):
     @property
     def min_timestamp(self) -> datetime | None:
         """The earliest time of its rows; None without a timestamp column or ``timestamp()``."""
-        return parse_time(self.manifest.min_timestamp) if self.manifest.min_timestamp else None
+        return rfc3339_to_datetime(self.manifest.min_timestamp) if self.manifest.min_timestamp else None
 
     @property
     def max_timestamp(self) -> datetime | None:
         """The latest time of its rows; None without a timestamp column or ``timestamp()``."""
-        return parse_time(self.manifest.max_timestamp) if self.manifest.max_timestamp else None
+        return rfc3339_to_datetime(self.manifest.max_timestamp) if self.manifest.max_timestamp else None
 
     __hash__ = _AnySnapshot.__hash__
 

@@ -19,13 +19,9 @@ from lode.format.manifest import (
     Manifest,
     decode_manifest,
     encode_manifest,
-    format_time,
-    format_time_ns,
-    is_rfc3339,
-    parse_time,
-    parse_time_ns,
 )
 from lode.format.volume import decode_volume_manifest
+from lode.times import datetime_to_rfc3339, is_rfc3339, ns_to_rfc3339, rfc3339_to_datetime, rfc3339_to_ns
 
 COUNTS = st.integers(0, 2**62)
 TEXTS = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8)
@@ -38,7 +34,7 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
     max_leaves=6,
 )
-TIMES = st.integers(0, 4_000_000_000_000_000_000).map(format_time_ns)
+TIMES = st.integers(0, 4_000_000_000_000_000_000).map(ns_to_rfc3339)
 BOUNDS = st.none() | st.integers(-(2**53), 2**53) | TEXTS
 COLUMNS = st.builds(ColumnStats, name=TEXTS, min=BOUNDS, max=BOUNDS, null_count=COUNTS, distinct_count=COUNTS)
 FILES = st.builds(
@@ -228,34 +224,35 @@ def test_json_that_is_no_object_is_not_said_to_be_a_field(data: bytes) -> None:
     ],
 )
 def test_times_are_written_to_the_nanosecond_without_trailing_zeros(nanoseconds: int, text: str) -> None:
-    assert format_time_ns(nanoseconds) == text
-    assert parse_time_ns(text) == nanoseconds
+    assert ns_to_rfc3339(nanoseconds) == text
+    assert rfc3339_to_ns(text) == nanoseconds
 
 
 @given(st.integers(0, 253_402_300_799_999_999_999))
 def test_times_keep_every_nanosecond(nanoseconds: int) -> None:
-    text = format_time_ns(nanoseconds)
+    text = ns_to_rfc3339(nanoseconds)
     assert is_rfc3339(text)
-    assert parse_time_ns(text) == nanoseconds
-    since_1970 = parse_time(text) - datetime(1970, 1, 1, tzinfo=UTC)
+    assert rfc3339_to_ns(text) == nanoseconds
+    since_1970 = rfc3339_to_datetime(text) - datetime(1970, 1, 1, tzinfo=UTC)
     assert since_1970 // timedelta(microseconds=1) == nanoseconds // 1000
 
 
 def test_an_offset_is_taken_into_account() -> None:
-    assert parse_time_ns("2026-01-01T02:00:00.5+02:00") == parse_time_ns("2026-01-01T00:00:00.5Z")
-    assert parse_time("2025-12-31T22:30:00-01:30") == datetime(2026, 1, 1, tzinfo=UTC)
+    assert rfc3339_to_ns("2026-01-01T02:00:00.5+02:00") == rfc3339_to_ns("2026-01-01T00:00:00.5Z")
+    assert rfc3339_to_datetime("2025-12-31T22:30:00-01:30") == datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def test_a_datetime_is_written_in_utc() -> None:
-    assert format_time(datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))) == "2026-01-01T00:00:00Z"
-    assert format_time(datetime(2026, 1, 1)) == "2026-01-01T00:00:00Z"
+    in_paris = datetime(2026, 1, 1, 1, tzinfo=timezone(timedelta(hours=1)))
+    assert datetime_to_rfc3339(in_paris) == "2026-01-01T00:00:00Z"
+    assert datetime_to_rfc3339(datetime(2026, 1, 1)) == "2026-01-01T00:00:00Z"
 
 
 @pytest.mark.parametrize("text", ["", "now", "2026-01-01T00:00:00", "2026-01-01T00:00:00.1234567890Z"])
 def test_what_is_no_time_is_refused(text: str) -> None:
     assert not is_rfc3339(text)
     with pytest.raises(ValueError, match="RFC 3339"):
-        parse_time_ns(text)
+        rfc3339_to_ns(text)
 
 
 def test_files_that_go_left_null_are_empty() -> None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
-from lode.format.manifest import parse_time_ns
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
+from lode.times import rfc3339_to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -84,7 +84,7 @@ def test_time_along_the_chain_never_runs_back() -> None:
     clock = iter([10**18, 5 * 10**17, 10**18 + 5, *[3 * 10**17] * 20])
     runtime = Runtime(now_ns=lambda: next(clock))
     dataset = lode.Dataset("events", MemoryStore(), runtime=runtime)
-    moments = [parse_time_ns(dataset.write(b"x").manifest.created_at) for _ in range(4)]
+    moments = [rfc3339_to_ns(dataset.write(b"x").manifest.created_at) for _ in range(4)]
     assert moments == sorted(moments)
     assert len(set(moments)) == 4
 

@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lode
-from lode.format.manifest import parse_time_ns
 from lode.read.which import ExactId, Moment, as_text, parsed
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
+from lode.times import rfc3339_to_ns
 from lode.ui.timeline import Timeline
 
 if TYPE_CHECKING:
@@ -235,7 +235,7 @@ def test_times_are_read_to_the_nanosecond() -> None:
     ):
         found = parsed(text)
         assert isinstance(found, Moment)
-        assert found.nanoseconds == parse_time_ns("2026-11-16T12:00:00.123456789Z")
+        assert found.nanoseconds == rfc3339_to_ns("2026-11-16T12:00:00.123456789Z")
 
 
 def with_ids_of_version_0_1(monkeypatch: pytest.MonkeyPatch) -> tuple[lode.Dataset, list[lode.Snapshot]]:

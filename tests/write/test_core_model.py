@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.format.manifest import is_rfc3339
+from lode.times import is_rfc3339
 from support.codecs import Reading
 from support.stores import contents
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from lode.codec.coerce import Refused
-from lode.times import NS_PER, ns_to_text
 from lode.errors import SchemaViolationError
 from lode.lazy import pa, pt
+from lode.times import NS_PER, ns_to_rfc3339
 
 
 def batch_records(batch: pa.RecordBatch, *, first_row: int) -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ def _time_text(array: Any, field: pa.Field[Any], first_row: int) -> Any:
     bounds: Any = pc.min_max(ticks).as_py()
     for bound in bounds.values():
         try:
-            ns_to_text((bound or 0) * NS_PER[kind.unit], zone="Z")
+            ns_to_rfc3339((bound or 0) * NS_PER[kind.unit], zone="Z")
         except OverflowError:
             row = first_row + pc.index(ticks, bound).as_py()
             raise Refused("the time is before the year 1 or after 9999").at(row, field.name) from None

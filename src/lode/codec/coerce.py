@@ -24,16 +24,16 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
+from lode.errors import SchemaViolationError
+from lode.lazy import pa, pt
 from lode.times import (
     NS_PER,
+    clock_to_ns,
     datetime_to_ns,
     text_to_date,
     text_to_ns,
-    time_text_to_ns,
     time_to_ns,
 )
-from lode.errors import SchemaViolationError
-from lode.lazy import pa, pt
 
 Coercion: TypeAlias = Callable[[Any], Any]
 
@@ -288,7 +288,7 @@ def _time(unit: str) -> Coercion:
         if not isinstance(value, str):
             raise _unfit(value, "time")
         try:
-            nanoseconds = time_text_to_ns(value)
+            nanoseconds = clock_to_ns(value)
         except ValueError as error:
             raise Refused(str(error)) from None
         return _in_unit(nanoseconds, unit, value)

@@ -15,9 +15,9 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.coerce import Refused, coercion
-from lode.times import NS_PER, datetime_to_ns, ns_to_text, time_ns_to_text, time_to_ns
 from lode.format.manifest import ColumnStats, FileStats
 from lode.lazy import pa, pt
+from lode.times import NS_PER, datetime_to_ns, ns_to_clock, ns_to_rfc3339, time_to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -42,11 +42,11 @@ def to_json_value(value: Any) -> Any:
         case bytes():
             return b64encode(value).decode() if len(value) <= LONGEST_BOUND else None
         case datetime():
-            return ns_to_text(datetime_to_ns(value), zone="Z" if value.tzinfo else "")
+            return ns_to_rfc3339(datetime_to_ns(value), zone="Z" if value.tzinfo else "")
         case date():
             return value.isoformat()
         case time():
-            return time_ns_to_text(time_to_ns(value))
+            return ns_to_clock(time_to_ns(value))
         case Decimal():
             return format(value, "f") if value.is_finite() else None
     return None
@@ -69,7 +69,7 @@ def bound_converter(kind: Any) -> Callable[[Any], Any]:
         return partial(_time_text, scale=NS_PER[kind.unit], zone="" if kind.tz is None else "Z")
     if pt.is_time(kind):
         scale = NS_PER[kind.unit]
-        return lambda ticks: time_ns_to_text(ticks * scale)
+        return lambda ticks: ns_to_clock(ticks * scale)
     if pt.is_duration(kind):
         return lambda _: None
     return to_json_value
@@ -77,7 +77,7 @@ def bound_converter(kind: Any) -> Callable[[Any], Any]:
 
 def _time_text(ticks: int, *, scale: int, zone: str) -> str | None:
     try:
-        return ns_to_text(ticks * scale, zone=zone)
+        return ns_to_rfc3339(ticks * scale, zone=zone)
     except OverflowError:
         return None
 

@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from lode.times import NS_PER, datetime_to_ns, ns_to_datetime, text_to_ns
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.lazy import pa
+from lode.times import NS_PER, datetime_to_ns, ns_to_datetime, text_to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError
 from lode.filter.arithmetic import alike, as_decimal, as_float
 from lode.filter.tree import Literal, Name, Operation, TypeName
-from lode.filter.values import DAY_MICROS
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
+from lode.times import DAY_MICROS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,12 +8,11 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
-from lode.filter.datetimes import PARSERS
 from lode.lazy import pa, pt
+from lode.times import DAY_MICROS, PARSERS
 
 NUMBERS: Final = ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC")
 TIMES: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
-DAY_MICROS: Final = 86_400_000_000
 MAX_EXPONENT: Final = 400
 # BIGNUMERIC is a whole number of 256 bits over 10 ** 38, and so can have 77 digits.
 BIGNUMERIC_UNITS: Final = (-(2**255), 2**255 - 1)

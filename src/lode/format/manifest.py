@@ -8,7 +8,6 @@ that nothing was appended to as null, so such lists are read as empty.
 
 import json
 import re
-from datetime import UTC, datetime
 from functools import cache
 from typing import Annotated, Any, Final, TypeVar
 
@@ -16,6 +15,7 @@ import msgspec
 
 from lode.errors import InvalidMetadataError, ManifestInvalidError
 from lode.format.ids import is_utf8, shortened
+from lode.times import is_rfc3339
 
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
@@ -372,54 +372,6 @@ def _refuse_non_json(value: Any, where: str) -> None:
                 f"{where} is a {type(value).__name__}, which is not JSON: "
                 "convert it to text, a number, a list or a dict"
             )
-
-
-_RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(?:\.(\d{1,9}))?(Z|[+-]\d\d:\d\d)")
-
-
-def is_rfc3339(text: str) -> bool:
-    """Tell whether ``text`` is a time as manifests write it, which a datetime can hold in UTC."""
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        return False
-    try:
-        # An offset can move the first and the last day out of the range of years.
-        moment = datetime.fromisoformat(text)
-        return match[4] == "Z" or bool(moment.astimezone(UTC))
-    except (ValueError, OverflowError):
-        return False
-
-
-def format_time_ns(nanoseconds: int) -> str:
-    """Write nanoseconds since 1970 as RFC 3339, UTC, without trailing zeros."""
-    seconds, fraction = divmod(nanoseconds, 1_000_000_000)
-    text = datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None).isoformat()
-    digits = f"{fraction:09d}".rstrip("0")
-    return f"{text}.{digits}Z" if digits else f"{text}Z"
-
-
-def format_time(moment: datetime) -> str:
-    """Write a datetime as RFC 3339 in UTC; one without a zone is taken as UTC."""
-    moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
-    text = moment.replace(microsecond=0, tzinfo=None).isoformat()
-    digits = f"{moment.microsecond:06d}".rstrip("0")
-    return f"{text}.{digits}Z" if digits else f"{text}Z"
-
-
-def parse_time(text: str) -> datetime:
-    """Read an RFC 3339 time, to the microseconds a datetime can hold."""
-    seconds, nanoseconds = divmod(parse_time_ns(text), 1_000_000_000)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=nanoseconds // 1000)
-
-
-def parse_time_ns(text: str) -> int:
-    """Read an RFC 3339 time as nanoseconds since 1970."""
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise ValueError(f"{text!r} is not an RFC 3339 time")
-    day, clock, fraction, zone = match.groups()
-    whole = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone == 'Z' else zone}")
-    return int(whole.timestamp()) * 1_000_000_000 + int((fraction or "0").ljust(9, "0"))
 
 
 def _field_of(message: str) -> str | None:

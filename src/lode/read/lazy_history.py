@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from lode.errors import LodeError
-from lode.format.manifest import parse_time_ns
 from lode.read.segment import Listing, decode_segment, list_segment
+from lode.times import rfc3339_to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,10 +61,10 @@ class Run:
         try:
             made = [_MADE.decode(raw).created_at for raw in decode_segment(self._data)]
             if len(made) == len(self.listing.snapshots):
-                return list(map(parse_time_ns, made))
+                return list(map(rfc3339_to_ns, made))
         except (LodeError, msgspec.MsgspecError, ValueError, OverflowError):
             pass
-        return [parse_time_ns(manifest.created_at) for manifest in self.manifests()]
+        return [rfc3339_to_ns(manifest.created_at) for manifest in self.manifests()]
 
 
 class _Made(msgspec.Struct, gc=False):

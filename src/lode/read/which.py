@@ -15,16 +15,16 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from lode.errors import InvalidOptionError, InvalidPathError, NoSnapshotsError, NotFoundError
 from lode.format.ids import check_id, check_new_id, shortened
-from lode.format.manifest import parse_time_ns
 from lode.near import near, question
 from lode.read.resolve import AnyManifest
 from lode.snapshot import Snapshot
+from lode.times import datetime_to_ns, parse_timestamp, rfc3339_to_ns, text_to_date
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -42,7 +42,6 @@ _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9].*))?")
 _CLOCK: Final = re.compile(
     r"([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:[.,]([0-9]{1,18}))?)?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _EXAMPLES: Final = "an id, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
 
 
@@ -81,7 +80,7 @@ class Moment:
     is_day: bool = False
 
     def includes(self, manifest: AnyManifest) -> bool:
-        return parse_time_ns(manifest.created_at) <= self.nanoseconds
+        return rfc3339_to_ns(manifest.created_at) <= self.nanoseconds
 
 
 # A string is an id, or the beginning of one.
@@ -253,7 +252,7 @@ def _moment_of(when: date) -> Moment:
             f"the time {when.isoformat()} has no time zone: give it one, such as tzinfo=UTC"
         )
     # Snapshots have nanoseconds. All of the same microsecond count.
-    return Moment((when - _EPOCH) // timedelta(microseconds=1) * 1000 + 999, when.isoformat())
+    return Moment(datetime_to_ns(when) // 1000 * 1000 + 999, when.isoformat())
 
 
 def _at_midnight(day: date) -> Moment:
@@ -264,12 +263,12 @@ def _at_midnight(day: date) -> Moment:
 def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
     try:
         if clock is None:
-            return _at_midnight(date.fromisoformat(day))
+            return _at_midnight(text_to_date(day))
         found = _CLOCK.fullmatch(clock)
         if found is None:
             raise ValueError(clock)
         digits, zone = found[2] or "", (found[3] or "Z").upper()
-        whole = datetime.fromisoformat(f"{day}T{found[1][:8]}{zone}")
+        micros = parse_timestamp(f"{day}T{found[1][:8]}{zone}")
     except ValueError:
         raise InvalidOptionError(
             f"{shortened(text)} is not a date or a time: write 2026-11-15, or 2026-11-15T12:00Z"
@@ -277,4 +276,4 @@ def _parsed_time(text: str, day: str, clock: str | None) -> Moment:
     # As of a datetime: all of the same microsecond, unless the text says more.
     nanoseconds = int(digits[:9].ljust(9, "0") if len(digits) > 6 else digits.ljust(6, "0") + "999")
     shown = text if found[3] else f"{text}Z"
-    return Moment((whole - _EPOCH) // timedelta(seconds=1) * 10**9 + nanoseconds, shown)
+    return Moment(micros * 1000 + nanoseconds, shown)

@@ -14,7 +14,7 @@ import pyarrow.types as pt
 from lode.codec.protocol import ConformingCodec
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
-from lode.format.manifest import format_time
+from lode.times import datetime_to_rfc3339
 from lode.write.file import RecordFile
 from lode.write.partition import split
 from lode.write.stage import MOST_OPEN_FILES, Staged
@@ -72,8 +72,8 @@ def stage_batches(
     except BaseException:
         files.abort()
         raise
-    earliest = format_time(timestamps.min) if timestamps.min else None
-    latest = format_time(timestamps.max) if timestamps.max else None
+    earliest = datetime_to_rfc3339(timestamps.min) if timestamps.min else None
+    latest = datetime_to_rfc3339(timestamps.max) if timestamps.max else None
     return Staged(tuple(finished), rows, earliest, latest, task)
 
 

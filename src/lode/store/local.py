@@ -22,7 +22,8 @@ from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_fi
 from lode.store.local_tree import Tree, not_plain, translated
 from lode.store.local_walk import abandoned, delete_abandoned, walk
 from lode.store.protocol import ObjectInfo, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, moment, same_content
+from lode.store.rules import byte_view, check_prefix, same_content
+from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,7 +137,7 @@ class LocalStore:
             raise NotFoundError(f"no object {path!r}")
         if not stat.S_ISREG(found.st_mode):
             raise not_plain(path, found)
-        return ObjectInfo(path, found.st_size, moment(found.st_mtime_ns))
+        return ObjectInfo(path, found.st_size, ns_to_datetime(found.st_mtime_ns))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         return walk(self._tree, check_prefix(prefix), after)

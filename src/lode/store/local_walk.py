@@ -17,7 +17,7 @@ from lode.store.local_files import (
 )
 from lode.store.local_tree import READ, translated
 from lode.store.protocol import ObjectInfo
-from lode.store.rules import moment
+from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -146,7 +146,7 @@ def _below(
                 status = entry.stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            yield ObjectInfo(path, status.st_size, moment(status.st_mtime_ns))
+            yield ObjectInfo(path, status.st_size, ns_to_datetime(status.st_mtime_ns))
 
 
 def _entries(

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
 from lode.store.protocol import ObjectInfo, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, moment, same_content
+from lode.store.rules import byte_view, check_prefix, same_content
+from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:
     import builtins
@@ -88,7 +89,7 @@ class MemoryStore:
 
     def head(self, path: str) -> ObjectInfo:
         content, modified_ns = self._find(check_path(path))
-        return ObjectInfo(path, len(content), moment(modified_ns))
+        return ObjectInfo(path, len(content), ns_to_datetime(modified_ns))
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
         return self._pages(check_prefix(prefix), after)
@@ -127,7 +128,7 @@ class MemoryStore:
                 if not path.startswith(prefix):
                     break
                 content, modified_ns = self._objects[path]
-                page.append(ObjectInfo(path, len(content), moment(modified_ns)))
+                page.append(ObjectInfo(path, len(content), ns_to_datetime(modified_ns)))
             return page
 
     def _find(self, path: str) -> tuple[bytes, int]:

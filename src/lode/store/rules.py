@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lode.errors import InvalidPathError
@@ -10,8 +9,6 @@ from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def check_prefix(prefix: str) -> str:
@@ -38,8 +35,3 @@ def same_content(current: bytes | None, expected: bytes | None) -> bool:
     if current is None or expected is None:
         return current is expected
     return current.strip() == expected.strip()
-
-
-def moment(nanoseconds: int) -> datetime:
-    """Return nanoseconds since 1970 as a UTC time, cut to the microsecond."""
-    return _EPOCH + timedelta(microseconds=nanoseconds // 1000)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.format.manifest import format_time_ns
+from lode.times import ns_to_rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,8 +33,8 @@ def _buckets(lines: Sequence[Line], most: int) -> Iterator[dict[str, Any]]:
         yield {
             "first": run[0].sequence,
             "last": run[-1].sequence,
-            "from": format_time_ns(run[0].created_ns),
-            "to": format_time_ns(run[-1].created_ns),
+            "from": ns_to_rfc3339(run[0].created_ns),
+            "to": ns_to_rfc3339(run[-1].created_ns),
             "rows": rows,
             "bytes": size,
             "rebased": sum(line.rebased > 0 for line in run),

@@ -7,8 +7,8 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import LodeError
-from lode.format.manifest import format_time_ns
 from lode.snapshot import Snapshot
+from lode.times import ns_to_rfc3339
 from lode.ui.buckets import buckets, growth
 from lode.ui.cells import text_of
 from lode.ui.paging import MAX_PAGE, page_of
@@ -90,7 +90,7 @@ class Datasets:
             "checksum": manifest.checksum_algorithm,
             "layout": type(view.dataset.layout).__name__,
             "first": view.first,
-            "first_write": format_time_ns(view.lines[0].created_ns),
+            "first_write": ns_to_rfc3339(view.lines[0].created_ns),
             "rebased": sum(line.rebased > 0 for line in view.lines),
             "partitions": len(view.partitions),
             "definition": definition,
@@ -183,7 +183,7 @@ def _facts(view: View) -> dict[str, Any]:
         "bytes": sum(line.bytes for line in view.lines),
         # Sums over a history that could not be read whole are at least this much.
         "whole": view.is_whole,
-        "last_write": format_time_ns(newest.created_ns),
+        "last_write": ns_to_rfc3339(newest.created_ns),
         "latest": newest.id,
         "pending": view.pending,
         "broken": view.broken,

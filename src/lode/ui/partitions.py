@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.format.manifest import format_time_ns, parse_time_ns
+from lode.times import ns_to_rfc3339, rfc3339_to_ns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,14 +41,14 @@ class Partition(NamedTuple):
             "files": self.files,
             "rows": self.rows,
             "bytes": self.bytes,
-            "last_write": format_time_ns(self.written_ns),
+            "last_write": ns_to_rfc3339(self.written_ns),
         }
 
 
 def partitions_of(dataset: Dataset, manifest: Manifest) -> dict[str, Partition]:
     """The partitions of one snapshot by name; none if the dataset is not partitioned."""
     found: dict[str, Partition] = {}
-    written_ns = parse_time_ns(manifest.created_at)
+    written_ns = rfc3339_to_ns(manifest.created_at)
     for file in manifest.files if dataset.layout.keys else ():
         name = dataset.layout.partition_of(dataset.id, file.path)
         if file.stats is not None:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
-from lode.format.manifest import format_time_ns, parse_time_ns
 from lode.read.which import ExactId
 from lode.snapshot import Snapshot
+from lode.times import ns_to_rfc3339, rfc3339_to_ns
 from lode.ui.partitions import MAX_PARTITIONS, Partition, merge, partitions_of
 from lode.ui.short_ids import short_id
 
@@ -53,7 +53,7 @@ class Line(NamedTuple):
             "sequence": self.sequence,
             "id": self.id,
             "short": short,
-            "created_at": format_time_ns(self.created_ns),
+            "created_at": ns_to_rfc3339(self.created_ns),
             "rows": self.rows,
             "bytes": self.bytes,
             "files": self.files,
@@ -189,7 +189,7 @@ def _line(snapshot: Snapshot, sequence: int, partitions: int) -> Line:
     return Line(
         sequence,
         snapshot.id,
-        parse_time_ns(manifest.created_at),
+        rfc3339_to_ns(manifest.created_at),
         manifest.row_count,
         snapshot.size_bytes,
         len(manifest.files),

@@ -14,8 +14,9 @@ from lode.errors import (
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_schema
-from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, format_time_ns, parse_time_ns
+from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest
 from lode.lazy import pa
+from lode.times import ns_to_rfc3339, rfc3339_to_ns
 from lode.write.commit import Draft, Rival
 from lode.write.rebase import partitions_of, recall
 
@@ -206,9 +207,9 @@ def check_definition(stored: Definition, opened: Definition, dataset_id: str) ->
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:
     """Now, but later than the parent: time along the chain never runs back, so as_of can rely on it."""
     now = now_ns()
-    return format_time_ns(max(now, parse_time_ns(parent) + 1) if parent else now)
+    return ns_to_rfc3339(max(now, rfc3339_to_ns(parent) + 1) if parent else now)
 
 
 def _pick(choose: Callable[..., str], moments: list[str | None]) -> str | None:
     present = [moment for moment in moments if moment is not None]
-    return choose(present, key=parse_time_ns) if present else None
+    return choose(present, key=rfc3339_to_ns) if present else None

@@ -18,10 +18,10 @@ from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_s
 from lode.codec.records import chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
-from lode.format.manifest import FileRef, format_time
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.open import is_nearby
+from lode.times import datetime_to_rfc3339
 from lode.write.file import DataFile, RecordFile
 from lode.write.parallel import (
     FileJob,
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
+    from lode.format.manifest import FileRef
     from lode.format.paths import Layout
     from lode.store.protocol import Store
     from lode.write.parallel import Each
@@ -282,6 +283,6 @@ class _OpenFiles:
 
 
 def _staged(files: Iterable[FileRef], timestamps: TimestampRange, task: str | None) -> Staged:
-    earliest = format_time(timestamps.min) if timestamps.min else None
-    latest = format_time(timestamps.max) if timestamps.max else None
+    earliest = datetime_to_rfc3339(timestamps.min) if timestamps.min else None
+    latest = datetime_to_rfc3339(timestamps.max) if timestamps.max else None
     return Staged(tuple(files), timestamps.rows, earliest, latest, task)

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from lode.filter.datetimes import parse_date, parse_datetime, parse_time, parse_timestamp
 from lode.format.ids import is_utf8
+from lode.times import parse_date, parse_datetime, parse_time, parse_timestamp
 
 if TYPE_CHECKING:
     from lode.ingest.types.columns import Column

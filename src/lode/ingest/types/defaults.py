@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
-from lode.filter.datetimes import PARSERS
 from lode.filter.literals import NotALiteralError, parse_literals
 from lode.filter.tree import Call, Literal
 from lode.format.ids import shortened
@@ -19,6 +18,7 @@ from lode.ingest.types.decimals import decimals_of_literals
 from lode.ingest.types.fit import missing
 from lode.ingest.types.fit_check import is_json
 from lode.lazy import pa, pt
+from lode.times import PARSERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

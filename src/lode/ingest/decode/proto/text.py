@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.filter.datetimes import parse_date, parse_datetime, parse_time, parse_timestamp
 from lode.ingest.types.row_errors import each
 from lode.lazy import pa
+from lode.times import parse_date, parse_datetime, parse_time, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Callable
