@@ -15,10 +15,9 @@ import lode
 from lode.cli.flags import described, flags_of, with_flags
 from lode.cli.key_values import store_options
 from lode.cli.serve import NO_FLAGS
-from lode.cli.units import byte_count, seconds, span, spelled_bytes, spelled_seconds
 from lode.ingest.settings import Settings
 from lode.ui_settings import UiSettings
-from lode.units import Bytes, Seconds
+from lode.units import Bytes, Seconds, age, byte_count, seconds, spelled_bytes, spelled_seconds
 from support.cli.running import Run
 
 CLI = (Path(__file__).parents[2] / "docs/reference/cli.md").read_text()
@@ -173,4 +172,4 @@ def test_a_store_option_with_a_value_takes_no_inner_option() -> None:
 
 def test_an_age_beyond_all_bounds_is_refused() -> None:
     with pytest.raises(lode.InvalidOptionError, match="too long a time"):
-        span(f"{'9' * 30}d")
+        age(f"{'9' * 30}d")

@@ -12,7 +12,7 @@ from lode.cli.failure import PROBLEMS
 from lode.cli.listing import Listing
 from lode.cli.parameters import JSON, ROOT_ARGUMENT, STORE_OPTION
 from lode.cli.terminal import as_json, facts, show
-from lode.cli.units import count, size
+from lode.units import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

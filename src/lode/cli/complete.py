@@ -7,7 +7,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final
 
-from lode.cli.units import count, moment
+from lode.units import count, moment
 
 MOST_SNAPSHOTS: Final = 20
 

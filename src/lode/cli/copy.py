@@ -9,7 +9,7 @@ import typer
 from lode.cli.complete import offer_datasets
 from lode.cli.parameters import AS_OF, JSON_LINES, ROOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import as_json
-from lode.cli.units import count, size
+from lode.units import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

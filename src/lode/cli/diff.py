@@ -10,7 +10,7 @@ from lode.cli.complete import offer_snapshots
 from lode.cli.listing import FAINT, Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
 from lode.cli.terminal import as_json, show
-from lode.cli.units import count, size
+from lode.units import count, size
 
 if TYPE_CHECKING:
     from lode.cli.columns import Change

@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, get_args, get_type_hints
 
 import typer
 
-from lode.cli.units import byte_count, seconds, spelled_bytes, spelled_seconds
-from lode.units import Bytes, Seconds
+from lode.units import Bytes, Seconds, byte_count, seconds, spelled_bytes, spelled_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -11,7 +11,7 @@ from lode.cli.listing import FAINT, Listing
 from lode.cli.parameters import DATASET, JSON_LINES, ROOT, STORE_OPTION, VOLUME
 from lode.cli.printable import printable
 from lode.cli.terminal import as_json, brief, short_id, show
-from lode.cli.units import count, moment, size
+from lode.units import count, moment, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

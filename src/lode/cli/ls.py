@@ -14,7 +14,7 @@ from lode.cli.listing import Listing
 from lode.cli.parameters import JSON_LINES, ROOT, STORE_OPTION
 from lode.cli.printable import printable
 from lode.cli.terminal import as_json, show
-from lode.cli.units import count, moment, size
+from lode.units import count, moment, size
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset

@@ -6,7 +6,7 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
-from lode.cli.units import size
+from lode.units import size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

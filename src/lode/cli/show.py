@@ -11,8 +11,8 @@ from lode.cli.listing import Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import brief, facts
 from lode.cli.terminal import show as tell
-from lode.cli.units import count, moment, size
 from lode.format.manifest import json_text
+from lode.units import count, moment, size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -10,7 +10,7 @@ import typer
 
 from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, METADATA, ROOT, SINCE, STORE_OPTION
 from lode.cli.terminal import as_json
-from lode.cli.units import count
+from lode.units import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

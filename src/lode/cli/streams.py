@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lode.cli.listing import Listing
 from lode.cli.terminal import as_json, show
-from lode.cli.units import moment
 from lode.discover import dataset_names, open_dataset
 from lode.errors import InvalidOptionError, LodeError, NotFoundError
 from lode.ingest.core.position import State, StreamType
@@ -19,6 +18,7 @@ from lode.ingest.core.strategies import select_strategy
 from lode.ingest.log.inspect import glance
 from lode.ingest.names import parse_stream
 from lode.ingest.settings import Settings
+from lode.units import moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -9,10 +9,10 @@ import typer
 from lode.cli.listing import Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import as_json, show
-from lode.cli.units import count, size, span
+from lode.units import age, count, size
 
 _OLDER: Final[Any] = typer.Option(
-    "1d", "--older-than", metavar="TIME", help="Touch nothing younger; longer than your longest write takes."
+    "1d", "--older-than", metavar="TIME", help="Touch nothing younger; longer than your min_age write takes."
 )
 _DELETE: Final[Any] = typer.Option(False, "--delete", help="Remove it; without this it is only listed.")
 
@@ -32,11 +32,11 @@ def sweep(
     from lode.discover import open_damaged, open_damaged_volume
     from lode.upkeep.sweep import sweep as clean
 
-    age = span(older_than)
+    min_age = age(older_than)
     store = open_root(root, store_option)
     target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
     with progress(f"sweeping {dataset}", "objects") as advance:
-        found = clean(target, age, dry_run=not delete, progress=advance)
+        found = clean(target, min_age, dry_run=not delete, progress=advance)
     if json:
         summary = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
         as_json({**summary, "leftovers": found.leftovers, "spared": found.spared})

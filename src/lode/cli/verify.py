@@ -10,7 +10,7 @@ from lode.cli.failure import PROBLEMS
 from lode.cli.listing import Listing
 from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
 from lode.cli.terminal import as_json, show
-from lode.cli.units import count, size
+from lode.units import count, size
 
 if TYPE_CHECKING:
     from lode.upkeep.verify import Verification

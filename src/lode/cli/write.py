@@ -21,7 +21,7 @@ from lode.cli.parameters import (
     CodecName,
 )
 from lode.cli.terminal import as_json
-from lode.cli.units import count, size
+from lode.units import count, size
 
 if TYPE_CHECKING:
     from collections.abc import Callable

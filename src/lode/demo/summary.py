@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lode.cli.units import size
 from lode.demo.steps import VISITS
 from lode.discover import dataset_names, open_dataset
 from lode.store.open import open_store
 from lode.ui.routes import PREFIX
 from lode.ui_settings import HOST, PORT
+from lode.units import size
 
 if TYPE_CHECKING:
     from lode.demo.stage import Stage
