@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lode.filter.syntax import MAX_BRACKETS, MAX_CONDITIONS
-from lode.ingest.api.grpc_read.restriction import parse_restriction
-from lode.ingest.api.grpc_read.session import session_of
+from lode.ingest.api.grpc_read.selection import parse_restriction
+from lode.ingest.api.grpc_read.session import decode_session
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.columns import Column, TableSchema
 from support.ingest.reading import Lake, Served, read, session
@@ -493,7 +493,7 @@ def test_the_current_time_of_a_session_is_that_of_its_creation(lake: Lake, serve
     lake.write(table, [{"ts": datetime(2020, 1, 1, tzinfo=UTC)}])
     made = session(served.client, table, row_restriction="ts < CURRENT_TIMESTAMP()")
     _, token = made.name.rsplit("/", 1)
-    before = session_of(token, lake.store).now_micros
+    before = decode_session(token, lake.store).now_micros
     assert before is not None
     assert abs(before - datetime.now(UTC).timestamp() * 1e6) < 60e6
     assert len(read(served.client, made)) == 1

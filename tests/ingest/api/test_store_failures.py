@@ -10,7 +10,7 @@ from google.api_core import exceptions
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.errors import StoreError
-from lode.ingest.api.error_details import internal, without_secrets
+from lode.ingest.api.errors import internal, without_secrets
 from lode.ingest.status import Code
 from lode.store import Fault, FaultStore, MemoryStore
 from lode.testing.plugin import LodeServer

@@ -1,4 +1,4 @@
-"""One AppendRows call: what it remembers from request to request, and how a request becomes an append."""
+"""One AppendRows call: its state between requests, and the steps from a request to an append."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from google.cloud.bigquery_storage_v1 import types
 
-from lode.ingest.api.error_details import parsed
+from lode.ingest.api.errors import parse_request
 from lode.ingest.core.streams import Underway
 from lode.ingest.names import parse_stream
 from lode.ingest.status import Code, Refused, StorageCode, invalid
@@ -35,52 +35,52 @@ _INTERPRETATIONS: Final = Request.DESCRIPTOR.enum_types_by_name["MissingValueInt
 _NULL_VALUE: Final = _INTERPRETATIONS["NULL_VALUE"].number
 _DEFAULT_VALUE: Final = _INTERPRETATIONS["DEFAULT_VALUE"].number
 
-# A request below all of these is decoded on the event loop, sooner than a thread could be handed it.
-_BYTES_HERE: Final = 256 << 10
-_ROWS_HERE: Final = 2048
-_COLUMNS_HERE: Final = 200
-_UNPACKED_BYTES_HERE: Final = 1 << 20
-_SLOW_VALUES_HERE: Final = 2_000
+# A request below all of these is decoded on the event loop: that takes less time than a switch to a thread.
+_MAX_INLINE_BYTES: Final = 256 << 10
+_MAX_INLINE_ROWS: Final = 2048
+_MAX_INLINE_COLUMNS: Final = 200
+_MAX_INLINE_BATCH_BYTES: Final = 1 << 20
+_MAX_INLINE_SLOW_VALUES: Final = 2_000
 
-# Ten thousand columns with names of 300 characters. A call keeps the schema as long as it is open.
+# Enough for ten thousand columns with names of 300 characters. A call keeps the schema while it is open.
 MAX_SCHEMA_BYTES: Final = 4 << 20
 
 _PROTO_ROWS: Final = Request.DESCRIPTOR.fields_by_name["proto_rows"].number
-# How numbers, and bytes after their length, are marked on the wire.
+# Wire types of Protobuf: a number, and bytes after their length.
 _VARINT: Final = 0
 _LENGTH: Final = 2
 _MAX_PLAIN_FIELDS: Final = 16
 
-# What a serialized row takes in memory besides its bytes: in the parsed request, and as an object.
-_ROW_BYTES: Final = 64
+# Memory of a serialized row besides its bytes: in the parsed request, and as an object.
+_ROW_OVERHEAD_BYTES: Final = 64
 
 
 def request_weight(data: bytes) -> int:
-    """How much memory a request takes when it is parsed, at most.
+    """Return an upper bound of the memory of the parsed request.
 
-    A row takes two bytes on the wire or more, and each begins with one of these two: tags of field 1.
+    Each row has at least two bytes on the wire and begins with one of these two tags of field 1.
     """
     if not _may_have_rows(data):
         return len(data)
-    return len(data) + _ROW_BYTES * (data.count(b"\x0a") + data.count(b"\x8a"))
+    return len(data) + _ROW_OVERHEAD_BYTES * (data.count(b"\x0a") + data.count(b"\x8a"))
 
 
 def is_light(data: bytes) -> bool:
-    """Whether a request is weighed and parsed sooner than a thread could be handed it.
+    """Return whether weighing and parsing the request takes less time than a switch to a thread.
 
-    Arrow rows are bytes to the parser, Protobuf rows are an object each.
+    To the parser, Arrow rows are one bytes value, and each Protobuf row is an object.
     """
-    return len(data) <= _BYTES_HERE or not _may_have_rows(data)
+    return len(data) <= _MAX_INLINE_BYTES or not _may_have_rows(data)
 
 
 def _may_have_rows(data: bytes) -> bool:
-    """Whether a request may have Protobuf rows, by its outermost fields; true if these are not plain."""
+    """Return False if the outermost fields prove that the request has no Protobuf rows."""
     at = 0
     for _ in range(_MAX_PLAIN_FIELDS):
         if at >= len(data):
             return at > len(data)
         number, kind = data[at] >> 3, data[at] & 7
-        # Numbers from 16 on have a tag of two bytes, and no field of a request has one.
+        # Field numbers from 16 on have a tag of two bytes. No field of a request has such a number.
         if number == _PROTO_ROWS or number > 15 or kind not in (_VARINT, _LENGTH):
             return True
         length = shift = 0
@@ -97,18 +97,18 @@ def _may_have_rows(data: bytes) -> bool:
 
 
 class _Request(NamedTuple):
-    """What was read of a request without looking at any table."""
+    """A request, parsed without its table."""
 
     message: Any
     kind: str
-    # The writer's schema, if the request has one.
+    # The writer's schema, if the request has it.
     schema: bytes | None
     rows: Any
     bytes: int
     is_small: bool
 
     def decode(self, packed: PackedRows) -> pa.RecordBatch:
-        """Decode the rows and let go of them here: a million objects are not freed on the event loop."""
+        """Decode and release the rows here: freeing a million objects would block the event loop."""
         try:
             return packed.decode()
         finally:
@@ -116,8 +116,8 @@ class _Request(NamedTuple):
                 self.rows.clear()
 
 
-class Remembered:
-    """What a call knows of one of its streams: the writer's schema, and which schema the client has seen."""
+class StreamSchemas:
+    """The writer's schemas on one stream of a call, and the table's schema that the client has seen."""
 
     __slots__ = ("arrow_schema", "proto_schema", "seen_schema")
 
@@ -127,8 +127,8 @@ class Remembered:
         self.seen_schema: TableSchema | None = None
 
 
-class Taken:
-    """An append that was accepted, and what its response will say besides."""
+class AcceptedAppend:
+    """An accepted append, and the values for its response."""
 
     __slots__ = ("answer", "name", "rows", "schema", "size", "stream")
 
@@ -138,18 +138,18 @@ class Taken:
         self.rows = rows
         self.size = size
         self.answer = answer
-        # The table's schema, if it has changed since the last one that this stream was sent.
+        # The table's schema, if it differs from the last one that the client has seen on this stream.
         self.schema: Any = None
 
 
 class AppendCall:
-    """Takes the requests of one call, in their order.
+    """Accepts the requests of one call, in their order.
 
     Args:
-        engine: Where the rows go.
-        decoders: The decoders that calls share.
-        unpacked: Bounds the memory of rows from before they are unpacked until they are answered.
-        nearby: Whether the store answers without a network, so that it may be asked on the event loop.
+        engine: The engine that stores the rows.
+        decoders: The decoders, shared by all calls.
+        unpacked: Bounds the memory of rows, from before they are unpacked until they are stored.
+        nearby: Whether the store needs no network, so that the event loop may call it.
     """
 
     def __init__(self, engine: Engine, decoders: Decoders, unpacked: Window, *, nearby: bool) -> None:
@@ -157,14 +157,14 @@ class AppendCall:
         self._decoders = decoders
         self._unpacked = unpacked
         self._nearby = nearby
-        self._streams: dict[str, Remembered] = {}
-        self._latest = Remembered()
+        self._streams: dict[str, StreamSchemas] = {}
+        self._latest = StreamSchemas()
         self._default_interpretation = 0
-        # The stream of the latest request, as the client calls it.
+        # The stream of the latest request, by the client's name for it.
         self.name = ""
 
-    async def take(self, data: bytes, *, light: bool) -> Taken:
-        """Accept one request; refuses what cannot be. ``light`` is what ``is_light`` says of it."""
+    async def accept(self, data: bytes, *, light: bool) -> AcceptedAppend:
+        """Accept one request, or refuse it. ``light`` is the result of ``is_light``."""
         self._check_size(data)
         sent = _read(data) if light else await asyncio.to_thread(_read, data)
         del data
@@ -178,43 +178,43 @@ class AppendCall:
         else:
             stream = self._engine.stream(parsed)
         self.name = name
-        remembered = self._streams.setdefault(name, Remembered())
+        schemas = self._streams.setdefault(name, StreamSchemas())
         if request.default_missing_value_interpretation:
             self._default_interpretation = _interpretation(request.default_missing_value_interpretation)
         offset = request.offset.value if request.HasField("offset") else None
         if not sent.kind:
             raise invalid("The request has no rows: set arrow_rows or proto_rows.")
-        self._remember(sent, remembered)
+        self._keep_schema(sent, schemas)
         definition, _ = stream.writer.open()
-        if remembered.seen_schema is None:
-            remembered.seen_schema = definition.schema
-        decoder = await self._decoder(sent.kind, remembered, definition, stream)
-        await _settled(lambda: stream.check(offset))
+        if schemas.seen_schema is None:
+            schemas.seen_schema = definition.schema
+        decoder = await self._decoder(sent.kind, schemas, definition, stream)
+        await _when_settled(lambda: stream.check(offset))
         if not sent.rows:
             raise invalid("The request has no rows: an append needs at least one.")
-        wide = decoder.columns > _COLUMNS_HERE
+        wide = decoder.columns > _MAX_INLINE_COLUMNS
         is_small = sent.is_small and not wide
         packed = await self._open(sent, decoder, definition, wide=wide)
         size = packed.unpacked_bytes
         await self._unpacked.enter(size)
         try:
-            here = is_small and _is_quick(packed)
-            batch = packed.decode() if here else await asyncio.to_thread(sent.decode, packed)
+            inline = is_small and _is_quick(packed)
+            batch = packed.decode() if inline else await asyncio.to_thread(sent.decode, packed)
             if not batch.num_rows:
                 raise invalid("The request has no rows: an append needs at least one.")
-            answer = await _settled(lambda: stream.append(batch, offset), on_a_thread=wide)
+            answer = await _when_settled(lambda: stream.append(batch, offset), on_a_thread=wide)
         except BaseException:
             self._unpacked.leave(size)
             raise
         # The rows are in memory until they are stored, also if the client disconnects.
         answer.add_done_callback(lambda _: self._unpacked.leave(size))
-        taken = Taken(stream, name, batch.num_rows, sent.bytes, answer)
-        # A table has a new version for a new label too; the client asks for its columns only.
-        if remembered.seen_schema is not definition.schema:
-            if remembered.seen_schema != definition.schema:
-                taken.schema = definition.schema
-            remembered.seen_schema = definition.schema
-        return taken
+        accepted = AcceptedAppend(stream, name, batch.num_rows, sent.bytes, answer)
+        # A new label also makes a new version of a table; clients need to know about new columns only.
+        if schemas.seen_schema is not definition.schema:
+            if schemas.seen_schema != definition.schema:
+                accepted.schema = definition.schema
+            schemas.seen_schema = definition.schema
+        return accepted
 
     def _check_size(self, data: bytes) -> None:
         limit = self._engine.settings.request_bytes
@@ -224,22 +224,22 @@ class AppendCall:
                 ends_call=True,
             )
 
-    def _remember(self, sent: _Request, remembered: Remembered) -> None:
-        """Keep the writer's schema: later requests leave it out."""
+    def _keep_schema(self, sent: _Request, schemas: StreamSchemas) -> None:
+        """Keep the writer's schema: later requests omit it."""
         if sent.kind == "arrow_rows":
             if sent.schema is not None:
-                remembered.arrow_schema = self._latest.arrow_schema = sent.schema
-            elif remembered.arrow_schema is None:
-                remembered.arrow_schema = self._latest.arrow_schema
+                schemas.arrow_schema = self._latest.arrow_schema = sent.schema
+            elif schemas.arrow_schema is None:
+                schemas.arrow_schema = self._latest.arrow_schema
         elif sent.schema is not None:
-            remembered.proto_schema = self._latest.proto_schema = sent.schema
-        elif remembered.proto_schema is None:
-            remembered.proto_schema = self._latest.proto_schema
+            schemas.proto_schema = self._latest.proto_schema = sent.schema
+        elif schemas.proto_schema is None:
+            schemas.proto_schema = self._latest.proto_schema
 
     async def _decoder(
-        self, kind: str, remembered: Remembered, definition: TableDefinition, stream: Stream
+        self, kind: str, schemas: StreamSchemas, definition: TableDefinition, stream: Stream
     ) -> ArrowRows | ProtoRows:
-        schema = remembered.arrow_schema if kind == "arrow_rows" else remembered.proto_schema
+        schema = schemas.arrow_schema if kind == "arrow_rows" else schemas.proto_schema
         if schema is None:
             raise invalid(
                 f"The request has {kind} without a writer_schema, and none was sent before it on this call.",
@@ -264,17 +264,17 @@ class AppendCall:
             )
             return packed
 
-        # Arrow rows are weighed by their metadata, Protobuf rows by their bytes.
-        here = not wide and (sent.is_small or sent.kind == "arrow_rows")
-        return work() if here else await asyncio.to_thread(work)
+        # The size of Arrow rows is in their metadata; Protobuf rows are scanned.
+        inline = not wide and (sent.is_small or sent.kind == "arrow_rows")
+        return work() if inline else await asyncio.to_thread(work)
 
     def _defaults(
         self, request: Any, definition: TableDefinition, defaulted: frozenset[str]
     ) -> frozenset[str]:
-        """The columns whose missing values become their defaults.
+        """Return the columns whose missing values become their defaults.
 
-        Those that the writer's schema lacks do, as in the live service; interpretations are about columns of
-        the writer's schema that a row leaves out.
+        Columns that the writer's schema lacks get their defaults, as in the live service. Interpretations
+        concern columns of the writer's schema that a row omits.
         """
         named = request.missing_value_interpretations
         everywhere = self._default_interpretation == _DEFAULT_VALUE
@@ -302,26 +302,26 @@ class AppendCall:
 
 
 def _is_quick(packed: PackedRows) -> bool:
-    return packed.unpacked_bytes <= _UNPACKED_BYTES_HERE and packed.slow_values <= _SLOW_VALUES_HERE
+    return packed.unpacked_bytes <= _MAX_INLINE_BATCH_BYTES and packed.slow_values <= _MAX_INLINE_SLOW_VALUES
 
 
 def _read(data: bytes) -> _Request:
-    """Parse a request, and take its schema and rows out of it."""
-    message = parsed(Request, data, ends_call=True)
+    """Parse a request, and extract its schema and rows."""
+    message = parse_request(Request, data, ends_call=True)
     kind = message.WhichOneof("rows") or ""
     schema: bytes | None = None
     rows: Any = None
-    is_small = len(data) <= _BYTES_HERE
+    is_small = len(data) <= _MAX_INLINE_BYTES
     if kind == "arrow_rows":
         if message.arrow_rows.HasField("writer_schema"):
             schema = message.arrow_rows.writer_schema.serialized_schema
         rows = message.arrow_rows.rows.serialized_record_batch
     elif kind == "proto_rows":
         if message.proto_rows.HasField("writer_schema"):
-            # Partial: options that nothing here reads may lack what proto2 requires.
+            # Partial: unused options may lack fields that proto2 requires.
             schema = message.proto_rows.writer_schema.proto_descriptor.SerializePartialToString()
         rows = list(message.proto_rows.rows.serialized_rows)
-        is_small = is_small and len(rows) <= _ROWS_HERE
+        is_small = is_small and len(rows) <= _MAX_INLINE_ROWS
     if schema is not None and len(schema) > MAX_SCHEMA_BYTES:
         raise invalid(
             f"The writer_schema has {len(schema):,} bytes, the limit is {MAX_SCHEMA_BYTES:,}: "
@@ -331,19 +331,19 @@ def _read(data: bytes) -> _Request:
     return _Request(message, kind, schema, rows, len(data), is_small)
 
 
-async def _settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
-    """Act when it is known what is there: a client that lost its connection tries again at once."""
+async def _when_settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T:
+    """Act after appends at the same offset have ended: a client that lost its connection retries at once."""
     while True:
         try:
             return await asyncio.to_thread(act) if on_a_thread else act()
         except Underway as underway:
             until = underway.until
-        with suppress(Refused):  # the request that failed gets its own answer
+        with suppress(Refused):  # the failed request has its own response
             await asyncio.wrap_future(until)
 
 
 def _interpretation(number: int) -> int:
-    """A ``MissingValueInterpretation``, or a refusal of a number that is none."""
+    """Return a ``MissingValueInterpretation``, or refuse an unknown number."""
     if number not in (_NULL_VALUE, _DEFAULT_VALUE):
         raise invalid(f"Missing value interpretation {number} is not known: use NULL_VALUE or DEFAULT_VALUE.")
     return number

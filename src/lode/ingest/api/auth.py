@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import grpc
 
-from lode.ingest.api.error_details import end_call
-from lode.ingest.api.rest.errors import error_response
+from lode.ingest.api.errors import end_call, error_response
 from lode.ingest.status import Code, Refused
 from lode.ui import is_public
 

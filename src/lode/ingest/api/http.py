@@ -13,7 +13,7 @@ from starlette.routing import Route
 
 from lode.http_guard import HttpGuard
 from lode.ingest.api.auth import TokenMiddleware, Tokens
-from lode.ingest.api.rest.errors import unrouted
+from lode.ingest.api.errors import no_route
 from lode.ingest.api.rest.routes import routes as rest_routes
 from lode.ingest.core.metrics import CONTENT_TYPE
 from lode.ui import routes as console_routes
@@ -67,6 +67,6 @@ def application(
             *rest_routes(engine.catalog, append),
             *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
-        exception_handlers={HTTPException: unrouted},
+        exception_handlers={HTTPException: no_route},
         middleware=[Middleware(HttpGuard, hosts=hosts), Middleware(TokenMiddleware, tokens=tokens)],
     )

@@ -1,8 +1,8 @@
 """The Storage Write API over gRPC: six methods on the engine, on one event loop.
 
-A call costs no thread, so thousands of idle ones cost next to nothing. Work that waits for a disk or a store
-runs on threads; requests of one call are taken in order and answered in order, and the next is decoded while
-the ones before it are being made durable.
+A call needs no thread, so thousands of idle calls cost almost nothing. Work that waits for a disk or a store
+runs on threads. Requests of one call are accepted and answered in order, and the next one is decoded while
+the previous ones are made durable.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import grpc
 from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.timestamp_pb2 import Timestamp
 
-from lode.ingest.api.append_call import AppendCall, Taken, is_light, request_weight
-from lode.ingest.api.error_details import end_call, internal, parsed, status_of, storage_error
+from lode.ingest.api.append_call import AcceptedAppend, AppendCall, is_light, request_weight
+from lode.ingest.api.errors import end_call, internal, parse_request, status_of, storage_error
 from lode.ingest.core.decoders import Decoders
 from lode.ingest.core.limits import Window
 from lode.ingest.core.position import StreamType
@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
-# How many requests of one call may be under way at once.
-_MOST_UNANSWERED: Final = 256
+# Of one call.
+_MAX_UNANSWERED_REQUESTS: Final = 256
 
-# Clients take answers of 4 MB; what does not fit is left out of the list of bad rows.
-_ROW_ERROR_BYTES: Final = 2 << 20
-# More bad rows than this are put into a response on a thread, and larger requests are parsed on one.
-_ROW_ERRORS_HERE: Final = 1_000
-_BYTES_HERE: Final = 64 << 10
+# Clients accept responses of 4 MB. Row errors that do not fit are omitted.
+_MAX_ROW_ERROR_BYTES: Final = 2 << 20
+# More row errors are encoded, and larger requests parsed, on a thread.
+_MAX_INLINE_ROW_ERRORS: Final = 1_000
+_MAX_INLINE_BYTES: Final = 64 << 10
 
 logger = logging.getLogger("lode.ingest")
 T = TypeVar("T")
@@ -59,13 +59,13 @@ _FIELDS_ERROR: Final = int(types.RowError.RowErrorCode.FIELDS_ERROR)
 
 
 class WriteService:
-    """Answers ``BigQueryWrite`` from an engine."""
+    """Serves ``BigQueryWrite`` on an engine."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._metrics = engine.metrics
         self._decoders = Decoders(engine.settings.unpacked_bytes)
-        # Requests wait for the second while they hold the first, never the other way round.
+        # Requests acquire the first before the second, never the other way round.
         self._window = Window(engine.settings.window_bytes)
         self._unpacked = Window(engine.settings.window_bytes)
         self._nearby = is_nearby(engine.store)
@@ -73,7 +73,7 @@ class WriteService:
         self._draining = False
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """The methods, for a ``grpc.aio`` server."""
+        """Return the handlers for a ``grpc.aio`` server."""
         of = partial(_unary, metrics=self._metrics)
         methods = {
             "AppendRows": grpc.stream_stream_rpc_method_handler(self._append_rows),
@@ -86,7 +86,7 @@ class WriteService:
         return grpc.method_handlers_generic_handler(SERVICE, methods)
 
     def drain(self) -> None:
-        """Take no more requests; what was taken is answered, then the calls end with UNAVAILABLE."""
+        """Accept no more requests. Accepted ones are answered, then the calls end with UNAVAILABLE."""
         self._draining = True
         for reader in self._readers:
             reader.cancel()
@@ -104,13 +104,13 @@ class WriteService:
             self._metrics.calls.dec()
         if last is not None:
             self._metrics.refused("AppendRows", last.code)
-            await end_call(context, _in_words_of_the_api(last))
+            await end_call(context, _reworded(last))
 
     async def _read(self, context: Any, answers: _Answers) -> None:
-        """Take requests until the client is done, one of them ends the call, or the server stops."""
+        """Accept requests until the client is done, one of them ends the call, or the server stops."""
         call = AppendCall(self._engine, self._decoders, self._unpacked, nearby=self._nearby)
         end: Refused | None = _STOPPING if self._draining else None
-        # From here, not from where it was created: a task cancelled before it starts says nothing to anybody.
+        # Registered by itself: a task cancelled before its start would never put the end of the call.
         task = asyncio.current_task()
         assert task is not None
         self._readers.add(task)
@@ -120,7 +120,7 @@ class WriteService:
                 data = await context.read()
                 if data is grpc.aio.EOF:
                     break
-                end = await self._take(call, data, answers)
+                end = await self._accept(call, data, answers)
                 del data  # an idle call must not hold on to its last request
         except asyncio.CancelledError:
             if not self._draining:
@@ -131,13 +131,13 @@ class WriteService:
             end = internal(error)
         answers.put(end)
 
-    async def _take(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
-        """Take one request in; returns the refusal that ends the call, if it does."""
+    async def _accept(self, call: AppendCall, data: bytes, answers: _Answers) -> Refused | None:
+        """Accept one request; returns the refusal if it ends the call."""
         light = is_light(data)
         size = request_weight(data) if light else await asyncio.to_thread(request_weight, data)
         await self._window.enter(size)
         try:
-            taken = await call.take(data, light=light)
+            accepted = await call.accept(data, light=light)
         except BaseException as error:
             self._window.leave(size)
             if not isinstance(error, Refused):
@@ -148,8 +148,8 @@ class WriteService:
             answers.put(error)
             return None
         # The rows are in memory until they are stored, also if the client disconnects.
-        taken.answer.add_done_callback(lambda _: self._window.leave(size))
-        answers.put(taken)
+        accepted.answer.add_done_callback(lambda _: self._window.leave(size))
+        answers.put(accepted)
         return None
 
     async def _answer(self, context: Any, answers: _Answers) -> Refused | None:
@@ -173,27 +173,27 @@ class WriteService:
                     response.updated_schema.CopyFrom(await asyncio.to_thread(to_wire, item.schema))
             await context.write(response.SerializeToString())
 
-    def _stored(self, taken: Taken, offset: int | None) -> Any:
-        response = _Response(write_stream=taken.name)
+    def _stored(self, accepted: AcceptedAppend, offset: int | None) -> Any:
+        response = _Response(write_stream=accepted.name)
         response.append_result.SetInParent()
         if offset is not None:
             response.append_result.offset.value = offset
-        self._metrics.appended(taken.stream, taken.rows, taken.size)
+        self._metrics.appended(accepted.stream, accepted.rows, accepted.size)
         return response
 
     async def _refused(self, refusal: Refused, name: str) -> Any:
-        if len(refusal.rows) <= _ROW_ERRORS_HERE:
+        if len(refusal.rows) <= _MAX_INLINE_ROW_ERRORS:
             return self._refusal(refusal, name)
         return await asyncio.to_thread(self._refusal, refusal, name)
 
     def _refusal(self, refusal: Refused, name: str) -> Any:
         self._metrics.refused("AppendRows", refusal.code)
         response = _Response(write_stream=name, error=status_of(refusal))
-        room = _ROW_ERROR_BYTES
+        room = _MAX_ROW_ERROR_BYTES
         for row in refusal.rows:
             room -= len(row.message) + 16
             if room < 0:
-                break  # the error itself says how many there are
+                break  # the error's message has the number of bad rows
             response.row_errors.add(index=row.index, code=_FIELDS_ERROR, message=row.message)
         return response
 
@@ -220,7 +220,7 @@ class WriteService:
     async def _flush(self, request: Any, context: Any) -> Any:
         name = parse_stream(request.write_stream)
         if not request.HasField("offset"):
-            # Refuses the wrong type of stream first: that is what the client has to mend.
+            # Refuse the wrong type of stream first: that is the mistake the client has to fix.
             stream = await asyncio.to_thread(self._engine.stream, name)
             stream.strategy.flush_end(stream.position, 0)
             raise invalid("FlushRows names no offset: give that of the last row to show.")
@@ -252,7 +252,7 @@ class WriteService:
     def _found(self, name: str, *, full: bool) -> Any:
         stream = self._engine.stream(parse_stream(name))
         described = _described(stream, name)
-        # Writers that share a connection choose it by this location, which the service has in lower case.
+        # Clients that share a connection choose it by this location. The service writes it in lower case.
         described.location = self._engine.catalog.location_of(stream.name.table).lower()
         if full:
             described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
@@ -260,20 +260,20 @@ class WriteService:
 
 
 class _Answers:
-    """The answers of a call, in the order of its requests; None is its end."""
+    """The answers of a call, in the order of its requests; None ends the call."""
 
     def __init__(self) -> None:
-        self._room = asyncio.Semaphore(_MOST_UNANSWERED)
-        self._queue: asyncio.Queue[Taken | Refused | None] = asyncio.Queue()
+        self._room = asyncio.Semaphore(_MAX_UNANSWERED_REQUESTS)
+        self._queue: asyncio.Queue[AcceptedAppend | Refused | None] = asyncio.Queue()
 
     async def has_room(self) -> bool:
-        """Wait until another request may be taken; afterwards its answer is put without waiting."""
+        """Wait until another request may be accepted; its answer is then put without waiting."""
         return await self._room.acquire()
 
-    def put(self, answer: Taken | Refused | None) -> None:
+    def put(self, answer: AcceptedAppend | Refused | None) -> None:
         self._queue.put_nowait(answer)
 
-    async def get(self) -> Taken | Refused | None:
+    async def get(self) -> AcceptedAppend | Refused | None:
         answer = await self._queue.get()
         self._room.release()
         return answer
@@ -282,15 +282,15 @@ class _Answers:
 def _unary(
     method: Callable[[Any, Any], Awaitable[Any]], request_type: Any, metrics: Metrics
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """A unary method whose refusals become the call's status."""
+    """Make a handler of a unary method. A refusal becomes the status of the call."""
     name = request_type.__name__.removesuffix("Request")
 
     async def answer(data: bytes, context: Any) -> bytes:
         try:
-            if len(data) <= _BYTES_HERE:
-                request = parsed(request_type.pb(), data)
+            if len(data) <= _MAX_INLINE_BYTES:
+                request = parse_request(request_type.pb(), data)
             else:
-                request = await asyncio.to_thread(parsed, request_type.pb(), data)
+                request = await asyncio.to_thread(parse_request, request_type.pb(), data)
             response = await method(request, context)
             serialized: bytes = response.SerializeToString()
             return serialized
@@ -302,14 +302,14 @@ def _unary(
             logger.exception("%s failed", name)
             refused = internal(error)
         metrics.refused(name, refused.code)
-        await end_call(context, _in_words_of_the_api(refused))
-        raise AssertionError("a call that was ended goes on")
+        await end_call(context, _reworded(refused))
+        raise AssertionError("end_call does not return")
 
     return grpc.unary_unary_rpc_method_handler(answer)
 
 
 def _described(stream: Stream, name: str) -> Any:
-    """What every view has of a stream."""
+    """Return the fields of a stream that every view has."""
     kind = StreamType.COMMITTED if stream.type is StreamType.DEFAULT else stream.type
     described = _WriteStream(name=name, type_=kind.value, create_time=_timestamp(stream.created))
     committed = stream.created if kind is StreamType.COMMITTED else stream.committed_at
@@ -318,8 +318,8 @@ def _described(stream: Stream, name: str) -> Any:
     return described
 
 
-def _in_words_of_the_api(refusal: Refused) -> Refused:
-    """The refusal as the Storage Write API words it: REST has another sentence for a missing table."""
+def _reworded(refusal: Refused) -> Refused:
+    """Use the Storage Write API's message for a missing table, which differs from that of REST."""
     if refusal.storage is StorageCode.TABLE_NOT_FOUND:
         return not_found(refusal.entity, StorageCode.TABLE_NOT_FOUND)
     return refusal

@@ -1,5 +1,5 @@
 """BigQuery's Storage Read API over snapshots.
 
-``service.py`` answers; ``session.py`` is what a session's name carries, ``restriction.py`` understands
-filters, ``plan.py`` chooses files, ``stream.py`` reads them.
+``service.py`` answers requests. ``session.py`` has the names that carry a session, ``selection.py`` its
+columns and filter, ``plan.py`` the files of its snapshot. ``stream.py`` and ``parquet.py`` read their rows.
 """

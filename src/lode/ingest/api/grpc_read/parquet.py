@@ -1,8 +1,9 @@
-"""Rows of Parquet files by their position, in the columns that are wanted of them."""
+"""Read rows of Parquet files by their position, in the selected columns."""
 
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 Names: TypeAlias = "Mapping[str, str | None]"
 
-_READ_BYTES: Final = 4 << 20
-_MOST_ROWS: Final = 1 << 16
+_BATCH_BYTES: Final = 4 << 20
+_MAX_BATCH_ROWS: Final = 1 << 16
 
 
 @contextmanager
@@ -33,16 +34,16 @@ def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iter
     """Open a file for reading by row groups; damage becomes ``InvalidFormatError`` naming the file.
 
     Args:
-        store: Where the file is.
-        file: Which one.
-        data: What it holds, if it was fetched before.
+        store: The store of the file.
+        file: The file.
+        data: Its content, if it was fetched before.
     """
     import pyarrow.parquet as pq
 
-    far = data is None and not isinstance(store, LocalStore)
+    remote = data is None and not isinstance(store, LocalStore)
     with _source(store, file, data) as source:
-        with _damage_told(file.path):
-            opened = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=far)
+        with _naming_damage(file.path):
+            opened = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=remote)
         yield opened
 
 
@@ -55,8 +56,8 @@ def _source(store: Store, file: FileRef, data: bytes | None) -> Any:
 
 
 @contextmanager
-def _damage_told(path: str) -> Iterator[None]:
-    """Turn what pyarrow says about bytes that are no Parquet into an error that names the file."""
+def _naming_damage(path: str) -> Iterator[None]:
+    """Turn pyarrow's errors about invalid Parquet into an error that names the file."""
     try:
         yield
     except StoreError:
@@ -68,7 +69,7 @@ def _damage_told(path: str) -> Iterator[None]:
 def matching_groups(
     store: Store, file: FileRef, data: bytes | None, where: pc.Expression, schema: pa.Schema
 ) -> set[int]:
-    """The row groups of a file that may have a row for which ``where`` is true, by their statistics."""
+    """Return the row groups of a file whose statistics do not rule out a row for which ``where`` is true."""
     import pyarrow.dataset as pads
 
     form: Any = pads.ParquetFileFormat()
@@ -83,22 +84,22 @@ def matching_groups(
 def read_group(
     opened: Any, path: str, group: int, wanted: TableSchema, names: Names, start: int, stop: int
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows from ``start`` to ``stop`` of a row group, in those of the columns that the file has.
+    """Yield rows of a row group. Columns that the file lacks are left out.
 
     Args:
-        opened: The file.
+        opened: The open file.
         path: Its path, for errors.
         group: The number of the row group.
         wanted: The columns.
-        names: The name in the file of each column of the dataset; None where the file has none.
+        names: The file's name for each column of the dataset; None for a column the file lacks.
         start: The first row.
-        stop: The row behind the last.
+        stop: The row after the last one.
     """
     present = {names[column.name]: column for column in wanted if names.get(column.name)}
     inside = TableSchema(
         tuple(msgspec.structs.replace(column, name=name) for name, column in present.items() if name)
     )
-    with _damage_told(path):
+    with _naming_damage(path):
         for batch in _read_group(opened, group, inside, start, stop):
             yield batch.rename_columns([present[name].name for name in batch.schema.names])
 
@@ -111,7 +112,7 @@ def _read_group(
     group_footer = footer.row_group(group)
     rows: int = group_footer.num_rows
     size = sum(group_footer.column(index).total_uncompressed_size for index in needed)
-    batch_rows = min(max(_READ_BYTES * rows // max(size, 1), 1), _MOST_ROWS)
+    batch_rows = min(max(_BATCH_BYTES * rows // max(size, 1), 1), _MAX_BATCH_ROWS)
     names = [footer.schema.column(index).path for index in needed]
     at = 0
     for batch in opened.iter_batches(batch_rows, row_groups=[group], columns=names):
@@ -121,3 +122,20 @@ def _read_group(
         at += batch.num_rows
         if at >= stop:
             return
+
+
+def count_rows(store: Store, file: FileRef) -> int:
+    """Return the number of rows of a file, from its statistics, or from its footer if it has none."""
+    if file.stats is not None:
+        return file.stats.row_count
+    with open_parquet(store, file) as opened:
+        rows: int = opened.metadata.num_rows
+        return rows
+
+
+def row_group_starts(store: Store, file: FileRef) -> list[int]:
+    """Return the number of the first row of each row group, from the file's footer."""
+    with open_parquet(store, file) as opened:
+        footer = opened.metadata
+        counts = [footer.row_group(index).num_rows for index in range(footer.num_row_groups)]
+    return list(accumulate(counts, initial=0))[:-1]

@@ -1,4 +1,4 @@
-"""The files of a snapshot with the position of their rows in history, and where streams may be cut."""
+"""The files of a snapshot with the positions of their rows in history, and where streams are cut."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.errors import InvalidPathError, NotFoundError
-from lode.ingest.api.grpc_read.parquet import open_parquet
-from lode.ingest.api.grpc_read.session import Span
+from lode.ingest.api.grpc_read.parquet import count_rows
+from lode.ingest.api.grpc_read.session import RowRange
 from lode.ingest.status import Code, Refused
 from lode.read.prune import can_match
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     from lode.read.scan import Scan
     from lode.store.protocol import Store
 
-# Plans are kept in memory until they hold more files than this between them.
-MOST_FILES: Final = 200_000
+# The number of files in all cached plans together.
+MAX_CACHED_FILES: Final = 200_000
 
 
-class Piece(NamedTuple):
+class PlannedFile(NamedTuple):
     """A file, and the position of its first row.
 
-    ``names`` has the name in the file of each column of the dataset, None where the file has none. The file's
-    statistics are under the dataset's names.
+    ``names`` has the file's name for each column of the dataset, None for a column the file lacks. The file's
+    statistics use the dataset's names.
     """
 
     file: FileRef
@@ -44,10 +44,10 @@ class Piece(NamedTuple):
     # Whether the file's columns have the dataset's names.
     is_plain: bool = True
 
-    def within(self, span: Span) -> Span:
-        """The positions of those of its rows that lie in the span; empty ones where none do."""
-        start = max(self.start, span.start)
-        return Span(start, max(start, min(self.start + self.rows, span.stop)))
+    def within(self, rows: RowRange) -> RowRange:
+        """Return the positions of its rows inside the range; an empty range if there are none."""
+        start = max(self.start, rows.start)
+        return RowRange(start, max(start, min(self.start + self.rows, rows.stop)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +55,26 @@ class Plan:
     """All files of a snapshot, oldest first."""
 
     scan: Scan
-    pieces: tuple[Piece, ...]
+    files: tuple[PlannedFile, ...]
     starts: tuple[int, ...]
 
     @property
     def rows(self) -> int:
-        return self.pieces[-1].start + self.pieces[-1].rows if self.pieces else 0
+        return self.files[-1].start + self.files[-1].rows if self.files else 0
 
-    def kept(self, span: Span, where: pc.Expression | None, schema: pa.Schema) -> Iterator[Piece]:
-        """The files with rows in the span, less those that cannot have one for which ``where`` is true."""
-        first = max(bisect_left(self.starts, span.start) - 1, 0)
-        last = bisect_left(self.starts, span.stop)
-        for piece in self.pieces[first:last]:
-            if piece.within(span).rows and (where is None or self._may_match(piece, where, schema)):
-                yield piece
+    def matching(
+        self, rows: RowRange, where: pc.Expression | None, schema: pa.Schema
+    ) -> Iterator[PlannedFile]:
+        """Yield the files with rows in the range that may match ``where``."""
+        first = max(bisect_left(self.starts, rows.start) - 1, 0)
+        last = bisect_left(self.starts, rows.stop)
+        for file in self.files[first:last]:
+            if file.within(rows).rows and (where is None or self._may_match(file, where, schema)):
+                yield file
 
-    def _may_match(self, piece: Piece, where: pc.Expression, schema: pa.Schema) -> bool:
-        partition = self.scan.layout.partition_of(self.scan.dataset_id, piece.file.path)
-        return can_match(piece.file, partition, schema, where)
+    def _may_match(self, file: PlannedFile, where: pc.Expression, schema: pa.Schema) -> bool:
+        partition = self.scan.layout.partition_of(self.scan.dataset_id, file.file.path)
+        return can_match(file.file, partition, schema, where)
 
 
 @dataclass(slots=True)
@@ -80,9 +82,13 @@ class _Slot:
     lock: threading.Lock = field(default_factory=threading.Lock)
     plan: Plan | None = None
 
+    @property
+    def weight(self) -> int:
+        return len(self.plan.files) + 100 if self.plan else 0
+
 
 class Plans:
-    """The plans of snapshots, which never change: made once, kept for the other streams of a session."""
+    """A cache of plans by snapshot, for the streams of a session. Snapshots never change."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -97,16 +103,16 @@ class Plans:
         with slot.lock:
             if slot.plan is None:
                 try:
-                    slot.plan = self._made(table, snapshot)
+                    slot.plan = self._make(table, snapshot)
                 except BaseException:
                     with self._lock:
                         self._slots.pop(key, None)
                     raise
             plan = slot.plan
-        self._forget()
+        self._evict()
         return plan
 
-    def _made(self, table: TableDefinition, snapshot: str) -> Plan:
+    def _make(self, table: TableDefinition, snapshot: str) -> Plan:
         dataset = table.open(self._store)
         try:
             scan = dataset.plan(as_of=snapshot)
@@ -114,54 +120,53 @@ class Plans:
             raise Refused(
                 Code.NOT_FOUND, f"Not found: snapshot {snapshot!r} of {table.name.short}."
             ) from None
-        pieces: list[Piece] = []
-        at = 0
+        files: list[PlannedFile] = []
+        position = 0
         same = {name: name for name in scan.schema().names}
         for file, names in scan.files_with_names():
-            rows = file.stats.row_count if file.stats else counted(self._store, file)
-            pieces.append(Piece(file, at, rows, names or same, names is None))
-            at += rows
-        return Plan(scan, tuple(pieces), tuple(piece.start for piece in pieces))
+            rows = count_rows(self._store, file)
+            files.append(PlannedFile(file, position, rows, names or same, names is None))
+            position += rows
+        return Plan(scan, tuple(files), tuple(file.start for file in files))
 
-    def _forget(self) -> None:
-        """Drop the plans that were not asked for the longest."""
+    def _evict(self) -> None:
+        """Drop the least recently used plans."""
         with self._lock:
-            held = sum(len(slot.plan.pieces) + 100 for slot in self._slots.values() if slot.plan)
-            while held > MOST_FILES and len(self._slots) > 1:
-                _, slot = self._slots.popitem(last=False)
-                held -= len(slot.plan.pieces) + 100 if slot.plan else 0
+            held = sum(slot.weight for slot in self._slots.values())
+            while held > MAX_CACHED_FILES and len(self._slots) > 1:
+                held -= self._slots.popitem(last=False)[1].weight
 
 
 def cut(
-    pieces: Sequence[Piece],
-    span: Span,
+    files: Sequence[PlannedFile],
+    rows: RowRange,
     shares: Sequence[float],
     row_groups: Callable[[FileRef], Sequence[int]],
 ) -> list[int]:
-    """Where to cut a span, as near to these shares of its rows as the borders of files allow.
+    """Return positions that cut a range into these shares of its rows, as closely as borders of files allow.
 
-    Large files are also cut at the borders of their row groups, which takes a look at their footers.
+    Large files are also cut at the borders of their row groups, which reads their footers.
 
     Args:
-        pieces: The files whose rows are read.
-        span: What is cut.
+        files: The files of the rows.
+        rows: The range to cut.
         shares: Numbers between 0 and 1.
-        row_groups: Tells at which of its rows the row groups of a file begin.
+        row_groups: Returns the first row of each row group of a file.
     """
-    total = sum(piece.within(span).rows for piece in pieces)
+    total = sum(file.within(rows).rows for file in files)
     targets = [share * total for share in shares]
     passed = 0
-    # Both sorted: how many rows lie before a border, and its position.
+    # Both are sorted: the number of rows before a border, and its position.
     before: list[int] = []
     borders: list[int] = []
-    for piece in pieces:
-        inside = piece.within(span)
+    for file in files:
+        inside = file.within(rows)
         if passed:
             before.append(passed)
             borders.append(inside.start)
         large = inside.rows * (len(targets) + 1) * 2 > total
         if large and any(passed < target < passed + inside.rows for target in targets):
-            for position in (piece.start + first for first in row_groups(piece.file)):
+            for position in (file.start + first for first in row_groups(file.file)):
                 if inside.start < position < inside.stop:
                     before.append(passed + position - inside.start)
                     borders.append(position)
@@ -169,37 +174,15 @@ def cut(
     return sorted({borders[_nearest(before, target)] for target in targets}) if borders else []
 
 
-def cut_at_row(pieces: Sequence[Piece], span: Span, share: float) -> list[int]:
-    """Where to cut a span that has no border inside it; nowhere if it has but one row.
+def cut_at_row(files: Sequence[PlannedFile], rows: RowRange, share: float) -> list[int]:
+    """Return the position that cuts a range without a border inside; none if it has only one row.
 
-    Both streams then read the same row group, which is why ``cut`` is tried first.
+    Both streams then read the same row group. Use ``cut`` first.
     """
-    for inside in (piece.within(span) for piece in pieces):
+    for inside in (file.within(rows) for file in files):
         if inside.rows > 1:
             return [inside.start + min(max(round(share * inside.rows), 1), inside.rows - 1)]
     return []
-
-
-def row_groups(store: Store) -> Callable[[FileRef], Sequence[int]]:
-    """Tells at which of its rows the row groups of a file begin, by its footer."""
-
-    def ask(file: FileRef) -> list[int]:
-        with open_parquet(store, file) as opened:
-            found = []
-            at = 0
-            for index in range(opened.metadata.num_row_groups):
-                found.append(at)
-                at += opened.metadata.row_group(index).num_rows
-            return found
-
-    return ask
-
-
-def counted(store: Store, file: FileRef) -> int:
-    """The rows of a file that was written without statistics."""
-    with open_parquet(store, file) as opened:
-        rows: int = opened.metadata.num_rows
-        return rows
 
 
 def _nearest(numbers: Sequence[int], target: float) -> int:

@@ -1,4 +1,4 @@
-"""Which columns a read session shows: chosen by name, inside structs too, and kept in the session's name."""
+"""Columns and rows of a read session: selected fields, also inside structs, and the row restriction."""
 
 from __future__ import annotations
 
@@ -6,35 +6,69 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from lode.errors import InvalidOptionError
+from lode.filter import Filter, parse_filter
+from lode.format.ids import shortened
+from lode.ingest.api.grpc_read.session import Outline
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrow import is_list
 from lode.ingest.types.columns import Column, TableSchema
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
+
+    from lode.ingest.catalog.table import TableDefinition
 
 
-class Outline(msgspec.Struct, frozen=True, array_like=True):
-    """A column by name, with the fields of it that are shown if it is a struct."""
+def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Filter | None:
+    """Parse a restriction on a table's columns, or refuse it; None if it is empty.
 
-    name: str
-    fields: tuple[Outline, ...] = ()
+    Args:
+        text: The restriction.
+        schema: The table's columns.
+        now_micros: The value of CURRENT_TIMESTAMP(), in microseconds since 1970. Default: now.
+    """
+    if not text.strip():
+        return None
+    try:
+        return parse_filter(
+            text, schema.arrow, name="row_restriction", double_quotes=False, now_micros=now_micros
+        )
+    except InvalidOptionError as error:
+        raise invalid(f"{error}.") from None
+
+
+def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:
+    """Refuse a read without a partition filter from a table that requires one.
+
+    Tables partitioned by time of arrival are exempt: no column has that time, so no restriction can name it.
+
+    Args:
+        table: The table.
+        columns: The columns of the restriction.
+    """
+    partitioning = table.partitioning
+    if partitioning is None or not partitioning.column or not table.info.get("requirePartitionFilter"):
+        return
+    if partitioning.column not in columns:
+        raise invalid(
+            f"request failed: Cannot query over table '{table.name.short}' without a filter over column(s) "
+            f"'{partitioning.column}' that can be used for partition elimination"
+        )
 
 
 def select(schema: TableSchema, fields: Iterable[str]) -> TableSchema:
-    """Only these columns, ``a.b`` being a field of a struct, in the table's order; all if none is named."""
+    """Return these columns in the table's order, or all if none is named. ``a.b`` is a field of a struct."""
     paths = [tuple(field.lower().split(".")) for field in fields]
-    if not paths:
-        return schema
-    return TableSchema(_chosen(schema.columns, paths, inside=""))
+    return TableSchema(_selected(schema.columns, paths, inside="")) if paths else schema
 
 
-def _chosen(columns: Sequence[Column], paths: list[tuple[str, ...]], inside: str) -> tuple[Column, ...]:
+def _selected(columns: Sequence[Column], paths: list[tuple[str, ...]], inside: str) -> tuple[Column, ...]:
     by_name: dict[str, list[tuple[str, ...]]] = {column.name.lower(): [] for column in columns}
     for path in paths:
         if path[0] not in by_name:
-            raise invalid(f"Selected field {shown(inside + path[0])} is not a field of the table.")
+            raise invalid(f"Selected field {shortened(inside + path[0])} is not a field of the table.")
         by_name[path[0]].append(path[1:])
     found = []
     for column in columns:
@@ -44,53 +78,47 @@ def _chosen(columns: Sequence[Column], paths: list[tuple[str, ...]], inside: str
         if () not in tails:
             if column.type != "STRUCT":
                 where = inside + ".".join((column.name, *tails[0]))
-                raise invalid(f"Selected field {shown(where)} is inside {column.name!r}, which is no STRUCT.")
-            inner = _chosen(column.fields, tails, f"{inside}{column.name}.")
+                raise invalid(
+                    f"Selected field {shortened(where)} is inside {column.name!r}, which is no STRUCT."
+                )
+            inner = _selected(column.fields, tails, f"{inside}{column.name}.")
             column = msgspec.structs.replace(column, fields=inner)
         found.append(column)
     return tuple(found)
 
 
-def outline(schema: TableSchema) -> tuple[Outline, ...]:
-    """The columns by name, so that a session keeps its own when the table gets more."""
-    return _outlined(schema.columns)
+def outline(columns: Iterable[Column]) -> tuple[Outline, ...]:
+    """Return the names of the columns. A session keeps its own columns when the table gets more."""
+    return tuple(Outline(column.name, outline(column.fields)) for column in columns)
 
 
-def _outlined(columns: Iterable[Column]) -> tuple[Outline, ...]:
-    return tuple(Outline(column.name, _outlined(column.fields)) for column in columns)
+def follow(schema: TableSchema, outlines: Iterable[Outline]) -> TableSchema:
+    """Return the outlined columns with their current definitions in the table."""
+    return TableSchema(_followed(schema.columns, outlines))
 
 
-def follow(schema: TableSchema, shape: Iterable[Outline]) -> TableSchema:
-    """The columns that an outline names, as the table has them today."""
-    return TableSchema(_followed(schema.columns, shape))
-
-
-def _followed(columns: Iterable[Column], shape: Iterable[Outline]) -> tuple[Column, ...]:
+def _followed(columns: Iterable[Column], outlines: Iterable[Outline]) -> tuple[Column, ...]:
     known = {column.name: column for column in columns}
     found = []
-    for part in shape:
+    for part in outlines:
         column = known.get(part.name)
         if column is None or bool(part.fields) != bool(column.fields):
-            raise Refused(Code.NOT_FOUND, f"The session's column {shown(part.name)} is not in the table.")
+            raise Refused(Code.NOT_FOUND, f"The session's column {shortened(part.name)} is not in the table.")
         found.append(msgspec.structs.replace(column, fields=_followed(column.fields, part.fields)))
     return tuple(found)
 
 
-def paths(schema: TableSchema) -> Iterator[str]:
-    """Every column that is no struct, by its path."""
-    return _paths(schema.columns, "")
-
-
-def _paths(columns: Iterable[Column], inside: str) -> Iterator[str]:
+def column_paths(columns: Iterable[Column], inside: str = "") -> Iterator[str]:
+    """Yield the path of every column that is not a struct."""
     for column in columns:
         if column.fields:
-            yield from _paths(column.fields, f"{inside}{column.name}.")
+            yield from column_paths(column.fields, f"{inside}{column.name}.")
         else:
             yield inside + column.name
 
 
 def stored_columns(wanted: TableSchema, stored: pa.Schema) -> list[int]:
-    """The columns of a Parquet file, by their numbers, that are needed to read ``wanted`` from it."""
+    """Return the numbers of the columns of a Parquet file that hold ``wanted``."""
     return _leaves(stored, wanted.columns, _Counter())
 
 
@@ -108,7 +136,7 @@ def _leaves(fields: Iterable[Any], wanted: Sequence[Column], counter: _Counter) 
 
 
 def _leaves_of(kind: Any, column: Column | None, counter: _Counter) -> list[int]:
-    """The leaves of one field that are needed; all are counted, also those of other writers' types."""
+    """Return the needed leaves of one field. All leaves are counted, also those of other writers' types."""
     first = counter.next
     if isinstance(kind, pa.BaseExtensionType):
         return _leaves_of(kind.storage_type, column, counter)
@@ -117,12 +145,7 @@ def _leaves_of(kind: Any, column: Column | None, counter: _Counter) -> list[int]
     if pt.is_struct(kind) or pt.is_map(kind):
         members = [kind.key_field, kind.item_field] if pt.is_map(kind) else kind
         found = _leaves(members, column.children if column else (), counter)
-        # Whether the struct is null is told by any of its fields, also when all the wanted ones came later.
+        # Any field shows whether the struct is null. The first is read if the file has no selected field.
         return found if found or column is None else [first]
     counter.next += 1
     return [first] if column else []
-
-
-def shown(text: str) -> str:
-    """A client's text as a message can carry it."""
-    return repr(text if len(text) <= 120 else text[:117] + "…")

@@ -1,9 +1,4 @@
-"""BigQuery's Storage Read API: sessions over a snapshot of a table, read as Arrow in parallel streams.
-
-The way of a read: ``session.py`` (names that carry everything) → ``plan.py`` (files, and where to
-cut them) → ``stream.py`` (rows), with ``selection.py`` (columns) and ``restriction.py``
-(conditions).
-"""
+"""BigQuery's Storage Read API: sessions over a snapshot of a table, read as Arrow in parallel streams."""
 
 from __future__ import annotations
 
@@ -12,6 +7,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote
@@ -21,31 +17,33 @@ import grpc.aio
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.errors import NoSnapshotsError
-from lode.ingest.api.error_details import end_call, internal, parsed
-from lode.ingest.api.grpc_read.message import message_of
-from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row, row_groups
-from lode.ingest.api.grpc_read.request import (
-    ARROW,
-    check_format,
+from lode.format.ids import shortened
+from lode.ingest.api.errors import end_call, internal, parse_request
+from lode.ingest.api.grpc_read.parquet import row_group_starts
+from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row
+from lode.ingest.api.grpc_read.selection import (
     check_partition_filter,
-    compression_of,
-    moment_of,
-    stream_limit,
+    follow,
+    outline,
+    parse_restriction,
+    select,
 )
-from lode.ingest.api.grpc_read.restriction import parse_restriction
-from lode.ingest.api.grpc_read.selection import follow, outline, select, shown
 from lode.ingest.api.grpc_read.session import (
+    ARROW,
     EXPIRES,
+    RowRange,
     Session,
     SessionName,
-    Span,
+    check_format,
+    decode_session,
+    encode_session,
     parse_project,
     parse_read_stream,
+    parse_snapshot_time,
     remove_expired,
-    session_of,
-    token_of,
+    stream_count,
 )
-from lode.ingest.api.grpc_read.stream import Reader
+from lode.ingest.api.grpc_read.stream import Reader, compression_of, encode_batch
 from lode.ingest.names import parse_table
 from lode.ingest.status import Code, Refused, invalid
 
@@ -57,10 +55,10 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryRead"
-THREADS: Final = 16
-FETCHERS: Final = 32
+READ_THREADS: Final = 16
+PREFETCH_THREADS: Final = 32
 
-# The generated classes are made at run time, so that type checkers know nothing of them.
+# Generated at run time, so type checkers do not know them.
 _CreateReadSession: Any = types.CreateReadSessionRequest.pb()
 _ReadSession: Any = types.ReadSession.pb()
 _ReadRows: Any = types.ReadRowsRequest.pb()
@@ -71,33 +69,34 @@ _SplitReadStreamResponse: Any = types.SplitReadStreamResponse.pb()
 _log = logging.getLogger(__name__)
 
 
-class _Opened(NamedTuple):
-    """A stream by its name."""
+class _OpenStream(NamedTuple):
+    """The session and the rows that a stream's name refers to."""
 
     session: Session
     name: SessionName
-    span: Span
+    rows: RowRange
     reader: Reader
 
 
 class ReadService:
-    """Serves the tables of a catalog. Keeps nothing but a cache: every server on the store can go on.
+    """Serves the tables of a catalog. It only keeps a cache: any server on the store can continue a session.
 
     Args:
         catalog: The tables.
-        store: Where their rows are.
+        store: The store of their rows.
     """
 
     def __init__(self, catalog: Catalog, store: Store) -> None:
         self._catalog = catalog
         self._store = store
         self._plans = Plans(store)
-        # Its own threads: reads that wait for a slow store must not keep writers waiting.
-        self._threads = ThreadPoolExecutor(THREADS, "lode-read")
-        self._fetchers = ThreadPoolExecutor(FETCHERS, "lode-fetch")
+        self._row_groups = partial(row_group_starts, store)
+        # Separate threads: reads that wait for a slow store must not delay writers.
+        self._threads = ThreadPoolExecutor(READ_THREADS, "lode-read")
+        self._prefetchers = ThreadPoolExecutor(PREFETCH_THREADS, "lode-fetch")
 
     def handlers(self) -> grpc.GenericRpcHandler:
-        """What a gRPC server of asyncio adds. Messages stay bytes: coding them is left to the threads."""
+        """Return the handlers for a ``grpc.aio`` server. Threads decode and encode the messages."""
         handler: grpc.GenericRpcHandler = grpc.method_handlers_generic_handler(
             SERVICE,
             {
@@ -109,12 +108,12 @@ class ReadService:
         return handler
 
     def close(self) -> None:
-        """Let the threads go; calls that still run end with an error."""
+        """Stop the threads; calls that still run end with an error."""
         self._threads.shutdown(wait=False, cancel_futures=True)
-        self._fetchers.shutdown(wait=False, cancel_futures=True)
+        self._prefetchers.shutdown(wait=False, cancel_futures=True)
 
     def expire(self) -> int:
-        """Remove what sessions have left on the store when nobody can read them any more."""
+        """Remove expired sessions from the store; returns their number."""
         return remove_expired(self._store, datetime.now(UTC))
 
     # -- on the event loop ---------------------------------------------------------------------
@@ -134,23 +133,23 @@ class ReadService:
         step = self._threads.submit(next, responses, None)
         try:
             while (response := await asyncio.wrap_future(step)) is not None:
-                # One response is made while the one before is sent, as fast as the client takes it.
+                # The next response is made while the client receives the previous one.
                 step = self._threads.submit(next, responses, None)
                 await context.write(response)
         except Exception as error:
             await _end(context, error)
         finally:
-            # A generator cannot be closed while a thread is in it.
+            # A generator cannot be closed while a thread runs it.
             step.add_done_callback(lambda _: responses.close())
 
-    # -- in threads ----------------------------------------------------------------------------
+    # -- on threads ----------------------------------------------------------------------------
 
     def _create(self, data: bytes) -> bytes:
-        request = parsed(_CreateReadSession, data)
+        request = parse_request(_CreateReadSession, data)
         wanted = request.read_session
         project = parse_project(request.parent)
         check_format(wanted)
-        at_most = stream_limit(request.max_stream_count, request.preferred_min_stream_count)
+        count = stream_count(request.max_stream_count, request.preferred_min_stream_count)
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
         columns = select(table.schema, options.selected_fields)
@@ -166,8 +165,8 @@ class ReadService:
             restriction.now_micros if restriction else None,
         )
         location = self._catalog.location_of(table.name).lower()
-        # Any text may be a dataset's location, but not a part of a name.
-        name = SessionName(project, quote(location, safe="")[:64], token_of(session, self._store))
+        # A location may be any text, and a segment of a name may not.
+        name = SessionName(project, quote(location, safe="")[:64], encode_session(session, self._store))
         made = _ReadSession(
             name=str(name),
             data_format=ARROW,
@@ -179,31 +178,30 @@ class ReadService:
         made.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
         made.expire_time.FromDatetime(datetime.now(UTC) + EXPIRES)
         if session.snapshot:
-            self._add_streams(made, name, self._reader(session, table), at_most)
+            self._add_streams(made, name, self._reader(session, table), count)
         encoded: bytes = made.SerializeToString()
         return encoded
 
     def _add_streams(
-        self, made: Any, name: SessionName, reader: Reader, at_most: Callable[[int], int]
+        self, made: Any, name: SessionName, reader: Reader, stream_count: Callable[[int], int]
     ) -> None:
-        whole = Span(0, reader.plan.rows)
-        kept = list(reader.kept(whole))
-        if not kept:
+        whole = RowRange(0, reader.plan.rows)
+        files = list(reader.files(whole))
+        if not files:
             return
-        size = sum(piece.file.size_bytes for piece in kept)
-        count = at_most(size)
+        size = sum(file.file.size_bytes for file in files)
+        count = stream_count(size)
         shares = [index / count for index in range(1, count)]
-        cuts = cut(kept, whole, shares, row_groups(self._store)) if shares else []
-        ends = [0, *cuts, whole.stop]
-        for start, stop in pairwise(ends):
-            made.streams.add(name=name.stream(Span(start, stop)))
-        made.estimated_row_count = sum(piece.rows for piece in kept)
+        cuts = cut(files, whole, shares, self._row_groups) if shares else []
+        for start, stop in pairwise([0, *cuts, whole.stop]):
+            made.streams.add(name=name.stream(RowRange(start, stop)))
+        made.estimated_row_count = sum(file.rows for file in files)
         made.estimated_total_bytes_scanned = made.estimated_total_physical_file_size = size
 
     def _snapshot(self, table: TableDefinition, modifiers: Any) -> str:
-        """The snapshot that the session stays with; empty if there is none yet."""
+        """Return the snapshot of the session; empty if the table has none yet."""
         dataset = table.open(self._store)
-        moment = moment_of(modifiers.snapshot_time) if modifiers.HasField("snapshot_time") else None
+        moment = parse_snapshot_time(modifiers.snapshot_time) if modifiers.HasField("snapshot_time") else None
         if moment is not None and moment.timestamp() > time.time() + 1:
             raise invalid(
                 f"snapshot_time {moment.isoformat()} is in the future: give an earlier one, or "
@@ -220,7 +218,7 @@ class ReadService:
         return newest.id if newest else ""
 
     def _responses(self, data: bytes) -> Generator[bytes, None, None]:
-        request = parsed(_ReadRows, data)
+        request = parse_request(_ReadRows, data)
         if request.offset < 0:
             raise invalid(
                 f"The offset is {request.offset}: it must not be negative, offsets count rows from 0."
@@ -231,9 +229,9 @@ class ReadService:
             compression = compression_of(request.arrow_serialization_options) or compression
         schema: bytes | None = opened.reader.columns.arrow.serialize().to_pybytes()
         start = 0.0
-        for batch, done in opened.reader.read(opened.span, request.offset):
+        for batch, done in opened.reader.read(opened.rows, request.offset):
             response = _ReadRowsResponse(row_count=batch.num_rows)
-            response.arrow_record_batch.serialized_record_batch = message_of(batch, compression)
+            response.arrow_record_batch.serialized_record_batch = encode_batch(batch, compression)
             response.stats.progress.at_response_start = start
             response.stats.progress.at_response_end = start = done
             if schema is not None:
@@ -242,22 +240,23 @@ class ReadService:
             yield response.SerializeToString()
 
     def _split(self, data: bytes) -> bytes:
-        request = parsed(_SplitReadStream, data)
+        request = parse_request(_SplitReadStream, data)
         if not 0 < request.fraction < 1:
-            raise invalid(f"The fraction is {request.fraction}: it must be between 0 and 1, and neither.")
+            raise invalid(f"The fraction is {request.fraction}: it must be greater than 0 and less than 1.")
         opened = self._open(request.name)
+        rows = opened.rows
         response = _SplitReadStreamResponse()
-        kept = list(opened.reader.kept(opened.span))
-        middles = cut(kept, opened.span, [request.fraction], row_groups(self._store))
-        for middle in middles or cut_at_row(kept, opened.span, request.fraction):
-            response.primary_stream.name = opened.name.stream(opened.span._replace(stop=middle))
-            response.remainder_stream.name = opened.name.stream(opened.span._replace(start=middle))
+        files = list(opened.reader.files(rows))
+        middles = cut(files, rows, [request.fraction], self._row_groups)
+        for middle in middles or cut_at_row(files, rows, request.fraction):
+            response.primary_stream.name = opened.name.stream(rows._replace(stop=middle))
+            response.remainder_stream.name = opened.name.stream(rows._replace(start=middle))
         encoded: bytes = response.SerializeToString()
         return encoded
 
-    def _open(self, stream: str) -> _Opened:
-        name, span = parse_read_stream(stream)
-        session = session_of(name.token, self._store)
+    def _open(self, stream: str) -> _OpenStream:
+        name, rows = parse_read_stream(stream)
+        session = decode_session(name.token, self._store)
         table = self._catalog.table(session.table)
         if table.generation != session.generation:
             raise Refused(
@@ -266,12 +265,12 @@ class ReadService:
                 "again since: create another session.",
             )
         reader = self._reader(session, table)
-        if span.stop > reader.plan.rows:
+        if rows.stop > reader.plan.rows:
             raise invalid(
-                f"Invalid read stream name {shown(stream)}: its snapshot has fewer rows, use one "
+                f"Invalid read stream name {shortened(stream)}: its snapshot has fewer rows, use one "
                 "that CreateReadSession has returned."
             )
-        return _Opened(session, name, span, reader)
+        return _OpenStream(session, name, rows, reader)
 
     def _reader(self, session: Session, table: TableDefinition) -> Reader:
         return Reader(
@@ -279,14 +278,14 @@ class ReadService:
             self._plans.plan(table, session.snapshot),
             follow(table.schema, session.columns),
             parse_restriction(session.restriction, table.schema, session.now_micros),
-            self._fetchers,
+            self._prefetchers,
         )
 
 
 async def _end(context: Any, error: Exception) -> None:
-    """End a call with the status that an error deserves."""
+    """End a call with the status of an error."""
     if context.done():
-        return  # the client is gone, which is no failure of the read
+        return  # the client has disconnected
     if not isinstance(error, Refused):
         _log.error("a read failed", exc_info=error)
     await end_call(context, error if isinstance(error, Refused) else internal(error))

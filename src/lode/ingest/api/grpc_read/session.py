@@ -1,35 +1,46 @@
-"""The names of read sessions and their streams, which say all there is to know about them.
+"""Read sessions: requests for one, checked, and the names that carry everything about it.
 
-So sessions survive a restart and are served by any server over the same store: there is nothing to remember.
+The server keeps no state about sessions. They survive a restart, and every server on the store serves them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import zlib
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 
 from lode.errors import NotFoundError, PathExistsError
-from lode.ingest.api.grpc_read.selection import Outline, shown
+from lode.format.ids import shortened
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lode.store.protocol import Store
 
-# Clients repeat a stream's name in a header, and the headers of a call may have 8 kB between them.
-LONGEST_TOKEN: Final = 2_000
+AVRO: Final = 1
+ARROW: Final = 2
+# None, and LZ4 over a whole response. A server may send any response uncompressed, and this one always does.
+RESPONSE_CODECS: Final = (0, 2)
+# If the client names no number of streams.
+BYTES_PER_STREAM: Final = 16 << 20
+STREAMS_PER_CORE: Final = 4
+MAX_STREAMS: Final = 1_000
+# Clients repeat the stream's name in a header, and the headers of a call may have 8 kB in total.
+MAX_TOKEN_CHARS: Final = 2_000
 FOLDER: Final = "read-sessions"
 EXPIRES: Final = timedelta(hours=24)
-# A session may be created again under its name for a day, and is good for EXPIRES from then on.
-_KEPT: Final = timedelta(days=1, hours=1) + EXPIRES
-_LARGEST_SESSION: Final = 8 << 20
+# The same name may be given out again for one day, and is then valid for EXPIRES.
+_RETENTION: Final = timedelta(days=1, hours=1) + EXPIRES
+_MAX_SESSION_BYTES: Final = 8 << 20
 
 _PROJECT = re.compile(r"projects/([^/\s]{1,255})")
 _STREAM = re.compile(
@@ -39,8 +50,15 @@ _STREAM = re.compile(
 )
 
 
+class Outline(msgspec.Struct, frozen=True, array_like=True):
+    """The name of a column, and for a struct its selected fields."""
+
+    name: str
+    fields: tuple[Outline, ...] = ()
+
+
 class Session(msgspec.Struct, frozen=True, array_like=True):
-    """What is read: columns and rows of one snapshot of one generation of a table."""
+    """Columns and rows of one snapshot of one generation of a table."""
 
     table: TableName
     generation: Annotated[int, msgspec.Meta(ge=1)]
@@ -49,11 +67,11 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     columns: tuple[Outline, ...]
     restriction: str = ""
     compression: Annotated[int, msgspec.Meta(ge=0, le=2)] = 0
-    # What the restriction's CURRENT_TIMESTAMP() is, so that it stays the same for every stream and offset.
+    # The value of CURRENT_TIMESTAMP() in the restriction, the same for every stream and offset.
     now_micros: int | None = None
 
 
-class Span(NamedTuple):
+class RowRange(NamedTuple):
     """Rows of a snapshot by their position in history, before any restriction."""
 
     start: int
@@ -74,62 +92,118 @@ class SessionName(NamedTuple):
     def __str__(self) -> str:
         return f"projects/{self.project}/locations/{self.location}/sessions/{self.token}"
 
-    def stream(self, span: Span) -> str:
-        return f"{self}/streams/{span.start}-{span.stop}"
+    def stream(self, rows: RowRange) -> str:
+        return f"{self}/streams/{rows.start}-{rows.stop}"
+
+
+# -- requests ----------------------------------------------------------------------------------
+
+
+def check_format(wanted: Any) -> None:
+    """Refuse data formats and read options that are not supported."""
+    if wanted.data_format == 0:
+        raise invalid("data_format is not set: it must be ARROW.")
+    if wanted.data_format not in (ARROW, AVRO):
+        raise invalid(f"data_format {wanted.data_format} is not known: it must be ARROW.")
+    if wanted.data_format == AVRO:
+        raise Refused(
+            Code.UNIMPLEMENTED,
+            "Read sessions in Avro are not supported by this server: set data_format to ARROW.",
+        )
+    options = wanted.read_options
+    if options.response_compression_codec not in RESPONSE_CODECS:
+        raise invalid(
+            f"response_compression_codec {options.response_compression_codec} is not known: leave it unset."
+        )
+    if options.HasField("sample_percentage") and options.sample_percentage != 100:
+        raise Refused(Code.UNIMPLEMENTED, "Lode does not sample tables: leave sample_percentage unset.")
+
+
+def stream_count(maximum: int, preferred: int) -> Callable[[int], int]:
+    """Return a function from the bytes of a session's files to its number of streams."""
+    if maximum < 0 or preferred < 0:
+        raise invalid("max_stream_count and preferred_min_stream_count must not be negative.")
+    if maximum and preferred > maximum:
+        raise invalid(f"preferred_min_stream_count is {preferred}, more than max_stream_count, {maximum}.")
+
+    def count(size: int) -> int:
+        if maximum:
+            # A client that sets a maximum distributes that many units of work.
+            return min(maximum, MAX_STREAMS)
+        enough = min(-(-size // BYTES_PER_STREAM), STREAMS_PER_CORE * (os.cpu_count() or 1))
+        return min(max(enough, preferred, 1), MAX_STREAMS)
+
+    return count
+
+
+def parse_snapshot_time(stamp: Any) -> datetime:
+    """Convert ``snapshot_time``, or refuse it."""
+    try:
+        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=stamp.seconds)
+    except OverflowError:
+        moment = None
+    if moment is None or not 0 <= stamp.nanos < 1_000_000_000:
+        raise invalid("snapshot_time is not a valid time.")
+    return moment + timedelta(microseconds=stamp.nanos // 1000)
 
 
 def parse_project(parent: str) -> str:
     """The project of a request's ``parent``."""
     match = _PROJECT.fullmatch(parent)
     if match is None:
-        raise invalid(f"Invalid parent {shown(parent)}: it must be projects/<project>.")
+        raise invalid(f"Invalid parent {shortened(parent)}: it must be projects/<project>.")
     return match[1]
 
 
-def parse_read_stream(name: str) -> tuple[SessionName, Span]:
-    """Read a stream's name, or refuse it."""
+def parse_read_stream(name: str) -> tuple[SessionName, RowRange]:
+    """Parse a stream's name, or refuse it."""
     match = _STREAM.fullmatch(name)
     if match is None or int(match[6]) > int(match[7]):
-        raise invalid(f"Invalid read stream name {shown(name)}: use one that CreateReadSession has returned.")
+        raise invalid(
+            f"Invalid read stream name {shortened(name)}: use one that CreateReadSession has returned."
+        )
     _, project, location, form, token, start, stop = match.groups()
-    return SessionName(project, location, form + token), Span(int(start), int(stop))
+    return SessionName(project, location, form + token), RowRange(int(start), int(stop))
 
 
-def token_of(session: Session, store: Store) -> str:
-    """The session as part of a name; one that is too long for that is put on the store, under its digest."""
+# -- tokens ------------------------------------------------------------------------------------
+
+
+def encode_session(session: Session, store: Store) -> str:
+    """Return the session's token. A session too long for a name is put on the store under its digest."""
     plain = msgspec.json.encode(session)
-    token = "j" + _text(plain)
-    if len(token) > LONGEST_TOKEN // 4:
-        token = min(token, "z" + _text(zlib.compress(plain, 9)), key=len)
-    if len(token) <= LONGEST_TOKEN:
+    token = "j" + _base64(plain)
+    if len(token) > MAX_TOKEN_CHARS // 4:
+        token = min(token, "z" + _base64(zlib.compress(plain, 9)), key=len)
+    if len(token) <= MAX_TOKEN_CHARS:
         return token
-    # Another name every day: an object that is created again would otherwise be as old as its first time.
+    # The date is part of the digest: under an unchanged name the object would keep its first timestamp.
     digest = hashlib.sha256(plain + datetime.now(UTC).date().isoformat().encode()).hexdigest()
-    with suppress(PathExistsError):  # the same session, made before
+    with suppress(PathExistsError):  # the same session was created earlier today
         store.put(f"{FOLDER}/{digest}.json", plain)
     return "s" + digest
 
 
-def remove_expired(store: Store, now: datetime) -> int:
-    """Remove the sessions on the store that nobody can be reading any more; returns how many."""
-    expired = [info.path for info in store.list(f"{FOLDER}/") if now - info.modified > _KEPT]
-    for path in expired:
-        store.delete(path)
-    return len(expired)
-
-
-def session_of(token: str, store: Store) -> Session:
-    """The session that a token stands for, or a refusal."""
+def decode_session(token: str, store: Store) -> Session:
+    """Return the session of a token, or refuse it."""
     try:
         session = msgspec.json.decode(_plain(token, store), type=Session)
     except (msgspec.MsgspecError, ValueError, RecursionError, zlib.error):
         raise invalid("Invalid read session name: use one that CreateReadSession has returned.") from None
-    # A token can be made up, and a path must not be.
+    # Clients can forge a token, and the table's name becomes a path.
     if parse_table(str(session.table)) != session.table:
         raise invalid(
             "Invalid read session name: it names no table, use one that CreateReadSession has returned."
         )
     return session
+
+
+def remove_expired(store: Store, now: datetime) -> int:
+    """Remove expired sessions from the store; returns their number."""
+    expired = [info.path for info in store.list(f"{FOLDER}/") if now - info.modified > _RETENTION]
+    for path in expired:
+        store.delete(path)
+    return len(expired)
 
 
 def _plain(token: str, store: Store) -> bytes:
@@ -140,7 +214,7 @@ def _plain(token: str, store: Store) -> bytes:
     if form == "j":
         return octets
     inflate = zlib.decompressobj()
-    plain = inflate.decompress(octets, _LARGEST_SESSION)
+    plain = inflate.decompress(octets, _MAX_SESSION_BYTES)
     if not inflate.eof:
         raise ValueError("cut off, or far too long")
     return plain
@@ -155,5 +229,5 @@ def _stored(digest: str, store: Store) -> bytes:
         raise Refused(Code.NOT_FOUND, "Not found: the read session; create it again.") from None
 
 
-def _text(octets: bytes) -> str:
+def _base64(octets: bytes) -> str:
     return urlsafe_b64encode(octets).rstrip(b"=").decode()

@@ -16,7 +16,7 @@ import msgspec
 from starlette.concurrency import run_in_threadpool
 
 from lode.format.ids import is_utf8, shortened
-from lode.ingest.api.rest.errors import TooLarge
+from lode.ingest.api.errors import TooLarge
 from lode.ingest.api.rest.fields import parse_fields
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName, check_project, parse_table

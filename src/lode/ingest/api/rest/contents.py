@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lode.errors import MissingError
-from lode.ingest.api.grpc_read.plan import counted
+from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
@@ -179,5 +179,4 @@ def _digests(known: Content, added: Sequence[Snapshot]) -> tuple[str | None, ...
 
 def _row_counts(dataset: Dataset, files: Iterable[FileRef]) -> Iterator[int]:
     for file in files:
-        # Another writer's file may have no statistics: its footer says how many rows it has.
-        yield file.stats.row_count if file.stats is not None else counted(dataset.store, file)
+        yield count_rows(dataset.store, file)

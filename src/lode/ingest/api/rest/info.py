@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from lode.format.ids import shortened
+from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import plain
-from lode.ingest.api.rest.errors import not_implemented
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:

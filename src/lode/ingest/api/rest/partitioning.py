@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from lode.format.ids import shortened
-from lode.ingest.api.rest.errors import not_implemented
+from lode.ingest.api.errors import not_implemented
 from lode.ingest.catalog.partitioning import Partitioning, RangePartitioning, TimePartitioning
 from lode.ingest.status import invalid
 

@@ -15,10 +15,10 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 from starlette.routing import Route
 
+from lode.ingest.api.errors import error_response, not_implemented
 from lode.ingest.api.rest.call import Call, read_body, read_call
 from lode.ingest.api.rest.contents import Contents
 from lode.ingest.api.rest.datasets import DatasetMethods
-from lode.ingest.api.rest.errors import error_response, not_implemented
 from lode.ingest.api.rest.fields import masked
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods

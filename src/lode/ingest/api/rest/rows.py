@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from starlette.concurrency import run_in_threadpool
 
 from lode.format.ids import shortened
+from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import Call, page_token, read_token
 from lode.ingest.api.rest.cells import cells
-from lode.ingest.api.rest.errors import not_implemented
 from lode.ingest.api.rest.tables import selected
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.decode.json_values import NOT_A_RECORD, NOT_REPEATED

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.format.ids import shortened
+from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import Call, etag_of, page_token, plain, table_name
-from lode.ingest.api.rest.errors import not_implemented
 from lode.ingest.api.rest.info import TABLE, info_of, merged_info
 from lode.ingest.api.rest.partitioning import partitioning_from, partitioning_to
 from lode.ingest.status import invalid
