@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from lode.errors import InvalidOptionError, StoreError
 from lode.ingest.__main__ import main
-from lode.ingest.api.readiness import MARK, Lake, Readiness
+from lode.ingest.api.readiness import MARKER, Lake, Readiness
 from lode.store import Fault, FaultStore, MemoryStore
 from lode.store.wrappers import StoreWrapper
 from lode.testing.plugin import LodeServer
@@ -97,7 +97,7 @@ def test_a_lake_that_cannot_be_read_or_written_is_a_problem(tmp_path: Path, meth
     store = FaultStore(MemoryStore())
     lake = Lake(store)
     lake.open(tmp_path)
-    store.add(Fault(method, MARK, times=None, error=StoreError("no answer")))
+    store.add(Fault(method, MARKER, times=None, error=StoreError("no answer")))
     assert lake.problem() == "the lake cannot be used"
     store.clear()
     assert lake.problem() is None
@@ -192,7 +192,7 @@ def test_a_server_does_not_start_when_the_object_store_is_down(
     }
     given = [part for pair in options.items() for part in ("-o", "=".join(pair))]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("lode.ingest.api.readiness.START_WAIT_SECONDS", 2.0)
+        patch.setattr("lode.ingest.api.readiness.MAX_START_SECONDS", 2.0)
         assert serve("--root", "s3://lake/here", "--state", tmp_path / "state", *given) == 1
     error = capsys.readouterr().err
     assert error.startswith("lode serve: the lake s3://lake/here ")
@@ -217,7 +217,7 @@ def test_a_state_directory_of_another_lake_is_refused_and_its_streams_stay(tmp_p
 
 def test_a_damaged_mark_is_named(tmp_path: Path) -> None:
     LodeServer(tmp_path / "lake").stop()
-    (tmp_path / "lake" / MARK).write_text("{")
+    (tmp_path / "lake" / MARKER).write_text("{")
     with pytest.raises(InvalidOptionError, match=r"catalog/lake\.json of the lake .* is damaged"):
         LodeServer(tmp_path / "lake", state=tmp_path / "new")
 

@@ -11,7 +11,7 @@ from google.cloud import bigquery
 from google.cloud.bigquery import SchemaField, Table
 from google.cloud.bigquery_storage_v1 import types
 
-from lode.ingest.api.rest.fields import MAX_CHARS, masked, parse_fields
+from lode.ingest.api.rest.call import MAX_FIELDS_CHARS, apply_mask, parse_fields
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName, parse_stream, parse_table
 from lode.ingest.status import Refused
@@ -257,7 +257,7 @@ VALUE = {"a": 1, "b": {"c": 2, "d": {"e": 3, "f": 4}}, "l": [{"c": 1, "d": 2}, {
     ],
 )
 def test_fields_keep_the_parts_that_they_name(fields: str, kept: Any) -> None:
-    assert masked(VALUE, parse_fields(fields)) == kept
+    assert apply_mask(VALUE, parse_fields(fields)) == kept
 
 
 @pytest.mark.parametrize(
@@ -279,7 +279,7 @@ def test_hostile_fields_are_refused_at_once(fields: str) -> None:
 
 def test_as_many_fields_as_fit_are_taken() -> None:
     names = ",".join(f"f{number}" for number in range(1200))
-    assert len(names) < MAX_CHARS
+    assert len(names) < MAX_FIELDS_CHARS
     assert len(parse_fields(names)) == 1200
 
 

@@ -191,7 +191,7 @@ def test_a_new_generation_of_a_table_remembers_no_ids_and_has_no_rows(client: Cl
 
 def test_ids_are_forgotten_by_number_and_by_time() -> None:
     now = [0.0]
-    ids = InsertIds(most=2, seconds=10, clock=lambda: now[0])
+    ids = InsertIds(max_ids=2, seconds=10, clock=lambda: now[0])
     ids.add("t", ["a", "b", None])
     assert ids.fresh("t", ["a", "b", "c", None, None]) == [2, 3, 4]
     assert ids.fresh("u", ["a"]) == [0]

@@ -1,4 +1,4 @@
-"""Bearer tokens: who does not present one is turned away, on both ports."""
+"""Bearer tokens: requests without a valid token are refused on both ports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-# Who watches over a server need not be let in.
-_OPEN_SERVICES: Final = ("/grpc.health.",)
-_OPEN_PATHS: Final = ("/healthz", "/readyz")
+# Monitoring needs no token.
+_PUBLIC_SERVICES: Final = ("/grpc.health.",)
+_PUBLIC_PATHS: Final = ("/healthz", "/readyz")
+
+# By whether requests and responses are streams.
+_HANDLERS: Final = {
+    (False, False): grpc.unary_unary_rpc_method_handler,
+    (False, True): grpc.unary_stream_rpc_method_handler,
+    (True, False): grpc.stream_unary_rpc_method_handler,
+    (True, True): grpc.stream_stream_rpc_method_handler,
+}
 
 _REFUSAL: Final = Refused(
     Code.UNAUTHENTICATED,
@@ -27,7 +35,7 @@ _REFUSAL: Final = Refused(
 
 
 class Tokens:
-    """The tokens that open the door; none at all means that it stands open."""
+    """The valid tokens. Without any, every request is allowed."""
 
     def __init__(self, tokens: frozenset[str]) -> None:
         self._tokens = [token.encode() for token in sorted(tokens)]
@@ -37,13 +45,13 @@ class Tokens:
             return True
         given = authorization.encode() if isinstance(authorization, str) else authorization or b""
         scheme, _, token = given.partition(b" ")
-        # Every token is compared, each in constant time: the answer's delay tells nothing.
+        # Every token is compared in constant time, so that the response time reveals nothing.
         matches = [hmac.compare_digest(token.strip(), known) for known in self._tokens]
         return scheme.lower() == b"bearer" and any(matches)
 
 
 class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-ignore]
-    """Turns away gRPC calls without a token."""
+    """Refuses gRPC calls without a token."""
 
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
@@ -55,7 +63,7 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
         metadata = {key.lower(): value for key, value in handler_call_details.invocation_metadata or ()}
         if (
             handler is None
-            or handler_call_details.method.startswith(_OPEN_SERVICES)
+            or handler_call_details.method.startswith(_PUBLIC_SERVICES)
             or self._tokens.allow(metadata.get("authorization"))
         ):
             return handler
@@ -63,30 +71,18 @@ class TokenInterceptor(grpc.aio.ServerInterceptor):  # type: ignore[misc,unused-
         async def refuse(_: Any, context: Any) -> None:
             await end_call(context, _REFUSAL)
 
-        if handler.response_streaming:
-            make = (
-                grpc.stream_stream_rpc_method_handler
-                if handler.request_streaming
-                else grpc.unary_stream_rpc_method_handler
-            )
-        else:
-            make = (
-                grpc.stream_unary_rpc_method_handler
-                if handler.request_streaming
-                else grpc.unary_unary_rpc_method_handler
-            )
-        return make(refuse)
+        return _HANDLERS[handler.request_streaming, handler.response_streaming](refuse)
 
 
 class TokenMiddleware:
-    """Turns away HTTP requests without a token."""
+    """Refuses HTTP requests without a token."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens) -> None:
         self._app = app
         self._tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not _is_open(scope["path"]):
+        if scope["type"] == "http" and not _is_public(scope["path"]):
             headers: dict[bytes, bytes] = dict(scope["headers"])
             if not self._tokens.allow(headers.get(b"authorization")):
                 refusal = error_response(_REFUSAL)
@@ -96,6 +92,6 @@ class TokenMiddleware:
         await self._app(scope, receive, send)
 
 
-def _is_open(path: str) -> bool:
-    """Health, and the console's page itself, which asks for a token and shows nothing without one."""
-    return path in _OPEN_PATHS or is_public(path)
+def _is_public(path: str) -> bool:
+    """Health checks are public, and the console's page, which asks for a token before it shows data."""
+    return path in _PUBLIC_PATHS or is_public(path)

@@ -32,19 +32,19 @@ if TYPE_CHECKING:
 def application(
     engine: Engine, tokens: Tokens, readiness: Readiness, *, hosts: Sequence[str] | None
 ) -> Starlette:
-    """Everything the HTTP port answers.
+    """Return the application of the HTTP port.
 
     Args:
-        engine: What it answers from.
-        tokens: The tokens that clients may present.
-        readiness: Whether the server takes writes.
-        hosts: The names that requests may give, besides loopback; None if any will do.
+        engine: The engine.
+        tokens: The valid tokens.
+        readiness: Whether the server accepts writes.
+        hosts: The valid values of the ``Host`` header besides loopback; None for any.
     """
 
     async def append(table: TableName, batch: pa.RecordBatch) -> None:
         await asyncio.wrap_future(engine.append(table, batch))
 
-    # On the event loop: the threads may all wait for a store that hangs.
+    # On the event loop: all threads may be waiting for a store that hangs.
     async def health(_: Request) -> Response:
         return PlainTextResponse("ok\n")
 

@@ -1,6 +1,6 @@
-"""What gRPC reflection shows: the services, described over the message types of the official package.
+"""Descriptors of the services for gRPC reflection, over the message types of the official package.
 
-That package brings the messages without their services, so those are described here, at run time.
+That package has descriptors of the messages and not of their services, so these are made at run time.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 _PACKAGE: Final = "google.cloud.bigquery.storage.v1"
 _NAME: Final = "google/cloud/bigquery/storage/v1/services.proto"
 
-# Method: (request, response, whether each is a stream).
+# Method: request, response, whether requests are a stream, whether responses are.
 _WRITE: Final = {
     "CreateWriteStream": ("CreateWriteStreamRequest", "WriteStream", False, False),
     "AppendRows": ("AppendRowsRequest", "AppendRowsResponse", True, True),
@@ -37,7 +37,7 @@ SERVICE_NAMES: Final = tuple(f"{_PACKAGE}.{name}" for name in SERVICES)
 
 
 def described_services() -> descriptor_pool.DescriptorPool:
-    """A pool that knows the services, their messages and everything those are made of."""
+    """Return a pool with the services, their messages, and all dependencies."""
     pool = descriptor_pool.DescriptorPool()
     described = descriptor_pb2.FileDescriptorProto(name=_NAME, package=_PACKAGE, syntax="proto3")
     for service, methods in SERVICES.items():
@@ -60,7 +60,7 @@ def described_services() -> descriptor_pool.DescriptorPool:
 
 
 def _add(pool: Any, file: Any, added: set[str]) -> None:
-    """Add a file and, before it, all it depends on."""
+    """Add a file after its dependencies."""
     if file.name in added:
         return
     added.add(file.name)

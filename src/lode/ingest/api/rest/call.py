@@ -1,4 +1,4 @@
-"""One REST call: its names, its parameters and its body, read and bounded."""
+"""One REST call: its names, parameters and body, checked against limits."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ import re
 import zlib
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 from urllib.parse import quote
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
 
-from lode.format.ids import is_utf8, shortened
+from lode.format.ids import shortened
 from lode.ingest.api.errors import TooLarge
-from lode.ingest.api.rest.fields import parse_fields
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.names import TableName, check_project, parse_table
 from lode.ingest.status import Code, invalid
@@ -27,19 +26,25 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from lode.ingest.api.rest.fields import Mask
+    from lode.ingest.status import Refused
+
+    # The selected parts, each with its own mask; an empty mask selects everything.
+    Mask: TypeAlias = "dict[str, Mask]"
 
 MAX_RESULTS: Final = 1000
-# The HTTP parser itself refuses 64 KiB, in plain text.
+# The HTTP parser refuses 64 KiB, with an answer in plain text.
 MAX_QUERY_BYTES: Final = 32 << 10
-# From this size on a body is read on a thread, so that it does not hold up other calls.
-_LARGE_BYTES: Final = 16 << 10
+MAX_FIELDS_CHARS: Final = 8_192
+MAX_FIELDS_DEPTH: Final = 20
+# Larger bodies are parsed on a thread, so that they do not delay other calls.
+_MAX_INLINE_BYTES: Final = 16 << 10
+_FIELDS_TOKEN: Final = re.compile(r"[A-Za-z0-9_$.*-]+|[,()/]")
 _JSON_TYPE: Final = re.compile(r"application/(?:[\w.+-]+\+)?json\s*(?:;.*)?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """What a handler needs of a request; the body is an object, empty if there was none."""
+class RestCall:
+    """A request as handlers need it. The body is a JSON object, empty if the request has none."""
 
     params: Mapping[str, str]
     query: Mapping[str, str]
@@ -61,14 +66,14 @@ class Call:
         return table_name(self.params["project"], self.params["dataset"], self.params["table"])
 
     def link(self, path: str) -> str:
-        """The ``selfLink`` of a resource."""
+        """Return the ``selfLink`` of a resource."""
         return f"{self.root}bigquery/v2/{quote(path, safe='/:')}"
 
     def flag(self, key: str) -> bool:
         return self.query.get(key, "").lower() in ("true", "1")
 
     def number(self, key: str) -> int | None:
-        """A parameter that counts something, None if it is not there."""
+        """Return a parameter that is a number, None if it is missing."""
         text = self.query.get(key)
         if text is None or text == "":
             return None
@@ -77,59 +82,59 @@ class Call:
         return int(text)
 
     def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        """A parameter that is one of a few words, empty if it is not there."""
+        """Return a parameter that is one of these words, empty if it is missing."""
         text = self.query.get(key, "")
         if text and text not in choices:
             raise invalid(f"Invalid value for {key}: {shortened(text)} is not one of {', '.join(choices)}.")
         return text
 
     def page(self) -> tuple[str, int]:
-        """Where a page of a listing starts, and how many it may have."""
+        """Return the last name before a page of a list, and the maximum length of the page."""
         limit = self.number("maxResults")
         limit = MAX_RESULTS if limit is None else min(limit, MAX_RESULTS)
         if limit == 0:
-            raise invalid("Invalid value for maxResults: a page has at least one.")
+            raise invalid("Invalid value for maxResults: a page has at least one result.")
         token = self.query.get("pageToken", "")
-        return (read_token(token) if token else ""), limit
+        return (parse_page_token(token) if token else ""), limit
 
 
 def dataset_name(project: str, dataset: str) -> DatasetName:
-    """A dataset's name, checked."""
+    """Check a dataset's name."""
     return DatasetName(*table_name(project, dataset, "t")[:2])
 
 
 def table_name(project: str, dataset: str, table: str) -> TableName:
-    """A table's name, checked."""
+    """Check a table's name."""
     return parse_table(str(TableName(project, dataset, table)))
 
 
 def page_token(position: str) -> str:
-    """The token from which a listing goes on behind ``position``."""
+    """Return the token of the page after ``position``."""
     return base64.urlsafe_b64encode(position.encode()).decode()
 
 
-def read_token(token: str) -> str:
-    """The position that a token stands for."""
+def parse_page_token(token: str) -> str:
+    """Return the position of a token, or refuse it."""
     try:
         return base64.b64decode(token, altchars=b"-_", validate=True).decode()
     except (ValueError, UnicodeError):
         raise invalid(
-            f"Invalid value for pageToken: {shortened(token)} is none of this server's: start again "
+            f"Invalid value for pageToken: {shortened(token)} is not from this server: start again "
             "without one."
         ) from None
 
 
 def etag_of(records: Iterable[Any]) -> str:
-    """The etag of a listing: it changes with any of the records."""
+    """Return the etag of a list: it changes with any of the records."""
     return hashlib.sha256(" ".join(record.etag for record in records).encode()).hexdigest()[:16]
 
 
 async def read_body(request: Request, *, limit: int) -> bytes:
-    """The body of a request as it was before it was packed, of at most ``limit`` bytes."""
-    packing = request.headers.get("content-encoding", "identity").strip().lower()
-    if packing not in ("identity", "gzip", ""):
+    """Receive the body of a request and decompress it; refuse more than ``limit`` bytes."""
+    encoding = request.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "gzip", ""):
         raise invalid(
-            f"Content-Encoding {shortened(packing)} is not understood: send gzip, or the body as it is."
+            f"Content-Encoding {shortened(encoding)} is not supported: send gzip, or the body as it is."
         )
     received = bytearray()
     async for chunk in request.stream():
@@ -137,44 +142,44 @@ async def read_body(request: Request, *, limit: int) -> bytes:
         if len(received) > limit:
             raise _too_large(limit)
     body = bytes(received)
-    return await run_in_threadpool(_unpacked, body, limit) if packing == "gzip" else body
+    return await run_in_threadpool(_decompressed, body, limit) if encoding == "gzip" else body
 
 
-async def read_call(request: Request, body: bytes) -> Call:
-    """Read a request whose body was received."""
+async def read_call(request: Request, body: bytes) -> RestCall:
+    """Parse a request after its body was received."""
     if len(request.scope["query_string"]) > MAX_QUERY_BYTES:
         raise invalid(f"The parameters of the request have more than {MAX_QUERY_BYTES:,} bytes: send fewer.")
     kind = request.headers.get("content-type", "")
-    # A web page can send every other type to any server without asking it first.
+    # Browsers let any web page send other types to any server without a preflight request.
     if body and _JSON_TYPE.fullmatch(kind.strip()) is None:
         raise invalid(
             f"Parse Error: the Content-Type is {shortened(kind)}: send JSON with the header "
             "'Content-Type: application/json'."
         )
     etag = request.headers.get("if-match")
-    return Call(
+    return RestCall(
         params=request.path_params,
         query=request.query_params,
-        body=_parsed(body) if len(body) < _LARGE_BYTES else await run_in_threadpool(_parsed, body),
+        body=_parse(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(_parse, body),
         etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
         root=str(request.base_url),
         fields=parse_fields(request.query_params.get("fields", "")),
     )
 
 
-def _unpacked(packed: bytes, limit: int) -> bytes:
-    unpacker = zlib.decompressobj(wbits=31)
+def _decompressed(compressed: bytes, limit: int) -> bytes:
+    decompressor = zlib.decompressobj(wbits=31)
     try:
-        body = unpacker.decompress(packed, limit + 1)
+        body = decompressor.decompress(compressed, limit + 1)
     except zlib.error as error:
         raise invalid(
-            f"The body is not gzip, as Content-Encoding says ({error}): send it packed, or "
+            f"The body is not gzip, as Content-Encoding says ({error}): compress it, or "
             "leave that header out."
         ) from None
     if len(body) > limit:
         raise _too_large(limit)
-    if not unpacker.eof or unpacker.unused_data:
-        raise invalid("The gzip body ends too early, or something follows it: send it as one piece.")
+    if not decompressor.eof or decompressor.unused_data:
+        raise invalid("The gzip body ends too early, or other data follows it: send it as one member.")
     return body
 
 
@@ -185,11 +190,11 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _parsed(body: bytes) -> dict[str, Any]:
+def _parse(body: bytes) -> dict[str, Any]:
     if not body.strip():
         return {}
     try:
-        parsed = _in_parts(body) if len(body) >= _LARGE_BYTES else None
+        parsed = _parse_parts(body) if len(body) >= _MAX_INLINE_BYTES else None
         if parsed is None:
             parsed = _json(body)
     except (ValueError, RecursionError) as error:
@@ -199,24 +204,24 @@ def _parsed(body: bytes) -> dict[str, Any]:
     return parsed
 
 
-def _in_parts(body: bytes) -> dict[str, Any] | None:
-    """Parse long lists in parts; None if the body is not what msgspec takes for an object.
+def _parse_parts(body: bytes) -> dict[str, Any] | None:
+    """Parse long lists in parts; None if msgspec does not accept the body as an object.
 
-    The parser holds the interpreter's lock: parsing 10 MB at once would stop the event loop for 150 ms.
+    The parser holds the interpreter's lock: parsing 10 MB at once would block the event loop for 150 ms.
     """
     try:
         fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-        return {name: _field(bytes(field)) for name, field in fields.items()}
+        return {name: _parse_field(bytes(field)) for name, field in fields.items()}
     except msgspec.DecodeError:
         return None
 
 
-def _field(text: bytes) -> Any:
+def _parse_field(text: bytes) -> Any:
     if not text.startswith(b"["):
         return _json(text)
     elements = msgspec.json.decode(text, type=list[msgspec.Raw])
-    # As many at a time as are parsed in a millisecond or so.
-    size = max(1, _LARGE_BYTES * len(elements) // len(text))
+    # The number of elements that are parsed in about a millisecond.
+    size = max(1, _MAX_INLINE_BYTES * len(elements) // len(text))
     parts = (elements[start : start + size] for start in range(0, len(elements), size))
     return [element for part in parts for element in _json(b"[%b]" % b",".join(map(bytes, part)))]
 
@@ -226,24 +231,70 @@ def _json(text: bytes) -> Any:
 
 
 def _decimal(text: str) -> Decimal:
-    """Keep every digit of a NUMERIC that was sent as a number.
+    """Keep every digit of a NUMERIC that is written as a number.
 
-    In Python, so that other threads get a turn: a body of two million numbers held them up for a second.
+    A Python function lets other threads run: a body of two million numbers blocked them for a second.
     """
     return Decimal(text)
 
 
-def plain(value: Any, where: str) -> Any:
-    """A JSON value as it can be stored: no text that UTF-8 cannot carry, numbers as numbers."""
-    match value:
-        case str():
-            if not is_utf8(value):
-                raise invalid(f"{where} holds text that UTF-8 cannot carry: leave out lone surrogates.")
-            return value
-        case Decimal():
-            return float(value)
-        case dict():
-            return {plain(key, where): plain(item, where) for key, item in value.items()}
-        case list():
-            return [plain(item, where) for item in value]
-    return value
+# -- partial responses -------------------------------------------------------------------------
+
+
+def parse_fields(text: str) -> Mask:
+    """Parse the parameter ``fields``, which names the parts of an answer that a client wants, or refuse it.
+
+    ``kind,tables(id,tableReference/tableId)`` keeps ``kind``, and for each table its id and its short name.
+    ``*`` is every part of a level. Names of missing parts have no effect. Parsing takes linear time.
+    """
+    if len(text) > MAX_FIELDS_CHARS:
+        raise invalid(
+            f"Invalid value for fields: it has {len(text):,} characters, the most is {MAX_FIELDS_CHARS:,}."
+        )
+    whole: Mask = {}
+    levels = [whole]  # the mask inside each open parenthesis
+    inside, depth = whole, 1
+    named: Mask | None = None  # the previous token, if it was a name
+    wants_name, at = bool(text), 0
+    while at < len(text):
+        token = _FIELDS_TOKEN.match(text, at)
+        mark = token[0] if token else ""
+        if mark in ("/", "("):
+            if named is None or depth == MAX_FIELDS_DEPTH:
+                raise _bad_fields(text, at)
+            inside, named, wants_name, depth = named, None, True, depth + 1
+            if mark == "(":
+                levels.append(inside)
+        elif mark in (",", ")"):
+            if wants_name or (mark == ")" and len(levels) == 1):
+                raise _bad_fields(text, at)
+            if mark == ")":
+                levels.pop()
+            inside, named, wants_name, depth = levels[-1], None, mark == ",", len(levels)
+        else:
+            if not mark or not wants_name:
+                raise _bad_fields(text, at)
+            named, wants_name = inside.setdefault(mark, {}), False
+        at += len(mark)
+    if wants_name or len(levels) > 1:
+        raise _bad_fields(text, at)
+    return whole
+
+
+def apply_mask(value: Any, mask: Mask) -> Any:
+    """Return the parts of a JSON value that the mask selects."""
+    if not mask or not isinstance(value, dict | list):
+        return value
+    if isinstance(value, list):
+        return [apply_mask(item, mask) for item in value]
+    every = mask.get("*")
+    return {
+        key: apply_mask(item, mask.get(key, every or {}))
+        for key, item in value.items()
+        if key in mask or every is not None
+    }
+
+
+def _bad_fields(text: str, at: int) -> Refused:
+    found = f"{text[at : at + 20]!r} at character {at} is not expected" if text[at:] else "it ends too early"
+    return invalid(f"Invalid value for fields: {found}, write it like a,b/c,d(e,f).")

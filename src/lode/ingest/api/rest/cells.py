@@ -1,4 +1,4 @@
-"""Batches as REST v2 answers ``tabledata.list``: ``{"f": [{"v": …}]}``, where every scalar is text."""
+"""Rows in the JSON of ``tabledata.list``: ``{"f": [{"v": …}]}``, with every scalar as text."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ TimestampFormat: TypeAlias = Literal["INT64", "FLOAT64", "ISO8601_STRING"]
 def cells(
     batch: pa.RecordBatch, schema: TableSchema, *, timestamps: TimestampFormat = "FLOAT64"
 ) -> list[dict[str, Any]]:
-    """The rows of a batch in ``schema.arrow`` as the JSON that clients read.
+    """Return the rows of a batch as JSON.
 
     Args:
-        batch: The rows.
-        schema: The table's, or the selected columns of it.
-        timestamps: As microseconds or as seconds since 1970, or as ISO 8601.
+        batch: The rows, in ``schema.arrow``.
+        schema: The table's schema, or its selected columns.
+        timestamps: The format of timestamps: microseconds or seconds since 1970, or ISO 8601.
     """
     columns = [
         _column(array, column, timestamps) for array, column in zip(batch.columns, schema, strict=True)

@@ -1,6 +1,6 @@
-"""What a table holds: how many rows and bytes, and any page of its rows, for REST v2.
+"""The contents of tables for REST v2: the numbers of rows and bytes, and any page of rows.
 
-History only grows, so what is known of a table stays true: each look reads the snapshots that came since.
+History only grows. So a cached state stays valid, and an update reads only the snapshots since then.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow as pa
 
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
     from lode.snapshot import Snapshot
+    from lode.store.protocol import Store
 
-_TABLES_KEPT: Final = 32
+_MAX_CACHED_TABLES: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
-    """The files of a table up to one snapshot; ``ends`` counts the rows up to and with each file.
+class TableContent:
+    """The files of a table up to one snapshot. ``ends`` has the number of rows up to the end of each file.
 
-    ``definitions`` has the digest of the definition under which each file was written; None as long as no
-    snapshot has one.
+    ``definitions`` has the digest of each file's definition; None while no snapshot has one.
     """
 
     head: Snapshot | None = None
@@ -49,8 +49,8 @@ class Content:
     ends: tuple[int, ...] = ()
     size: int = 0
     partitions: frozenset[str] = frozenset()
-    # How many of the files each snapshot, and all before it, have.
-    reach: dict[str, int] = field(default_factory=dict)
+    # The number of files up to each snapshot.
+    file_counts: dict[str, int] = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -65,58 +65,54 @@ class Content:
         return int(self.head.created_at.timestamp() * 1000) if self.head else 0
 
     def rows_at(self, snapshot_id: str) -> int:
-        """How many rows there were at one snapshot."""
+        """Return the number of rows at one snapshot."""
         if not snapshot_id:
             return 0
-        if snapshot_id not in self.reach:
+        if snapshot_id not in self.file_counts:
             raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
-        count = self.reach[snapshot_id]
+        count = self.file_counts[snapshot_id]
         return self.ends[count - 1] if count else 0
 
 
-class Contents:
-    """The contents of tables, the last few of them kept.
+class ContentCache:
+    """The contents of the most recently used tables on a store."""
 
-    Args:
-        open: Opens the dataset that holds a table's rows.
-    """
-
-    def __init__(self, open: Callable[[TableDefinition], Dataset]) -> None:  # noqa: A002, what it does
-        self._open = open
-        self._kept: OrderedDict[str, tuple[Dataset, Content]] = OrderedDict()
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cached: OrderedDict[str, tuple[Dataset, TableContent]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, definition: TableDefinition) -> Content:
-        """What the table holds now."""
+    def of(self, definition: TableDefinition) -> TableContent:
+        """Return the current content of a table."""
         dataset, known = self._known(definition)
         head = next(dataset.history(), None)
         if head is None:
-            return Content()
+            return TableContent()
         if head.id != known.snapshot_id:
             known = _extended(dataset, layout_of(definition.partitioning), known, head)
         with self._lock:
-            self._kept[dataset.id] = (dataset, known)
-            self._kept.move_to_end(dataset.id)
-            while len(self._kept) > _TABLES_KEPT:
-                self._kept.popitem(last=False)
+            self._cached[dataset.id] = (dataset, known)
+            self._cached.move_to_end(dataset.id)
+            while len(self._cached) > _MAX_CACHED_TABLES:
+                self._cached.popitem(last=False)
         return known
 
-    def _known(self, definition: TableDefinition) -> tuple[Dataset, Content]:
+    def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:
         with self._lock:
-            known = self._kept.get(definition.dataset_id)
-        return known or (self._open(definition), Content())
+            known = self._cached.get(definition.dataset_id)
+        return known or (definition.open(self._store), TableContent())
 
     def rows(
-        self, definition: TableDefinition, content: Content, schema: TableSchema, start: int, stop: int
+        self, definition: TableDefinition, content: TableContent, schema: TableSchema, start: int, stop: int
     ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows from number ``start`` up to, and without, ``stop``, in the columns of ``schema``."""
+        """Yield the rows from ``start`` up to, excluding, ``stop``, in the columns of ``schema``."""
         if content.head is None or start >= stop or not len(schema):
             return
         first, last = bisect_right(content.ends, start), bisect_right(content.ends, stop - 1)
         dataset = self._known(definition)[0]
         scan = dataset.plan(as_of=content.head, since=content.head).of(_page(content, first, last + 1))
         known = scan.schema().names
-        # A column that the table got since the last commit is in no file; one is needed to count rows.
+        # A column added since the last commit is in no file. At least one column is needed to count rows.
         columns = [column.name for column in schema if column.name in known] or known[:1]
         position = content.ends[first - 1] if first else 0
         for batch in scan.read(columns=columns):
@@ -128,8 +124,8 @@ class Contents:
                 return
 
 
-def _page(content: Content, first: int, last: int) -> list[Manifest]:
-    """Snapshots that have only the files of a page, each with the definition of its files."""
+def _page(content: TableContent, first: int, last: int) -> list[Manifest]:
+    """Return manifests with only the files of a page, one for each run of files with the same definition."""
     assert content.head is not None
     head = content.head.manifest
     numbers = range(first, last)
@@ -143,29 +139,30 @@ def _page(content: Content, first: int, last: int) -> list[Manifest]:
     ]
 
 
-def _extended(dataset: Dataset, layout: Layout, known: Content, head: Snapshot) -> Content:
-    """What is known, and the snapshots since, up to ``head``."""
+def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot) -> TableContent:
+    """Add the snapshots since the cached state, up to ``head``."""
     try:
         added = dataset.changes(since=known.head, until=head)
     except MissingError:
-        # Another, newer look has made the kept one forget where it was, or the store was replaced.
-        known, added = Content(), dataset.changes(until=head)
+        # A concurrent update has replaced the cached history, or the store was replaced.
+        known, added = TableContent(), dataset.changes(until=head)
     files = [file for snapshot in added for file in snapshot.manifest.files]
-    counts = accumulate(len(snapshot.manifest.files) for snapshot in added)
-    reach = {snapshot.id: len(known.files) + count for snapshot, count in zip(added, counts, strict=True)}
-    return Content(
+    counts = [count_rows(dataset.store, file) for file in files]
+    totals = accumulate((len(snapshot.manifest.files) for snapshot in added), initial=len(known.files))
+    file_counts = dict(zip((snapshot.id for snapshot in added), list(totals)[1:], strict=True))
+    return TableContent(
         head=head,
         files=(*known.files, *files),
         definitions=_digests(known, added),
-        ends=(*known.ends, *(known.rows + end for end in accumulate(_row_counts(dataset, files)))),
+        ends=(*known.ends, *(known.rows + end for end in accumulate(counts))),
         size=known.size + sum(file.size_bytes for file in files),
         partitions=known.partitions | {layout.partition_of(dataset.id, file.path) for file in files},
-        reach=known.reach | reach,
+        file_counts=known.file_counts | file_counts,
     )
 
 
-def _digests(known: Content, added: Sequence[Snapshot]) -> tuple[str | None, ...]:
-    """The definition of each file; a snapshot of 0.1 or Go has that of the one before it, else the first."""
+def _digests(known: TableContent, added: Sequence[Snapshot]) -> tuple[str | None, ...]:
+    """Return the definition of each file. A snapshot of 0.1 or Go has the previous one, else the first."""
     found = list(known.definitions)
     current = found[-1] if found else None
     for snapshot in added:
@@ -175,8 +172,3 @@ def _digests(known: Content, added: Sequence[Snapshot]) -> tuple[str | None, ...
         current = digest or current
         found += [current] * len(snapshot.manifest.files)
     return tuple(found)
-
-
-def _row_counts(dataset: Dataset, files: Iterable[FileRef]) -> Iterator[int]:
-    for file in files:
-        yield count_rows(dataset.store, file)

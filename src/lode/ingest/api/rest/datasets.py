@@ -1,4 +1,4 @@
-"""REST v2: datasets insert, get, list, patch, update and delete, and the projects they are in."""
+"""REST v2: datasets insert, get, list, patch, update and delete, and the list of projects."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import re
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from lode.format.ids import shortened
-from lode.ingest.api.rest.call import Call, dataset_name, etag_of, page_token
-from lode.ingest.api.rest.info import DATASET, info_of, merged_info
+from lode.ingest.api.rest.call import RestCall, dataset_name, etag_of, page_token
+from lode.ingest.api.rest.resources import DatasetReference, DatasetResource, parse_resource
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
@@ -20,48 +21,46 @@ _LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
 class DatasetMethods:
-    """The methods on datasets, each from a call to the JSON that answers it."""
+    """The methods on datasets. Each returns the JSON of the answer."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
 
-    def insert(self, call: Call) -> dict[str, Any]:
-        name = _referenced(call)
-        info = info_of(call.body, DATASET, "dataset")
-        created = self._catalog.create_dataset(name, location=_location(call.body), info=info)
-        return _resource(created, call)
+    def insert(self, call: RestCall) -> dict[str, Any]:
+        resource = parse_resource(call.body, DatasetResource)
+        created = self._catalog.create_dataset(
+            _referenced(resource, call), location=_location(resource), info=resource.merged_info({})
+        )
+        return _answer(created, call)
 
-    def get(self, call: Call) -> dict[str, Any]:
+    def get(self, call: RestCall) -> dict[str, Any]:
         call.choice("datasetView", ("DATASET_VIEW_UNSPECIFIED", "METADATA", "ACL", "FULL"))
-        return _resource(self._catalog.dataset(call.dataset, fresh=True), call)
+        return _answer(self._catalog.dataset(call.dataset, fresh=True), call)
 
-    def list(self, call: Call) -> dict[str, Any]:
+    def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
         found = self._catalog.list_datasets(call.project, after=after, limit=limit)
-        wanted = _filter(call.query.get("filter", ""))
-        answer: dict[str, Any] = {
-            "kind": "bigquery#datasetList",
-            "etag": etag_of(found),
-        }
-        matching = [_item(dataset) for dataset in found if _matches(dataset, wanted)]
+        labels = _label_filter(call.query.get("filter", ""))
+        answer: dict[str, Any] = {"kind": "bigquery#datasetList", "etag": etag_of(found)}
+        matching = [_item(dataset) for dataset in found if _matches(dataset, labels)]
         if matching:
             answer["datasets"] = matching
         if len(found) == limit:
             answer["nextPageToken"] = page_token(found[-1].name.dataset)
         return answer
 
-    def patch(self, call: Call) -> dict[str, Any]:
+    def patch(self, call: RestCall) -> dict[str, Any]:
         return self._change(call, replace=False)
 
-    def update(self, call: Call) -> dict[str, Any]:
+    def update(self, call: RestCall) -> dict[str, Any]:
         return self._change(call, replace=True)
 
-    def delete(self, call: Call) -> None:
+    def delete(self, call: RestCall) -> None:
         self._catalog.delete_dataset(
             call.dataset, delete_contents=call.flag("deleteContents"), etag=call.etag
         )
 
-    def projects(self, call: Call) -> dict[str, Any]:
+    def projects(self, call: RestCall) -> dict[str, Any]:
         projects = self._catalog.list_projects()
         return {
             "kind": "bigquery#projectList",
@@ -78,52 +77,53 @@ class DatasetMethods:
             "totalItems": len(projects),
         }
 
-    def _change(self, call: Call, *, replace: bool) -> dict[str, Any]:
-        if "datasetReference" in call.body and _referenced(call) != call.dataset:
+    def _change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+        resource = parse_resource(call.body, DatasetResource)
+        if resource.dataset_reference and _referenced(resource, call) != call.dataset:
             raise invalid("The datasetReference cannot change: create another dataset.")
+        location = _location(resource)
 
         def change(current: DatasetDefinition) -> DatasetDefinition:
-            base = {} if replace else current.info
             return msgspec.structs.replace(
                 current,
-                info=merged_info(base, call.body, DATASET, "dataset"),
-                location=_location(call.body) or current.location,
+                info=resource.merged_info({} if replace else current.info),
+                location=location or current.location,
             )
 
-        return _resource(self._catalog.update_dataset(call.dataset, change, etag=call.etag), call)
+        return _answer(self._catalog.update_dataset(call.dataset, change, etag=call.etag), call)
 
 
-def _referenced(call: Call) -> DatasetName:
-    reference = call.body.get("datasetReference")
-    if not isinstance(reference, dict) or not isinstance(reference.get("datasetId"), str):
+def _referenced(resource: DatasetResource, call: RestCall) -> DatasetName:
+    reference = resource.dataset_reference
+    if not reference:
         raise invalid("Required parameter is missing: datasetReference.datasetId.")
-    if reference.get("projectId", call.project) != call.project:
+    if reference.project_id not in (UNSET, call.project):
         raise invalid(
             "The datasetReference names another project than the path: give "
             f"{shortened(call.project)} in both."
         )
-    return dataset_name(call.project, reference["datasetId"])
+    return dataset_name(call.project, reference.dataset_id)
 
 
-def _location(body: dict[str, Any]) -> str:
-    """The location that a resource names, empty if it names none."""
-    location = body.get("location") or ""
-    if not isinstance(location, str) or (location and not _LOCATION.fullmatch(location)):
+def _location(resource: DatasetResource) -> str:
+    """Return the location of a resource, empty if it has none."""
+    location = resource.location or ""
+    if location and not _LOCATION.fullmatch(location):
         raise invalid("Invalid value for location: it must be like US or europe-west3.")
     return location
 
 
-def _filter(text: str) -> list[tuple[str, str | None]]:
-    """The labels a listing is filtered by: ``labels.key:value``, several of them separated by spaces."""
-    wanted: list[tuple[str, str | None]] = []
+def _label_filter(text: str) -> list[tuple[str, str | None]]:
+    """Parse the filter of a list: ``labels.key:value``, separated by spaces."""
+    labels: list[tuple[str, str | None]] = []
     for term in text.split():
         if not term.startswith("labels."):
             raise invalid(
                 f"Invalid value for filter: {shortened(term)} is not labels.<key> or labels.<key>:<value>."
             )
         key, colon, value = term.removeprefix("labels.").partition(":")
-        wanted.append((key, value if colon else None))
-    return wanted
+        labels.append((key, value if colon else None))
+    return labels
 
 
 def _matches(dataset: DatasetDefinition, wanted: list[tuple[str, str | None]]) -> bool:
@@ -131,25 +131,31 @@ def _matches(dataset: DatasetDefinition, wanted: list[tuple[str, str | None]]) -
     return all(key in labels and value in (None, labels[key]) for key, value in wanted)
 
 
-def _item(dataset: DatasetDefinition) -> dict[str, Any]:
+def _item(dataset: DatasetDefinition, **more: Any) -> dict[str, Any]:
+    """Return a dataset as lists have it."""
     project, name = dataset.name
-    item = {
-        "kind": "bigquery#dataset",
-        "id": f"{project}:{name}",
-        "datasetReference": {"projectId": project, "datasetId": name},
-        "location": dataset.location,
-        "type": "DEFAULT",
-    }
-    return item | {key: dataset.info[key] for key in ("friendlyName", "labels") if key in dataset.info}
+    item = DatasetResource(
+        kind="bigquery#dataset",
+        id=f"{project}:{name}",
+        dataset_reference=DatasetReference(project_id=project, dataset_id=name),
+        location=dataset.location,
+        type="DEFAULT",
+        **more,
+    )
+    info = {key: dataset.info[key] for key in ("friendlyName", "labels") if key in dataset.info}
+    answer: dict[str, Any] = msgspec.to_builtins(item)
+    return answer | info
 
 
-def _resource(dataset: DatasetDefinition, call: Call) -> dict[str, Any]:
-    return {
-        **_item(dataset),
-        "maxTimeTravelHours": "168",
-        **dataset.info,
-        "etag": dataset.etag,
-        "selfLink": call.link(str(dataset.name)),
-        "creationTime": str(dataset.created_ms),
-        "lastModifiedTime": str(dataset.modified_ms),
-    }
+def _answer(dataset: DatasetDefinition, call: RestCall) -> dict[str, Any]:
+    return (
+        _item(
+            dataset,
+            max_time_travel_hours="168",
+            etag=dataset.etag,
+            self_link=call.link(str(dataset.name)),
+            creation_time=str(dataset.created_ms),
+            last_modified_time=str(dataset.modified_ms),
+        )
+        | dataset.info
+    )

@@ -1,7 +1,7 @@
-"""BigQuery's REST v2 API, as much of it as a client needs around the streaming APIs.
+"""The part of BigQuery's REST v2 API that clients need besides the streaming APIs.
 
-Datasets and tables (``datasets.py``, ``tables.py``) are in the catalog, rows (``rows.py``) in the datasets
-behind it. There is no SQL engine: jobs are refused with a sentence that says what to use.
+The catalog has datasets and tables (``datasets.py``, ``tables.py``), Lode's datasets have the rows
+(``rows.py``). There is no SQL engine: jobs are refused with a message that names the alternatives.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from lode.ingest.api.errors import error_response, not_implemented
-from lode.ingest.api.rest.call import Call, read_body, read_call
-from lode.ingest.api.rest.contents import Contents
+from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
+from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
-from lode.ingest.api.rest.fields import masked
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods
 from lode.ingest.status import Code, Refused
@@ -29,20 +28,18 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
-    from lode.dataset import Dataset
-    from lode.ingest.api.rest.fields import Mask
+    from lode.ingest.api.rest.call import Mask
     from lode.ingest.api.rest.rows import Append
     from lode.ingest.catalog.catalog import Catalog
-    from lode.ingest.catalog.table import TableDefinition
 
-    Method: TypeAlias = Callable[[Call], dict[str, Any] | None]
-    Endpoint: TypeAlias = Callable[[Call], Awaitable[Response]]
+    Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
+    Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
 
 # The limit of the service.
 MAX_BODY_BYTES: Final = 10 << 20
-# JSON takes many times its size in memory, so only a few large bodies are in work at a time.
-_LARGE_BYTES: Final = 1 << 20
-_MAX_LARGE: Final = 8
+# Parsed JSON takes many times its size in memory, so the number of concurrent large bodies is limited.
+_LARGE_BODY_BYTES: Final = 1 << 20
+_MAX_LARGE_BODIES: Final = 8
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DATASET: Final = "/projects/{project}/datasets/{dataset}"
 _TABLE: Final = _DATASET + "/tables/{table}"
@@ -67,25 +64,23 @@ def routes(
     catalog: Catalog,
     append: Append,
     *,
-    open: Callable[[TableDefinition], Dataset] | None = None,  # noqa: A002, what it does
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> list[Route]:
-    """The routes of REST v2, under ``/bigquery/v2`` and without it.
+    """Return the routes of REST v2, with and without the prefix ``/bigquery/v2``.
 
     Args:
-        catalog: Where datasets and tables are defined.
+        catalog: The datasets and tables.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
-        open: Opens the dataset that holds a table's rows; by default on the catalog's store.
-        max_body_bytes: The largest body of a request, also unpacked.
+        max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
-    contents = Contents(open or (lambda definition: definition.open(catalog.store)))
+    contents = ContentCache(catalog.store)
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
     rows = RowMethods(catalog, contents, append)
 
-    async def insert_all(call: Call) -> Response:
+    async def insert_all(call: RestCall) -> Response:
         return _response(await rows.insert_all(call), call.fields)
 
-    # A route that is more exact comes before the one that would take its path, too.
+    # The first route that matches is used: exact paths precede general ones.
     methods: list[tuple[str, str, Endpoint]] = [
         ("GET", "/projects", _blocking(datasets.projects)),
         ("GET", "/projects/{project}/serviceAccount", _blocking(_service_account)),
@@ -122,7 +117,7 @@ def routes(
         ("*", "/projects", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
         ("*", "/projects/{rest:path}", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
     ]
-    large = asyncio.Semaphore(_MAX_LARGE)
+    large = asyncio.Semaphore(_MAX_LARGE_BODIES)
     own = [
         _route(prefix + path, verb, endpoint, max_body_bytes, large)
         for prefix in ("/bigquery/v2", "")
@@ -140,7 +135,7 @@ def routes(
 
 
 def _blocking(method: Method) -> Endpoint:
-    """Run a method, and write its answer, on a thread: neither the store nor JSON holds up other calls."""
+    """Run a method and encode its answer on a thread, so that store and JSON do not delay other calls."""
     return lambda call: run_in_threadpool(lambda: _response(method(call), call.fields))
 
 
@@ -148,7 +143,7 @@ def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
     if answer is None:
         return Response(status_code=204)
     headers = {"ETag": answer["etag"]} if "etag" in answer else None
-    body = msgspec.json.encode(masked(answer, fields))
+    body = msgspec.json.encode(apply_mask(answer, fields))
     return Response(body, headers=headers, media_type="application/json")
 
 
@@ -156,7 +151,7 @@ def _route(path: str, verb: str, endpoint: Endpoint, limit: int, large: asyncio.
     async def answer(request: Request) -> Response:
         try:
             body = await read_body(request, limit=limit)
-            async with large if len(body) >= _LARGE_BYTES else contextlib.nullcontext():
+            async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
                 return await endpoint(await read_call(request, body))
         except Exception as error:
             return error_response(error)
@@ -165,12 +160,12 @@ def _route(path: str, verb: str, endpoint: Endpoint, limit: int, large: asyncio.
 
 
 async def _refuse_upload(_request: Request) -> Response:
-    """Refuse a load job before its data, which is no JSON, is read."""
+    """Refuse a load job without reading its data, which is not JSON."""
     return error_response(not_implemented(_NO_JOBS))
 
 
-def _service_account(call: Call) -> dict[str, Any]:
-    # Clients ask for it to grant it rights; there are none to grant, and so no such address.
+def _service_account(call: RestCall) -> dict[str, Any]:
+    # Clients request it to grant permissions. There are none, so the address does not exist.
     return {"kind": "bigquery#getServiceAccountResponse", "email": f"lode@{call.project}.invalid"}
 
 
@@ -179,14 +174,14 @@ def _empty(key: str, kind: str) -> Method:
 
 
 def _refuse(message: str, code: Code = Code.UNIMPLEMENTED) -> Method:
-    def refuse(_call: Call) -> NoReturn:
+    def refuse(_call: RestCall) -> NoReturn:
         raise Refused(code, message)
 
     return refuse
 
 
-def _job(call: Call) -> NoReturn:
-    """Refuse a job by what it would do."""
+def _job(call: RestCall) -> NoReturn:
+    """Refuse a job with a message for its type."""
     configuration = call.body.get("configuration")
     if isinstance(configuration, dict) and "query" in configuration:
         raise not_implemented(_NO_QUERIES)

@@ -1,4 +1,4 @@
-"""REST v2: the rows of a table, ``insertAll`` and ``tabledata.list``."""
+"""REST v2: rows of a table, ``insertAll`` and ``tabledata.list``."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import Call, page_token, read_token
+from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
-from lode.ingest.api.rest.tables import selected
+from lode.ingest.api.rest.tables import select_columns
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.decode.json_values import NOT_A_RECORD, NOT_REPEATED
 from lode.ingest.status import Refused, RowProblem, invalid
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lode.ingest.api.rest.cells import TimestampFormat
-    from lode.ingest.api.rest.contents import Contents
+    from lode.ingest.api.rest.contents import ContentCache
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
     Append = Callable[[TableName, pa.RecordBatch], Awaitable[None]]
 
-PAGE_ROWS: Final = 10_000
-PAGE_BYTES: Final = 8 << 20
+MAX_PAGE_ROWS: Final = 10_000
+MAX_PAGE_BYTES: Final = 8 << 20
 MAX_INSERT_ID_CHARS: Final = 128
 # The limit of the service.
 MAX_INSERT_ROWS: Final = 50_000
 
 _MAX_MESSAGE_CHARS: Final = 1_000
-# The sentences about a row as the service words them; the others have its wording already.
+# Messages about a row in the words of the service. All others have its words already.
 _WORDINGS: Final = {
     "no such field.": "no such field: {}.",
     "it is REQUIRED, and null or missing.": "Missing required field: {}.",
@@ -49,34 +49,34 @@ _WORDINGS: Final = {
 }
 
 
-_NO_NUMBER: Final = re.compile(r"'(.*)' is (?:not a|out of the range of) ((?:BIG)?NUMERIC)\b.*", re.DOTALL)
-# A column's name may have quotes, in which case it is written between double ones.
+_BAD_NUMBER: Final = re.compile(r"'(.*)' is (?:not a|out of the range of) ((?:BIG)?NUMERIC)\b.*", re.DOTALL)
+# A column's name with a single quote is written between double quotes.
 _COLUMN: Final = re.compile(r"""Column (?:'|")(.*?)(?:'|"): (.*)""", re.DOTALL)
 
 
 class InsertIds:
-    """The ids of rows inserted lately; a row that is sent again under its id is not stored again.
+    """The ids of recently inserted rows. A row with a known id is not stored again.
 
-    Best effort, as BigQuery's is: the window is bounded in time and number, and is this process's own. An
-    id counts only once its row is stored: two at the same time are stored twice rather than not at all.
-    Safe for threads.
+    Best effort, as in BigQuery: the window is bounded in time and number, and belongs to this process. An id
+    is added after its row is stored: two concurrent requests store a row twice rather than not at all. Safe
+    for threads.
     """
 
     def __init__(
-        self, *, most: int = 200_000, seconds: float = 60, clock: Callable[[], float] = time.monotonic
+        self, *, max_ids: int = 200_000, seconds: float = 60, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._most = most
+        self._max_ids = max_ids
         self._seconds = seconds
         self._clock = clock
         self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
         self._lock = threading.Lock()
 
     def fresh(self, dataset_id: str, ids: Sequence[str | None]) -> list[int]:
-        """The positions of the ids that were not seen, each the first time it occurs."""
+        """Return the positions of unknown ids, for each id the first one."""
         found: list[int] = []
         own: set[str] = set()
         with self._lock:
-            self._forget()
+            self._evict()
             for position, insert_id in enumerate(ids):
                 if insert_id is not None:
                     if insert_id in own or (dataset_id, insert_id) in self._seen:
@@ -92,16 +92,16 @@ class InsertIds:
                 if insert_id is not None:
                     self._seen[dataset_id, insert_id] = now
                     self._seen.move_to_end((dataset_id, insert_id))
-            self._forget()
+            self._evict()
 
-    def _forget(self) -> None:
+    def _evict(self) -> None:
         oldest = self._clock() - self._seconds
-        while self._seen and (len(self._seen) > self._most or next(iter(self._seen.values())) < oldest):
+        while self._seen and (len(self._seen) > self._max_ids or next(iter(self._seen.values())) < oldest):
             self._seen.popitem(last=False)
 
 
 class _Prepared(NamedTuple):
-    """What an ``insertAll`` stores, and what it answers then."""
+    """The rows that an ``insertAll`` stores, and its answer."""
 
     dataset_id: str
     batch: pa.RecordBatch | None
@@ -113,27 +113,27 @@ class RowMethods:
     """The methods on rows.
 
     Args:
-        catalog: Where the tables are defined.
-        contents: What they hold.
+        catalog: The tables.
+        contents: Their contents.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
     """
 
-    def __init__(self, catalog: Catalog, contents: Contents, append: Append) -> None:
+    def __init__(self, catalog: Catalog, contents: ContentCache, append: Append) -> None:
         self._catalog = catalog
         self._contents = contents
         self._append = append
         self._ids = InsertIds()
 
-    async def insert_all(self, call: Call) -> dict[str, Any]:
-        """Append rows; bad ones are named, and nothing is stored unless ``skipInvalidRows`` says so."""
+    async def insert_all(self, call: RestCall) -> dict[str, Any]:
+        """Append rows. If any is bad, nothing is stored unless ``skipInvalidRows`` is set."""
         prepared = await run_in_threadpool(self._prepare, call)
         if prepared.batch is not None and prepared.batch.num_rows:
             await self._append(call.table, prepared.batch)
             await run_in_threadpool(self._ids.add, prepared.dataset_id, prepared.ids)
         return prepared.answer
 
-    def _prepare(self, call: Call) -> _Prepared:
-        """Decode the rows, off the event loop."""
+    def _prepare(self, call: RestCall) -> _Prepared:
+        """Decode the rows. Runs on a thread."""
         if call.body.get("templateSuffix"):
             raise not_implemented("A templateSuffix is not supported: create the table, then insert into it.")
         rows, ids = _rows_of(call.body)
@@ -146,25 +146,26 @@ class RowMethods:
             problems += [RowProblem(index, "") for index in range(len(rows)) if index not in bad]
         answer: dict[str, Any] = {"kind": "bigquery#tableDataInsertAllResponse"}
         if problems:
-            answer["insertErrors"] = [_insert_error(problem) for problem in sorted(problems, key=_index)]
+            problems.sort(key=lambda problem: problem.index)
+            answer["insertErrors"] = [_insert_error(problem) for problem in problems]
         return _Prepared(definition.dataset_id, batch, [ids[position] for position in stored], answer)
 
-    def list(self, call: Call) -> dict[str, Any]:
-        """A page of rows. Its token names the snapshot of the first: later rows do not come in between."""
+    def list(self, call: RestCall) -> dict[str, Any]:
+        """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
         definition = self._catalog.table(call.table, fresh=True)
-        schema = selected(definition.schema, call.query.get("selectedFields", ""))
+        schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
         timestamps = _timestamps(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)
         total = content.rows_at(snapshot)
         limit = call.number("maxResults")
-        stop = min(total, start + (PAGE_ROWS if limit is None else min(limit, PAGE_ROWS)))
+        stop = min(total, start + min(MAX_PAGE_ROWS, MAX_PAGE_ROWS if limit is None else limit))
         rows: list[dict[str, Any]] = []
         size = 0
         for batch in self._contents.rows(definition, content, schema, start, stop):
             rows += cells(batch, schema, timestamps=timestamps)
             size += batch.nbytes
-            if size > PAGE_BYTES:
+            if size > MAX_PAGE_BYTES:
                 break
         answer: dict[str, Any] = {
             "kind": "bigquery#tableDataList",
@@ -207,7 +208,7 @@ def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
 def _decoded(
     definition: TableDefinition, rows: list[Any], wanted: list[int], *, skip: bool, ignore_unknown: bool
 ) -> tuple[pa.RecordBatch | None, list[int], list[RowProblem]]:
-    """The batch to store, the positions of its rows, and what is wrong with the others."""
+    """Return the batch to store, the positions of its rows, and the problems of the others."""
     if not wanted:
         return None, [], []
     decoder = JsonRows(definition.schema, ignore_unknown=ignore_unknown)
@@ -224,12 +225,8 @@ def _decoded(
     return decoder.decode([rows[position] for position in good]), good, problems
 
 
-def _index(problem: RowProblem) -> int:
-    return problem.index
-
-
 def _insert_error(problem: RowProblem) -> dict[str, Any]:
-    """One bad row in the service's words; the others stopped with it."""
+    """Return the error of one row as the service words it. Without a problem of its own, a row is stopped."""
     error = {"reason": "stopped", "location": "", "debugInfo": "", "message": ""}
     if problem.message:
         match = _COLUMN.fullmatch(problem.message)
@@ -241,30 +238,31 @@ def _insert_error(problem: RowProblem) -> dict[str, Any]:
 
 
 def _worded(location: str, sentence: str) -> str:
-    """A sentence about a value as the service words it."""
+    """Return a message about a value in the words of the service."""
     if sentence in _WORDINGS:
         return _WORDINGS[sentence].format(location)
-    match = _NO_NUMBER.fullmatch(sentence)
+    match = _BAD_NUMBER.fullmatch(sentence)
     return f"Invalid {match[2]} value: {match[1]}" if match else sentence
 
 
-def _timestamps(call: Call) -> TimestampFormat:
-    asked = call.query.get("formatOptions.timestampOutputFormat", "")
-    if asked in ("INT64", "FLOAT64", "ISO8601_STRING"):
-        return cast("TimestampFormat", asked)
-    if asked not in ("", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
+def _timestamps(call: RestCall) -> TimestampFormat:
+    name = call.query.get("formatOptions.timestampOutputFormat", "")
+    if name in ("INT64", "FLOAT64", "ISO8601_STRING"):
+        return cast("TimestampFormat", name)
+    if name not in ("", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
         raise invalid(
-            f"Invalid value for formatOptions.timestampOutputFormat: {shortened(asked)} is not one."
+            f"Invalid value for formatOptions.timestampOutputFormat: {shortened(name)} is not one of INT64, "
+            "FLOAT64, ISO8601_STRING."
         )
     return "INT64" if call.flag("formatOptions.useInt64Timestamp") else "FLOAT64"
 
 
-def _position(call: Call, definition: TableDefinition, head: str) -> tuple[str, int]:
-    """The snapshot that is listed, and the row to begin with."""
+def _position(call: RestCall, definition: TableDefinition, head: str) -> tuple[str, int]:
+    """Return the snapshot and the first row of the page."""
     token = call.query.get("pageToken", "")
     if not token:
         return head, call.number("startIndex") or 0
-    generation, _, rest = read_token(token).partition(":")
+    generation, _, rest = parse_page_token(token).partition(":")
     snapshot, _, row = rest.partition(":")
     if generation != str(definition.generation) or not row.isascii() or not row.isdigit() or len(row) > 18:
         raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")

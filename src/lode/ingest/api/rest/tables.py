@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec import UNSET
 
 from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import Call, etag_of, page_token, plain, table_name
-from lode.ingest.api.rest.info import TABLE, info_of, merged_info
-from lode.ingest.api.rest.partitioning import partitioning_from, partitioning_to
+from lode.ingest.api.rest.call import RestCall, etag_of, page_token, table_name
+from lode.ingest.api.rest.resources import (
+    TableReference,
+    TableResource,
+    parse_resource,
+    partitioning_properties,
+)
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import TableSchema
 from lode.ingest.types.rest import from_rest, to_rest
@@ -18,43 +23,41 @@ from lode.ingest.types.rest import from_rest, to_rest
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lode.ingest.api.rest.contents import Contents
+    from lode.ingest.api.rest.contents import ContentCache
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
+_LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter")
 
 
 class TableMethods:
-    """The methods on tables, each from a call to the JSON that answers it."""
+    """The methods on tables. Each returns the JSON of the answer."""
 
-    def __init__(self, catalog: Catalog, contents: Contents) -> None:
+    def __init__(self, catalog: Catalog, contents: ContentCache) -> None:
         self._catalog = catalog
         self._contents = contents
 
-    def insert(self, call: Call) -> dict[str, Any]:
-        name = _referenced(call)
-        if call.body.get("type", "TABLE") != "TABLE":
+    def insert(self, call: RestCall) -> dict[str, Any]:
+        resource = parse_resource(call.body, TableResource)
+        name = _referenced(resource, call)
+        if resource.type not in (UNSET, "TABLE"):
             raise not_implemented(
-                f"A table of type {shortened(call.body['type'])} is not supported: only TABLE is."
+                f"A table of type {shortened(resource.type)} is not supported: only TABLE is."
             )
-        info = info_of(_with_filter(call.body), TABLE, "table")
-        schema = _schema(call.body)
-        _check_clustering(info, schema)
-        created = self._catalog.create_table(
-            name, schema, partitioning=partitioning_from(call.body), info=info
-        )
-        return self._resource(created, call)
+        schema = from_rest({} if resource.schema in (UNSET, None) else resource.schema)
+        info = _checked_info(resource, {}, schema)
+        created = self._catalog.create_table(name, schema, partitioning=resource.partitioning(), info=info)
+        return self._answer(created, call)
 
-    def get(self, call: Call) -> dict[str, Any]:
+    def get(self, call: RestCall) -> dict[str, Any]:
         view = call.choice("view", _VIEWS)
         definition = self._catalog.table(call.table, fresh=True)
-        shown = selected(definition.schema, call.query.get("selectedFields", ""))
-        resource = self._resource(definition, call, counts=view != "BASIC")
-        return resource | {"schema": to_rest(shown)}
+        shown = select_columns(definition.schema, call.query.get("selectedFields", ""))
+        return self._answer(definition, call, counts=view != "BASIC") | {"schema": to_rest(shown)}
 
-    def list(self, call: Call) -> dict[str, Any]:
+    def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
         found = self._catalog.list_tables(call.dataset, after=after, limit=limit)
         answer: dict[str, Any] = {"kind": "bigquery#tableList", "etag": etag_of(found)}
@@ -66,62 +69,63 @@ class TableMethods:
             answer["totalItems"] = len(found)
         return answer
 
-    def patch(self, call: Call) -> dict[str, Any]:
+    def patch(self, call: RestCall) -> dict[str, Any]:
         return self._change(call, replace=False)
 
-    def update(self, call: Call) -> dict[str, Any]:
+    def update(self, call: RestCall) -> dict[str, Any]:
         return self._change(call, replace=True)
 
-    def delete(self, call: Call) -> None:
+    def delete(self, call: RestCall) -> None:
         self._catalog.delete_table(call.table, etag=call.etag)
 
-    def _change(self, call: Call, *, replace: bool) -> dict[str, Any]:
-        if "tableReference" in call.body and _referenced(call) != call.table:
+    def _change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+        resource = parse_resource(call.body, TableResource)
+        if resource.table_reference and _referenced(resource, call) != call.table:
             raise invalid("The tableReference cannot change: create another table.")
+        new_schema = None if resource.schema in (UNSET, None) else from_rest(resource.schema)
+        partitioning = resource.partitioning()
 
         def change(current: TableDefinition) -> TableDefinition:
-            says = _says_partitioning(call.body)
-            schema = current.schema if call.body.get("schema") is None else _schema(call.body)
-            info = merged_info({} if replace else current.info, _with_filter(call.body), TABLE, "table")
-            _check_clustering(info, schema)
+            schema = current.schema if new_schema is None else new_schema
             return msgspec.structs.replace(
                 current,
                 schema=schema,
-                info=info,
-                partitioning=partitioning_from(call.body) if says else current.partitioning,
+                info=_checked_info(resource, {} if replace else current.info, schema),
+                partitioning=partitioning or current.partitioning,
             )
 
-        return self._resource(self._catalog.update_table(call.table, change, etag=call.etag), call)
+        return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
 
-    def _resource(self, definition: TableDefinition, call: Call, *, counts: bool = True) -> dict[str, Any]:
-        resource = {
-            **_item(definition),
-            **definition.info,
-            "etag": definition.etag,
-            "selfLink": call.link(str(definition.name)),
-            "lastModifiedTime": str(definition.modified_ms),
-            "location": self._catalog.location_of(definition.name),
-            "schema": to_rest(definition.schema),
-        }
-        if not counts:
-            return resource
-        content = self._contents.of(definition)
-        written = content.modified_ms or definition.modified_ms
-        if definition.partitioning is not None:
-            resource["numPartitions"] = str(len(content.partitions))
-        return resource | {
-            "lastModifiedTime": str(max(definition.modified_ms, written)),
-            "numRows": str(content.rows),
-            "numBytes": str(content.size),
-            "numLongTermBytes": "0",
-            "numTotalLogicalBytes": str(content.size),
-            "numActiveLogicalBytes": str(content.size),
-            "numLongTermLogicalBytes": "0",
-        }
+    def _answer(self, definition: TableDefinition, call: RestCall, *, counts: bool = True) -> dict[str, Any]:
+        modified_ms = definition.modified_ms
+        more: dict[str, str] = {}
+        if counts:
+            content = self._contents.of(definition)
+            modified_ms = max(modified_ms, content.modified_ms)
+            more = {
+                "num_rows": str(content.rows),
+                "num_bytes": str(content.size),
+                "num_long_term_bytes": "0",
+                "num_total_logical_bytes": str(content.size),
+                "num_active_logical_bytes": str(content.size),
+                "num_long_term_logical_bytes": "0",
+            }
+            if definition.partitioning is not None:
+                more["num_partitions"] = str(len(content.partitions))
+        answer = _item(
+            definition,
+            etag=definition.etag,
+            self_link=call.link(str(definition.name)),
+            last_modified_time=str(modified_ms),
+            location=self._catalog.location_of(definition.name),
+            schema=to_rest(definition.schema),
+            **more,
+        )
+        return answer | definition.info
 
 
-def selected(schema: TableSchema, text: str) -> TableSchema:
-    """The columns that ``selectedFields`` names, separated by commas, in the order of the table."""
+def select_columns(schema: TableSchema, text: str) -> TableSchema:
+    """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table."""
     wanted = {name.strip().lower() for name in text.split(",") if name.strip()}
     if not wanted:
         return schema
@@ -133,63 +137,42 @@ def selected(schema: TableSchema, text: str) -> TableSchema:
     return TableSchema(tuple(column for column in schema if column.name.lower() in wanted))
 
 
-def _referenced(call: Call) -> TableName:
-    reference = call.body.get("tableReference")
-    if not isinstance(reference, dict) or not isinstance(reference.get("tableId"), str):
+def _referenced(resource: TableResource, call: RestCall) -> TableName:
+    reference = resource.table_reference
+    if not reference:
         raise invalid("Required parameter is missing: tableReference.tableId.")
     project, dataset = call.dataset
-    if (reference.get("projectId", project), reference.get("datasetId", dataset)) != call.dataset:
+    if reference.project_id not in (UNSET, project) or reference.dataset_id not in (UNSET, dataset):
         raise invalid(
             f"The tableReference names another dataset than the path: give {project}:{dataset} in both."
         )
-    return table_name(project, dataset, reference["tableId"])
+    return table_name(project, dataset, reference.table_id)
 
 
-def _schema(body: Mapping[str, Any]) -> TableSchema:
-    schema = body.get("schema")
-    return from_rest({} if schema is None else plain(schema, "The schema"))
-
-
-def _with_filter(body: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The body with ``requirePartitionFilter`` where it belongs; older clients send it inside."""
-    inner = body.get("timePartitioning")
-    if not isinstance(inner, dict) or "requirePartitionFilter" not in inner:
-        return body
-    return {"requirePartitionFilter": inner["requirePartitionFilter"], **body}
-
-
-def _says_partitioning(body: Mapping[str, Any]) -> bool:
-    return bool(body.get("timePartitioning") or body.get("rangePartitioning"))
-
-
-def _check_clustering(info: Mapping[str, Any], schema: TableSchema) -> None:
-    """Clustering is kept as what readers may expect of the order; the columns must be there."""
-    if "clustering" not in info:
-        return
-    fields = info["clustering"].get("fields")
-    if (
-        info["clustering"].keys() != {"fields"}
-        or not isinstance(fields, list)
-        or not all(isinstance(field, str) for field in fields)
-    ):
-        raise invalid("Invalid value for clustering: its fields must be a list of columns.")
-    for field in fields:
+def _checked_info(resource: TableResource, current: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
+    """Return the stored properties. Clustering is only a hint for readers, and its columns must exist."""
+    info = resource.merged_info(current)
+    for field in info.get("clustering", {}).get("fields", ()):
         if field.lower() not in schema.positions:
             raise invalid(
                 f"The table cannot be clustered by {shortened(field)}: there is no column of that name, "
                 "add it to the schema."
             )
+    return info
 
 
-def _item(definition: TableDefinition) -> dict[str, Any]:
+def _item(definition: TableDefinition, **more: Any) -> dict[str, Any]:
+    """Return a table as lists have it."""
     project, dataset, table = definition.name
-    item = {
-        "kind": "bigquery#table",
-        "id": f"{project}:{dataset}.{table}",
-        "tableReference": {"projectId": project, "datasetId": dataset, "tableId": table},
-        "type": "TABLE",
-        "creationTime": str(definition.created_ms),
-        **partitioning_to(definition.partitioning),
-    }
-    shown = ("friendlyName", "labels", "clustering", "requirePartitionFilter")
-    return item | {key: definition.info[key] for key in shown if key in definition.info}
+    item = TableResource(
+        kind="bigquery#table",
+        id=f"{project}:{dataset}.{table}",
+        table_reference=TableReference(project_id=project, dataset_id=dataset, table_id=table),
+        type="TABLE",
+        creation_time=str(definition.created_ms),
+        **partitioning_properties(definition.partitioning),
+        **more,
+    )
+    info = {key: definition.info[key] for key in _LISTED_INFO if key in definition.info}
+    answer: dict[str, Any] = msgspec.to_builtins(item)
+    return answer | info
