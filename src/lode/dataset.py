@@ -54,7 +54,7 @@ from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.write.draft import DatasetDraft
+from lode.write.dataset_draft import DatasetDraft
 from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction

@@ -18,7 +18,7 @@ from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
 from lode.runtime import ProcessLock, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.write.commit import Committer
-from lode.write.draft import DatasetDraft
+from lode.write.dataset_draft import DatasetDraft
 from lode.write.segments import is_boundary, write_segments
 from lode.write.stage import Stager
 

@@ -17,7 +17,7 @@ from lode.evolution import check_type, is_wider
 from lode.format.paths import DefaultLayout
 from lode.lazy import pa
 from lode.read.define import components_named
-from lode.write.draft import check_definition
+from lode.write.dataset_draft import check_definition
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

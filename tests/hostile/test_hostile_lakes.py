@@ -80,8 +80,8 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     """Writes wait three seconds for a pointer of nobody; ``test_foreign_pointers.py`` proves the wait."""
-    monkeypatch.setattr("lode.write.commit.GRACE_SECONDS", 0.03)
-    monkeypatch.setattr("lode.write.commit.FIRST_GRACE_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("lode.write.recovery.GRACE_SECONDS", 0.03)
+    monkeypatch.setattr("lode.write.recovery.FIRST_GRACE_PAUSE_SECONDS", 0.01)
 
 
 @pytest.fixture(scope="module")

@@ -170,7 +170,7 @@ def test_a_rebased_commit_does_not_come_back_on_its_old_parent(
 ) -> None:
     """The writer loses its swap, moves its intent to the new head, wins, and the power goes at each step."""
     # A restart takes longer than the grace period of a pointer without an intent.
-    monkeypatch.setattr("lode.write.commit.GRACE_SECONDS", 0.0)
+    monkeypatch.setattr("lode.write.recovery.GRACE_SECONDS", 0.0)
     disk.eager = eager
 
     def rows(day: int) -> list[dict[str, str]]:

@@ -29,7 +29,7 @@ from lode.testing.protocol import (
 from lode.testing.walk import walks
 from lode.upkeep import sweep_dataset
 from lode.upkeep.sweep_dataset import DatasetSweeper
-from lode.write.commit import Draft
+from lode.write.draft import Draft
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Many writers at one pointer: what a manifest recalls, who looks first, and how writers take turns."""
+"""Many writers at one pointer: what a manifest recalls, who looks first, and how writers wait."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.write.contention import LARGEST_CROWD, LONGEST_PAUSE, Turns
-from lode.write.rebase import MOST_RECALLED, MOST_RECALLED_TEXT
+from lode.write.contention import MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention
+from lode.write.rebase import MAX_RECENT_CHARS, MAX_RECENT_COMMITS
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -87,9 +87,9 @@ def test_who_was_rebased_recalls_the_snapshots_before_it_and_what_they_touched()
 
 def test_a_recall_is_bounded_in_number() -> None:
     store = MemoryStore()
-    for number in range(MOST_RECALLED):
+    for number in range(MAX_RECENT_COMMITS):
         snapshot = rebased(store, f"p{number}")
-    assert len(snapshot.manifest.recent) == MOST_RECALLED
+    assert len(snapshot.manifest.recent) == MAX_RECENT_COMMITS
 
 
 def test_a_recall_is_bounded_in_size_however_long_partitions_are() -> None:
@@ -97,7 +97,7 @@ def test_a_recall_is_bounded_in_size_however_long_partitions_are() -> None:
     for number in range(8):
         snapshot = rebased(store, f"{number}-{'long' * 200}")
     recalled = snapshot.manifest.recent
-    assert 0 < len(json.dumps(recalled)) < MOST_RECALLED_TEXT + 500
+    assert 0 < len(json.dumps(recalled)) < MAX_RECENT_CHARS + 500
 
 
 def test_a_recall_does_not_outlive_the_crowd() -> None:
@@ -157,12 +157,12 @@ def test_catching_up_beyond_what_is_recalled_goes_on_reading_there() -> None:
     store = CountingStore(MemoryStore())
     rebased(store, "first")
     ours = prepared(store)
-    for number in range(MOST_RECALLED):
+    for number in range(MAX_RECENT_COMMITS):
         rebased(store, f"p{number}")
     read = catching_up(store, ours)
     # The head recalls half of what came; its last one recalls the other half.
     assert len(read) == 2
-    assert dataset(store).latest().sequence == 2 * MOST_RECALLED + 3
+    assert dataset(store).latest().sequence == 2 * MAX_RECENT_COMMITS + 3
 
 
 def test_a_snapshot_that_is_only_recalled_is_a_conflict_like_any_other() -> None:
@@ -244,7 +244,7 @@ def test_who_is_alone_looks_at_nothing() -> None:
     assert [method for method, _ in store.events if method == "get"] == []
 
 
-# -- taking turns ----------------------------------------------------------------------------------------
+# -- contention --------------------------------------------------------------------------------------------
 
 
 class Clock:
@@ -258,82 +258,82 @@ class Clock:
         self.slept.append(seconds)
         self.now += seconds
 
-    def turns(self, *, chance: float = 1.0, nearby: bool = False) -> Turns:
+    def contention(self, *, chance: float = 1.0, nearby: bool = False) -> Contention:
         runtime = Runtime(monotonic=lambda: self.now, sleep=self.sleep, random=lambda: chance)
-        return Turns(runtime, nearby=nearby)
+        return Contention(runtime, nearby=nearby)
 
 
-def commit_once(clock: Clock, turns: Turns, rivals: int, *, work: float = 0.02) -> None:
-    with turns.in_line():
+def commit_once(clock: Clock, contention: Contention, commits: int, *, work: float = 0.02) -> None:
+    with contention.hold_turn():
         clock.now += work
-        turns.done(rivals)
+        contention.end_turn(commits)
 
 
-def in_line(turns: Turns) -> bool:
-    with turns.in_line() as crowded:
+def hold_turn(contention: Contention) -> bool:
+    with contention.hold_turn() as crowded:
         return crowded
 
 
 def test_who_is_alone_never_waits() -> None:
     clock = Clock()
-    turns = clock.turns()
+    contention = clock.contention()
     for _ in range(3):
-        commit_once(clock, turns, rivals=0)
+        commit_once(clock, contention, commits=0)
     assert clock.slept == []
 
 
 def test_after_a_commit_in_a_crowd_the_others_have_their_turns_first() -> None:
     clock = Clock()
-    turns = clock.turns()
-    commit_once(clock, turns, rivals=7)
-    in_line(turns)
+    contention = clock.contention()
+    commit_once(clock, contention, commits=7)
+    hold_turn(contention)
     assert clock.slept == [pytest.approx(7 * 0.02)]
 
 
 def test_the_time_a_writer_needed_for_its_own_work_counts_as_waiting() -> None:
     clock = Clock()
-    turns = clock.turns()
-    commit_once(clock, turns, rivals=7)
+    contention = clock.contention()
+    commit_once(clock, contention, commits=7)
     clock.now += 7 * 0.02
-    in_line(turns)
+    hold_turn(contention)
     assert clock.slept == []
 
 
 def test_who_has_lost_before_steps_back_for_less() -> None:
     clock = Clock()
-    turns = clock.turns()
-    commit_once(clock, turns, rivals=8)
-    turns.step_back(1)
-    turns.step_back(2)
+    contention = clock.contention()
+    commit_once(clock, contention, commits=8)
+    contention.wait_after_loss(1)
+    contention.wait_after_loss(2)
     assert clock.slept[1] == pytest.approx(clock.slept[0] / 4)
 
 
 def test_nobody_waits_longer_than_the_longest_pause() -> None:
     clock = Clock()
-    turns = clock.turns()
-    commit_once(clock, turns, rivals=1000, work=5.0)
-    in_line(turns)
-    turns.step_back(1)
-    assert clock.slept == [LONGEST_PAUSE, LONGEST_PAUSE]
+    contention = clock.contention()
+    commit_once(clock, contention, commits=1000, work=5.0)
+    hold_turn(contention)
+    contention.wait_after_loss(1)
+    assert clock.slept == [MAX_PAUSE_SECONDS, MAX_PAUSE_SECONDS]
 
 
 def test_a_crowd_is_forgotten_by_halves() -> None:
     clock = Clock()
-    turns = clock.turns()
-    commit_once(clock, turns, rivals=LARGEST_CROWD)
+    contention = clock.contention()
+    commit_once(clock, contention, commits=MAX_CONTENDERS)
     crowded = []
     for _ in range(6):
-        crowded.append(in_line(turns))
-        turns.done(0)
+        crowded.append(hold_turn(contention))
+        contention.end_turn(0)
     assert crowded == [True, True, True, True, True, False]
 
 
 def test_on_a_disk_nobody_waits() -> None:
     clock = Clock()
-    turns = clock.turns(nearby=True)
-    commit_once(clock, turns, rivals=8)
-    in_line(turns)
-    turns.step_back(1)
+    contention = clock.contention(nearby=True)
+    commit_once(clock, contention, commits=8)
+    hold_turn(contention)
+    contention.wait_after_loss(1)
     assert clock.slept == []
 
 

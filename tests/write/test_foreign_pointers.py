@@ -11,7 +11,7 @@ import lode
 from lode.format.manifest import expected_pointer
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
-from lode.write.commit import GRACE_SECONDS
+from lode.write.recovery import GRACE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

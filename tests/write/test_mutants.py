@@ -7,15 +7,17 @@ from typing import Any
 import pytest
 
 from lode.errors import DataError
-from lode.read.resolve import Chain, Head, Pending
+from lode.read.resolve import Chain, EncodedManifest, Head
 from lode.testing.explore import Scenario, Violation, explore
 from lode.testing.protocol import WHOLE, Holds, reader, snapshot_id, two_transactions, writer
 from lode.write.commit import Committer, Swap
+from lode.write.publish import Publisher
+from lode.write.recovery import HeadRecovery
 
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3)}
 
 
-def _believe(_: Committer[Any], __: Pending[Any]) -> None:
+def _believe(_: Publisher[Any], __: EncodedManifest[Any]) -> None:
     """Take whatever is published for what was declared."""
 
 
@@ -29,29 +31,29 @@ def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: p
 
     def declare_and_publish(self: Committer[Any], draft: Any, base: Head[Any]) -> None:
         declare(self, draft, base)
-        self._publish(draft.declared)
+        self._publisher.publish(draft.declared)
 
     monkeypatch.setattr(Committer, "_declare", declare_and_publish)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2)}))
 
 
 def test_not_helping_a_dead_writer_forks_or_stops_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle_without_helping(self: Committer[Any]) -> Head[Any]:
+    def settle_without_helping(self: HeadRecovery[Any]) -> Head[Any]:
         head = self._chain.resolve()
         return Head(head.pointer, head.manifest)
 
-    monkeypatch.setattr(Committer, "settle", settle_without_helping)
+    monkeypatch.setattr(HeadRecovery, "settle", settle_without_helping)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2, retries=1)}))
 
 
 def test_publishing_the_key_after_the_manifest_commits_a_key_twice(monkeypatch: pytest.MonkeyPatch) -> None:
-    publish: Any = Committer._publish
+    publish: Any = Publisher.publish
 
-    def publish_key_last(self: Committer[Any], placed: Pending[Any]) -> None:
-        self._create(self._chain.paths.manifest(placed.manifest.snapshot_id), placed.data)
+    def publish_key_last(self: Publisher[Any], placed: EncodedManifest[Any]) -> None:
+        self.create(self._chain.paths.manifest(placed.manifest.snapshot_id), placed.data)
         publish(self, placed)
 
-    monkeypatch.setattr(Committer, "_publish", publish_key_last)
+    monkeypatch.setattr(Publisher, "publish", publish_key_last)
     actors = {"a": writer(1, key="k"), "b": writer(2), "c": writer(3, key="k")}
     breaks(WHOLE, Scenario(actors=actors, crashes=1))
 
@@ -65,19 +67,19 @@ def test_committing_an_id_twice_loses_what_was_built_on_it(monkeypatch: pytest.M
 
     def trusting(self: Committer[Any], draft: Any) -> None:
         draft.fresh = True
-        draft.asked = self.capture()
+        draft.key_checked_at = self.capture()
 
     monkeypatch.setattr(Committer, "begin", trusting)
-    monkeypatch.setattr(Committer, "_check_published", _believe)
+    monkeypatch.setattr(Publisher, "_check_existing", _believe)
     breaks(WHOLE, scenario)
 
 
 def test_looking_up_a_key_only_at_the_beginning_commits_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     place: Any = Committer._place
 
-    def never_again(self: Committer[Any], draft: Any, tally: Any, *, crowded: bool) -> Any:
-        draft.base = draft.asked = self._capture()
-        return place(self, draft, tally, crowded=crowded)
+    def never_again(self: Committer[Any], draft: Any, tally: Any, *, is_stale: bool) -> Any:
+        draft.base = draft.key_checked_at = self._capture()
+        return place(self, draft, tally, is_stale=is_stale)
 
     monkeypatch.setattr(Committer, "_place", never_again)
     breaks(WHOLE, Scenario(actors={"a": two_transactions(1, key="k")}))
@@ -98,7 +100,7 @@ def test_taking_an_unknown_swap_for_a_lost_one_removes_files_of_a_commit(
 def test_taking_a_published_manifest_for_ours_acknowledges_a_write_that_is_not_there(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(Committer, "_check_published", _believe)
+    monkeypatch.setattr(Publisher, "_check_existing", _believe)
     initial = dict(explore(Scenario(actors={"w": writer(5)})).endings[0].view.store)
     initial[f"datasets/d/snapshots/{snapshot_id(1)}/manifest.json"] = b"not what was declared"
     report = explore(Scenario(actors={"a": writer(1)}, initial=initial))

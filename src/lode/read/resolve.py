@@ -70,8 +70,8 @@ M = TypeVar("M", bound=AnyManifest)
 
 
 @dataclass(frozen=True, slots=True)
-class Pending(Generic[M]):
-    """A snapshot's manifest and its bytes, as its intent holds them."""
+class EncodedManifest(Generic[M]):
+    """A snapshot's manifest and its bytes."""
 
     manifest: M
     data: bytes
@@ -79,19 +79,30 @@ class Pending(Generic[M]):
 
 @dataclass(frozen=True, slots=True)
 class Head(Generic[M]):
-    """Where a history stands.
+    """The end of a history, as one process has read it.
 
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
-    snapshot. ``pending`` is set while the pointer names a snapshot whose manifest is still missing.
+    snapshot. ``pending`` is the intent of the snapshot that the pointer names while it is unpublished.
     """
 
     pointer: bytes | None
     manifest: M | None
-    pending: Pending[M] | None = None
+    pending: EncodedManifest[M] | None = None
 
     @property
     def id(self) -> str | None:
+        """The newest visible snapshot; None if there is none."""
         return self.manifest.snapshot_id if self.manifest else None
+
+    @property
+    def names_manifest(self) -> bool:
+        """Whether the pointer names the newest visible snapshot; also if there is neither."""
+        return self.pointer == (self.manifest.snapshot_id.encode() if self.manifest else None)
+
+    @property
+    def dangles(self) -> bool:
+        """Whether the pointer names a snapshot that has neither a manifest nor an intent."""
+        return self.pending is None and self.pointer is not None and not self.names_manifest
 
 
 # The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
@@ -144,20 +155,20 @@ class Chain(Generic[M]):
         found = self.published(snapshot_id)
         return None if found is None else found.manifest
 
-    def published(self, snapshot_id: str) -> Pending[M] | None:
+    def published(self, snapshot_id: str) -> EncodedManifest[M] | None:
         """The snapshot's published manifest with its bytes, or None."""
         path = self.paths.manifest(self._checked_id(snapshot_id))
         with self._lock:
             known = self._cached.get(snapshot_id)
         if known is not None:
-            return Pending(self.decode(known, path), known)
+            return EncodedManifest(self.decode(known, path), known)
         try:
             data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             return None
         manifest = self.checked(data, path, snapshot_id)
         self.remember(snapshot_id, data)
-        return Pending(manifest, data)
+        return EncodedManifest(manifest, data)
 
     def checked(self, data: bytes, origin: str, snapshot_id: str | None = None) -> M:
         """Decode a manifest, and refuse one of another snapshot or of another dataset or volume."""
@@ -201,7 +212,7 @@ class Chain(Generic[M]):
             with self._lock, other._lock:
                 self._cached.update(other._cached)
 
-    def intent(self, snapshot_id: str) -> Pending[M] | None:
+    def intent(self, snapshot_id: str) -> EncodedManifest[M] | None:
         """The snapshot's intent, or None if there is none that can be read.
 
         Intents are not synced to disk, so a machine that lost power may leave a torn one; its snapshot
@@ -213,7 +224,7 @@ class Chain(Generic[M]):
             manifest = self.decode(data, path)
         except (NotFoundError, ManifestInvalidError):
             return None
-        return Pending(self._own(manifest, path, snapshot_id), data)
+        return EncodedManifest(self._own(manifest, path, snapshot_id), data)
 
     def require(self, snapshot_id: str) -> M:
         """The snapshot's manifest, or ``NotFoundError``."""
@@ -248,7 +259,7 @@ class Chain(Generic[M]):
                 return Head(pointer, self._head_without_pointer())
             pointer = again
 
-    def _before(self, intent: Pending[M], parent: str) -> M:
+    def _before(self, intent: EncodedManifest[M], parent: str) -> M:
         """The parent of an unpublished snapshot. Only a copy has the pointer before the parent is there."""
         found = self.manifest(parent)
         if found is None:

@@ -39,7 +39,7 @@ from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
 from lode.format.volume import is_block, swept_path
 from lode.read.define import locate
 from lode.read.history import History
-from lode.read.resolve import Chain, Pending, chain_of_volume, dataset_chain
+from lode.read.resolve import Chain, EncodedManifest, chain_of_volume, dataset_chain
 from lode.read.segment import LEVELS
 from lode.read.source import READ_AHEAD, get_bounded
 from lode.runtime import REAL, Runtime
@@ -351,15 +351,15 @@ class _Copier:
 
     # -- reading the source --------------------------------------------------------------------
 
-    def _read(self, snapshot_id: str) -> Pending[Any]:
+    def _read(self, snapshot_id: str) -> EncodedManifest[Any]:
         path = self._origin.paths.manifest(snapshot_id)
         try:
             data = get_bounded(self._origin.store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
             raise self._origin.damaged(snapshot_id, "has no manifest") from None
-        return Pending(self._origin.checked(data, path, snapshot_id), data)
+        return EncodedManifest(self._origin.checked(data, path, snapshot_id), data)
 
-    def _manifests(self, ids: Sequence[str]) -> Iterator[Pending[Any]]:
+    def _manifests(self, ids: Sequence[str]) -> Iterator[EncodedManifest[Any]]:
         """The manifests of the source in this order, a few in memory at a time."""
         for start in range(0, len(ids), _MANIFESTS_AT_ONCE):
             yield from self._runtime.each(self._read, ids[start : start + _MANIFESTS_AT_ONCE])
@@ -419,10 +419,10 @@ class _Copier:
         check_path(file.path)
         check_path(file.into)
 
-    def _placed(self, snapshot_id: str) -> Pending[Any]:
+    def _placed(self, snapshot_id: str) -> EncodedManifest[Any]:
         return self._as_placed(self._read(snapshot_id))
 
-    def _as_placed(self, found: Pending[Any]) -> Pending[Any]:
+    def _as_placed(self, found: EncodedManifest[Any]) -> EncodedManifest[Any]:
         """A manifest as the target has it: the same bytes, unless the name is another."""
         manifest = found.manifest
         extension = manifest.x or {}
@@ -452,7 +452,7 @@ class _Copier:
             data = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False).encode()
         except ValueError as error:
             raise ManifestInvalidError(f"{path}: the manifest cannot be written as JSON: {error}") from None
-        return Pending(self._target.checked(data, path, manifest.snapshot_id), data)
+        return EncodedManifest(self._target.checked(data, path, manifest.snapshot_id), data)
 
     # -- writing the target --------------------------------------------------------------------
 
@@ -634,7 +634,7 @@ class _Copier:
             start = None if ahead is None else ahead + 1
         return True
 
-    def _each(self, do: Callable[[Pending[Any]], None], ids: Sequence[str]) -> None:
+    def _each(self, do: Callable[[EncodedManifest[Any]], None], ids: Sequence[str]) -> None:
         """Do this with each snapshot, several at once."""
         for start in range(0, len(ids), _MANIFESTS_AT_ONCE):
             batch = ids[start : start + _MANIFESTS_AT_ONCE]

@@ -24,7 +24,7 @@ from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest, expected_pointer
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_manifests, read_pointer
-from lode.read.resolve import ANY_KEYS, AnyManifest, Pending
+from lode.read.resolve import ANY_KEYS, AnyManifest, EncodedManifest
 from lode.read.segment import LEVELS, decode_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
@@ -54,7 +54,7 @@ _RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
 }
 
 # What is at an intent's path: nothing, a manifest, or bytes that are none, such as a tombstone.
-_Intent: TypeAlias = Pending[Manifest] | bytes | None
+_Intent: TypeAlias = EncodedManifest[Manifest] | bytes | None
 
 
 def is_reserved(dataset_id: str, layout: Layout | None) -> bool:
@@ -179,7 +179,7 @@ class DatasetSweeper:
         published = self._published
         intents = {id: self._intent(paths, id) for id in sorted(objects.snapshots) if id not in published}
         for intent in intents.values():
-            if isinstance(intent, Pending):
+            if isinstance(intent, EncodedManifest):
                 published.mention(intent.manifest.parent_snapshot_id, intent.manifest.snapshot_id)
         pointer = self._pointer(paths)
 
@@ -354,7 +354,7 @@ class DatasetSweeper:
             return Pointer(value, firm=True)
         if not is_id(id):
             return Pointer(value, firm=False)
-        firm = isinstance(self._intent(paths, id), Pending) or self._store.exists(paths.manifest(id))
+        firm = isinstance(self._intent(paths, id), EncodedManifest) or self._store.exists(paths.manifest(id))
         return Pointer(value, firm)
 
     def _intent(self, paths: ChainPaths, snapshot_id: str) -> _Intent:
@@ -366,7 +366,7 @@ class DatasetSweeper:
         except ManifestInvalidError:
             return b""  # too large to be one
         try:
-            return Pending(decode_manifest(data, path), data)
+            return EncodedManifest(decode_manifest(data, path), data)
         except (DataError, RecursionError):
             return data.strip()
 
@@ -401,7 +401,7 @@ class DatasetSweeper:
         by = self._published.mentioned.get(snapshot_id)
         if by is not None:
             return f"snapshot {by} mentions it as committed, but its manifest is missing: restore that first"
-        if isinstance(intent, Pending):
+        if isinstance(intent, EncodedManifest):
             return pointer.may_win(intent.manifest, intent.manifest.x)
         if intent is not None and intent != TOMBSTONE:
             return "its intent cannot be read, so it may still be committed"
@@ -415,7 +415,7 @@ class DatasetSweeper:
         path = paths.intent(snapshot_id)
         if intent == TOMBSTONE:
             return True
-        if not isinstance(intent, Pending):
+        if not isinstance(intent, EncodedManifest):
             try:
                 self._store.put(path, TOMBSTONE)
             except PathExistsError:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from datetime import datetime
 
-    from lode.read.resolve import Head, Pending
+    from lode.read.resolve import EncodedManifest, Head
     from lode.runtime import Runtime
     from lode.store.protocol import ObjectInfo
     from lode.volume import Volume
@@ -141,7 +141,7 @@ class VolumeSweeper:
         return None
 
     def _may_be_committed(
-        self, id: str, intent: Pending[VolumeManifest], head: Head[VolumeManifest], limit: datetime
+        self, id: str, intent: EncodedManifest[VolumeManifest], head: Head[VolumeManifest], limit: datetime
     ) -> bool:
         """Whether the writer of an intent is at work, as far as can be seen. It could also be fenced."""
         if self._intents[id].modified > limit:

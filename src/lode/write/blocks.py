@@ -15,8 +15,7 @@ from lode.errors import (
 from lode.format.manifest import FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.rules import byte_view
-from lode.write.commit import Draft, Rival
-from lode.write.draft import moment_after
+from lode.write.draft import CommitSummary, Draft, moment_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -105,8 +104,8 @@ class VolumeDraft(Draft[VolumeManifest]):
             found["swept"] = kept
         return found
 
-    def rivals_in(self, manifest: VolumeManifest) -> Iterator[Rival]:
-        yield Rival(manifest.snapshot_id)
+    def commits_in(self, manifest: VolumeManifest) -> Iterator[CommitSummary]:
+        yield CommitSummary(manifest.snapshot_id)
 
     def touched(self) -> frozenset[str]:
         """None: whether blocks overlap is found when they are placed, and is final."""

@@ -1,14 +1,15 @@
-"""Take turns at a pointer that many want to move.
+"""Pace the writers that compete for one pointer.
 
-When everybody tries at once, all but one try in vain, and who has just won is the quickest to win again. So
-in a crowd a writer lets as many others pass as passed between its last two commits, then looks before it
-tries. That only spreads attempts out; which of them wins is the swap's to decide.
+If every writer swaps as soon as it can, all swaps but one fail, and the last winner tends to win again
+because it alone knows the new head. So a writer that met others waits for about as many commits as happened
+between its last two, and reads the head before its next swap. This only spreads the attempts. The swap
+decides which of them wins.
 """
 
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,19 +19,22 @@ if TYPE_CHECKING:
 
 Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 
-# The longest a commit steps back for others, in seconds.
-LONGEST_PAUSE = 1.0
-# A writer that is further behind than this has been away; it is no measure of how many are at it now.
-LARGEST_CROWD = 16
-# How long who stands in line looks away at least, in seconds.
-SHORTEST_INTERVAL = 0.0005
+# Maximum time that a commit waits for other writers.
+MAX_PAUSE_SECONDS: Final = 1.0
+# A larger count comes from a writer that was idle. It does not measure how many writers are active now.
+MAX_CONTENDERS: Final = 16
+# Minimum interval between lock attempts.
+MIN_LOCK_INTERVAL_SECONDS: Final = 0.0005
 
 
-class Turns:
-    """What one process has learned about the others at its pointer.
+class Contention:
+    """What one process has observed of the other writers of its pointer.
 
-    Where a look costs next to nothing (``nearby``) there is nothing to spread, and it never waits; on a disk
-    (``queue``) it stands in line instead.
+    Args:
+        runtime: Clock, sleep and randomness.
+        nearby: Whether reading the head costs almost nothing. Then there is nothing to spread, and it never
+            waits.
+        queue: A lock for the writers of a local store, which wait in it instead.
     """
 
     def __init__(self, runtime: Runtime, *, nearby: bool, queue: Queue | None = None) -> None:
@@ -38,48 +42,48 @@ class Turns:
         self._nearby = nearby
         self._queue = queue
         # How many others commit between two commits of this process.
-        self._crowd = 0
-        # How long the pointer is one writer's: from its look at the head to its publication.
+        self._contenders = 0
+        # Duration of one commit of this process, from reading the head to publishing.
         self._slot = 0.0
+        # When the next turn of this process begins, and when the current attempt began.
         self._turn = 0.0
-        self._looked = 0.0
+        self._began = 0.0
 
     @contextmanager
-    def in_line(self) -> Iterator[bool]:
-        """Be in turn for one commit; True if others have surely moved the pointer since our last look."""
-        if self._queue is None or not self._crowd:
+    def hold_turn(self) -> Iterator[bool]:
+        """Hold this writer's turn for one commit. Yields True if the cached head is certainly stale."""
+        if self._queue is None or not self._contenders:
             yield self._begin()
             return
-        with self._queue(LONGEST_PAUSE, max(self._slot / 2, SHORTEST_INTERVAL)):
+        with self._queue(MAX_PAUSE_SECONDS, max(self._slot / 2, MIN_LOCK_INTERVAL_SECONDS)):
             yield self._begin()
 
     def _begin(self) -> bool:
-        """Wait for our turn; True if others have surely moved the pointer since this process looked."""
-        if self._crowd:
+        if self._contenders:
             self._pause(self._turn - self._runtime.monotonic())
-        self._looked = self._runtime.monotonic()
-        return self._crowd > 0
+        self._began = self._runtime.monotonic()
+        return self._contenders > 0
 
-    def step_back(self, attempts: int) -> None:
-        """After a lost swap wait a random part of a round, much less if this commit has lost before."""
-        if self._crowd > 1:
-            slot = self._slot or self._runtime.monotonic() - self._looked
-            self._pause(self._runtime.random() * self._crowd * slot / attempts**2)
-        self._looked = self._runtime.monotonic()
+    def wait_after_loss(self, attempts: int) -> None:
+        """Wait a random part of a round, divided by the square of the attempts this commit has lost."""
+        if self._contenders > 1:
+            slot = self._slot or self._runtime.monotonic() - self._began
+            self._pause(self._runtime.random() * self._contenders * slot / attempts**2)
+        self._began = self._runtime.monotonic()
 
-    def met(self, rivals: int) -> None:
-        """Take note of how many others have committed since this process last did."""
-        # Halved, not forgotten: who slipped in twice in a row is not alone yet.
-        self._crowd = max(min(rivals, LARGEST_CROWD), self._crowd // 2)
+    def observe(self, commits: int) -> None:
+        """Record how many commits of others happened since this process last committed."""
+        # Halved instead of reset: two wins in a row do not prove that the other writers have stopped.
+        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2)
 
-    def done(self, rivals: int) -> None:
-        """We have committed: the next turn is ours when the others have had theirs."""
-        self.met(rivals)
+    def end_turn(self, commits: int) -> None:
+        """Record a commit of this process. Its next turn begins after one commit of each other writer."""
+        self.observe(commits)
         now = self._runtime.monotonic()
-        took = now - self._looked
+        took = now - self._began
         self._slot = took if not self._slot else (3 * self._slot + took) / 4
-        self._turn = now + self._crowd * self._slot * (1 + self._runtime.random()) / 2
+        self._turn = now + self._contenders * self._slot * (1 + self._runtime.random()) / 2
 
     def _pause(self, seconds: float) -> None:
         if seconds > 0 and not self._nearby:
-            self._runtime.sleep(min(seconds, LONGEST_PAUSE))
+            self._runtime.sleep(min(seconds, MAX_PAUSE_SECONDS))

@@ -1,36 +1,87 @@
-"""Decide whether two commits touch the same data."""
+"""Decide whether a draft can follow the commits of other writers: which they are, and what they touch."""
 
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from lode.format.paths import canonical_partition
+from lode.read.resolve import AnyManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from collections.abc import Set as AbstractSet
 
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
+    from lode.read.resolve import Chain
+    from lode.write.draft import CommitSummary, Draft
 
-# How much of the past a manifest recalls: two rounds of a crowd of sixteen, in a few kilobytes.
-MOST_RECALLED = 32
-MOST_RECALLED_TEXT = 4096
+# How many earlier commits a manifest summarizes, and in how much text: two rounds of sixteen writers.
+MAX_RECENT_COMMITS: Final = 32
+MAX_RECENT_CHARS: Final = 4096
+
+M = TypeVar("M", bound=AnyManifest)
+
+
+def commits_after(
+    base: str | None, head: M | None, draft: Draft[M], chain: Chain[M]
+) -> list[CommitSummary] | None:
+    """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor."""
+    found: list[CommitSummary] = []
+    for commit in _walk_back(head, draft, chain):
+        if commit.snapshot_id == base:
+            return found
+        found.append(commit)
+    return found if base is None else None
+
+
+def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator[CommitSummary]:
+    """Walk back to the root. One read covers all commits that a manifest summarizes."""
+    seen: set[str] = set()
+    yielded = 0
+    while manifest is not None:
+        if manifest.snapshot_id in seen:
+            raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
+        seen.add(manifest.snapshot_id)
+        commits = list(draft.commits_in(manifest))
+        yield from commits[yielded:]
+        # The walk continues with the last commit of the summary. It has been yielded.
+        yielded = int(len(commits) > 1)
+        before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id
+        manifest = chain.require(before) if before else None
+
+
+def find_overlap(draft: Draft[M], later: list[CommitSummary]) -> str | None:
+    """Why the draft cannot follow these commits; None if it can. All of them count, not only the head."""
+    if later and not draft.rebase:
+        return f"snapshot {later[0].snapshot_id} was committed"
+    if draft.append:
+        return None
+    ours = draft.touched()
+    # Nearly all commits are disjoint, so check all of them at once first.
+    if common_partition(ours, frozenset().union(*(commit.partitions for commit in later))) is None:
+        return None
+    for commit in later:
+        common = common_partition(ours, commit.partitions)
+        if common is not None:
+            return f"snapshot {commit.snapshot_id} also wrote {common}"
+    return None
 
 
 def partitions_of(dataset_id: str, files: Iterable[FileRef], layout: Layout) -> frozenset[str]:
-    """The partitions that files belong to: the empty one stands for all of the dataset, none for no files."""
+    """The partitions of files. The empty name means the whole dataset; no files have no partition."""
     if not layout.keys:
         return frozenset({""} if any(True for _ in files) else ())
     return frozenset(layout.partition_of(dataset_id, file.path) for file in files)
 
 
-def recall(parent: Manifest | None, layout: Layout, *, crowded: bool) -> dict[str, list[str]]:
-    """The snapshots behind a child of ``parent`` with what they touched, newest first.
+def recent_commits(parent: Manifest | None, layout: Layout, *, crowded: bool) -> dict[str, list[str]]:
+    """The commits before a child of ``parent``, with the partitions they touched, newest first.
 
-    Writers of a crowd are many snapshots behind whenever they look; with this they catch up in one read.
-    Where neither of the two met anybody, the child recalls a little less, so this does not outlive the crowd.
+    Under contention a writer is many snapshots behind whenever it reads the head. With this it catches up in
+    one read. If neither the parent nor the child was rebased, the child summarizes one commit less. So the
+    summaries disappear when the contention ends.
     """
     if parent is None or not layout.keys:
         return {}
@@ -39,19 +90,19 @@ def recall(parent: Manifest | None, layout: Layout, *, crowded: bool) -> dict[st
         return {}
     past = {parent.snapshot_id: sorted(partitions_of(parent.dataset_id, parent.files, layout))}
     past |= before
-    most = MOST_RECALLED if crowded or parent.rebases else len(before) - 1
-    recalled: dict[str, list[str]] = {}
-    room = MOST_RECALLED_TEXT
-    for snapshot_id, partitions in islice(past.items(), most):
+    count = MAX_RECENT_COMMITS if crowded or parent.rebases else len(before) - 1
+    recent: dict[str, list[str]] = {}
+    room = MAX_RECENT_CHARS
+    for snapshot_id, partitions in islice(past.items(), count):
         room -= len(snapshot_id) + sum(map(len, partitions))
         if room < 0:
             break
-        recalled[snapshot_id] = partitions
-    return recalled
+        recent[snapshot_id] = partitions
+    return recent
 
 
 def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | None:
-    """Name a partition both touch, or None.
+    """Name a partition that both touch, or None.
 
     Conservative: unpartitioned data overlaps with everything, and a partition with those inside it.
     """
@@ -59,7 +110,7 @@ def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | 
         return None
     if "" in ours or "" in theirs:
         return "the whole dataset, which is not partitioned"
-    # Go and Python may give one partition two paths.
+    # Go and Python may write one partition under two paths.
     here = {canonical_partition(path): path for path in sorted(ours)}
     there = set(map(canonical_partition, theirs))
     for partition, path in here.items():

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lode.evolution import Evolution
     from lode.format.manifest import Manifest
     from lode.write.commit import Committer
-    from lode.write.draft import DatasetDraft
+    from lode.write.dataset_draft import DatasetDraft
     from lode.write.stage import Staged, Stager
 
 

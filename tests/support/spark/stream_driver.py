@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import lode.spark
 from lode.spark.source import LodeDataSource
 from lode.spark.stream import StreamSink
-from lode.write.commit import Committer
+from lode.write.publish import Publisher
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import DataSourceStreamWriter
@@ -51,7 +51,7 @@ class MortalSink(StreamSink):
         if point == "before commit":
             die()
         if point == "between swap and publication":
-            setattr(Committer, "_publish", die)  # noqa: B010 - to the type checker this is no method
+            setattr(Publisher, "publish", die)  # noqa: B010 - to the type checker this is no method
         super().commit(messages, batchId)
         die()
 

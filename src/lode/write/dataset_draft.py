@@ -1,0 +1,209 @@
+"""A snapshot of a dataset before it has its place in history."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from lode.codec.arrow_json import schema_from_bytes
+from lode.errors import (
+    ComponentMismatchError,
+    InvalidOptionError,
+    ManifestInvalidError,
+    SchemaViolationError,
+    SnapshotConflictError,
+)
+from lode.evolution import adopt, check_schema
+from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest
+from lode.lazy import pa
+from lode.times import rfc3339_to_ns
+from lode.write.draft import CommitSummary, Draft, moment_after
+from lode.write.rebase import partitions_of, recent_commits
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lode.definition import Definition
+    from lode.evolution import Evolution
+    from lode.format.manifest import FileRef
+    from lode.read.define import Definitions
+    from lode.write.stage import Staged, Stager
+
+
+@dataclass(slots=True)
+class DatasetDraft(Draft[Manifest]):
+    """The files and metadata of one commit to a dataset."""
+
+    stager: Stager = field(kw_only=True)
+    metadata: dict[str, Any] = field(kw_only=True)
+    now_ns: Callable[[], int] = field(kw_only=True)
+    definitions: Definitions = field(kw_only=True)
+    # What the dataset was when the files were staged, and how this commit changes that, if it does.
+    definition: Definition = field(kw_only=True)
+    evolution: Evolution | None = field(kw_only=True, default=None)
+    # What the commit does, if it does not append.
+    operation: str | None = field(kw_only=True, default=None)
+    staged: tuple[Staged, ...] = field(kw_only=True, default=())
+    # Columns of the files that were dropped before the commit.
+    surplus: list[str] = field(kw_only=True, default_factory=list)
+
+    def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
+        components = self.stager.components
+        definition = self._definition_on(parent)
+        self.definitions.save(definition)
+        return Manifest(
+            schema_name=SCHEMA_NAME,
+            format_version=FORMAT_VERSION,
+            dataset_id=self.stager.dataset_id,
+            snapshot_id=self.snapshot_id,
+            created_at=moment_after(parent.created_at if parent else None, self.now_ns),
+            metadata=self.metadata,
+            files=tuple(sorted(self._files(), key=lambda file: file.path)),
+            parent_snapshot_id=parent.snapshot_id if parent else None,
+            row_count=sum(part.row_count for part in self.staged),
+            min_timestamp=_pick(min, [part.min_timestamp for part in self.staged]),
+            max_timestamp=_pick(max, [part.max_timestamp for part in self.staged]),
+            codec=components.codec.name if components.codec else None,
+            compressor=components.compressor.name,
+            partitioner=self.stager.layout.partitioner,
+            checksum_algorithm=components.checksum.name if components.checksum else None,
+            sequence=sequence,
+            x=self._extension(parent, definition),
+        )
+
+    def _definition_on(self, parent: Manifest | None) -> Definition:
+        """What the dataset is after this commit, with ``parent`` as the snapshot before it.
+
+        The parent may have another definition than the one that the files were staged for: somebody evolved
+        the dataset, or created it at the same time.
+        """
+        before = self.definition if parent is None else self.definitions.at(parent)
+        if before.digest != self.definition.digest:
+            check_definition(before, self.definition, self.stager.dataset_id)
+        self.surplus = []
+        columns = self._columns()
+        if columns is not None:
+            if before.digest != self.definition.digest:
+                columns = self._still_there(columns, self.definition, before)
+            # JSON lines that were written without a schema need not fit the first one that is given later.
+            if before.codec != "jsonl" or parent is None:
+                before = adopt(before, columns)
+        after = self._evolved(before)
+        if columns is not None:
+            check_schema(after, columns, self.stager.dataset_id)
+        for part in self.staged:
+            self._check_part(part, before, after)
+        return after
+
+    def _check_part(self, part: Staged, before: Definition, after: Definition) -> None:
+        """Refuse files that a stager elsewhere staged for columns that the dataset no longer has so."""
+        if part.definition in (None, self.definition.digest) or after.columns is None:
+            return
+        if part.schema is not None:
+            columns = schema_from_bytes(part.schema)
+        else:
+            try:
+                then = self.definitions.load(part.definition or "")
+            except ManifestInvalidError:
+                return  # of a dataset that did not exist then: its columns were compared by name
+            if then.schema is None:
+                return
+            columns = self._still_there(then.schema, then, before)
+        check_schema(after, columns, self.stager.dataset_id)
+
+    def _evolved(self, before: Definition) -> Definition:
+        if self.evolution is None:
+            return before
+        try:
+            return self.evolution(before)
+        except (InvalidOptionError, SchemaViolationError) as error:
+            if before.digest == self.definition.digest:
+                raise
+            raise SnapshotConflictError(
+                f"dataset {self.stager.dataset_id!r}: another writer changed the columns first, and this "
+                f"change does not fit any more ({error}); it did not land"
+            ) from error
+
+    def _columns(self) -> pa.Schema | None:
+        """The columns of the staged files; None if nothing says which they have."""
+        declared: pa.Schema | None = getattr(self.stager.components.codec, "schema", None)
+        if declared is not None:
+            return declared
+        found = {part.schema: part for part in self.staged if part.schema is not None}
+        if not found:
+            return None
+        try:
+            schemas = [schema_from_bytes(data) for data in found]
+            return pa.unify_schemas(schemas)
+        except pa.ArrowException as error:
+            raise SchemaViolationError(
+                f"the parts staged for {self.snapshot_id} have different types for one column: {error}"
+            ) from None
+
+    def _still_there(self, columns: pa.Schema, then: Definition, now: Definition) -> pa.Schema:
+        """The columns of the staged files that the dataset still has under the same name.
+
+        A file may keep a column that was dropped meanwhile: readers leave it out. One that was renamed would
+        be lost to them.
+        """
+        kept = []
+        for column in columns:
+            id = then.ids.get(column.name)
+            name = now.names.get(id) if id is not None else column.name
+            if name is None:
+                if column.name in now.ids:
+                    name = f"{column.name} (dropped and added again)"
+                else:
+                    self.surplus.append(column.name)
+                    continue
+            if name != column.name:
+                raise SchemaViolationError(
+                    f"column {column.name!r} of dataset {self.stager.dataset_id!r} became {name!r} while "
+                    "this was written: write it again",
+                    column=column.name,
+                )
+            kept.append(column)
+        return pa.schema(kept)
+
+    def _extension(self, parent: Manifest | None, definition: Definition) -> dict[str, Any]:
+        found = {"definition": definition.digest, **self.origin()}
+        if self.operation is not None:
+            found["operation"] = self.operation
+        if self.surplus:
+            found["surplus"] = sorted(set(self.surplus))
+        recalled = recent_commits(parent, self.stager.layout, crowded=self.rebases > 0)
+        if recalled:
+            found["recent"] = recalled
+        return found
+
+    def commits_in(self, manifest: Manifest) -> Iterator[CommitSummary]:
+        layout = self.stager.layout
+        yield CommitSummary(manifest.snapshot_id, partitions_of(manifest.dataset_id, manifest.files, layout))
+        for snapshot_id, partitions in manifest.recent.items():
+            yield CommitSummary(snapshot_id, frozenset(partitions))
+
+    def touched(self) -> frozenset[str]:
+        return partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
+
+    def _files(self) -> Iterator[FileRef]:
+        return (file for part in self.staged for file in part.files)
+
+
+def check_definition(stored: Definition, opened: Definition, dataset_id: str) -> None:
+    """Refuse to write with another layout, codec or compressor than the dataset has."""
+    for what, ours, theirs in (
+        ("layout", opened.layout, stored.layout),
+        ("partition keys", ", ".join(opened.keys), ", ".join(stored.keys)),
+        ("codec", opened.codec, stored.codec),
+        ("compressor", opened.compressor, stored.compressor),
+    ):
+        if ours != theirs:
+            raise ComponentMismatchError(
+                f"dataset {dataset_id!r} has the {what} {theirs!r} and is opened with {ours!r}: leave the "
+                "option out, or give the one it has"
+            )
+
+
+def _pick(choose: Callable[..., str], moments: list[str | None]) -> str | None:
+    present = [moment for moment in moments if moment is not None]
+    return choose(present, key=rfc3339_to_ns) if present else None

@@ -1,0 +1,128 @@
+"""Publish a snapshot whose place in history is decided: partition copies, idempotency key, manifest."""
+
+from __future__ import annotations
+
+import logging
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+import msgspec
+
+from lode.errors import DataError, NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
+from lode.read.resolve import AnyManifest
+from lode.runtime import one_by_one
+from lode.store.open import is_nearby
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut
+
+if TYPE_CHECKING:
+    from lode.read.resolve import Chain, EncodedManifest
+    from lode.runtime import Runtime
+
+logger = logging.getLogger("lode.commit")
+
+# Maximum number of times that a request without an answer is sent while nothing changes on the store.
+MAX_UNANSWERED: Final = 4
+
+M = TypeVar("M", bound=AnyManifest)
+
+
+class KeyRecord(msgspec.Struct, frozen=True):
+    """The content of an idempotency key's object."""
+
+    writer: str
+    key: str
+    snapshot_id: str
+
+
+class Publisher(Generic[M]):
+    """Publishes snapshots of one history. Several processes may publish the same snapshot at once."""
+
+    def __init__(self, chain: Chain[M], runtime: Runtime) -> None:
+        self._chain = chain
+        self._store = chain.store
+        self._runtime = runtime
+        # The last snapshot whose manifest is known to be synced to disk.
+        self._synced: str | None = None
+
+    # Capabilities are checked lazily. A process that only reads does not pay for the check.
+
+    @cached_property
+    def nearby(self) -> bool:
+        """Whether a request to the store takes less time than passing it to a thread."""
+        return is_nearby(self._store)
+
+    @cached_property
+    def swapping(self) -> SupportsCompareAndSwap | None:
+        """The store, if it can compare and swap."""
+        return self._store if isinstance(self._store, SupportsCompareAndSwap) else None
+
+    @cached_property
+    def volatile(self) -> SupportsVolatilePut | None:
+        """The store, if it can put an object without syncing it."""
+        return self._store if isinstance(self._store, SupportsVolatilePut) else None
+
+    @cached_property
+    def _linking(self) -> SupportsLink | None:
+        return self._store if isinstance(self._store, SupportsLink) else None
+
+    def publish(self, placed: EncodedManifest[M]) -> None:
+        """Make a snapshot visible, by the bytes of its intent."""
+        each = one_by_one if self.nearby else self._runtime.each
+        each(lambda copy: self._copy(placed, copy), self._chain.copies(placed.manifest))
+        snapshot_id = placed.manifest.snapshot_id
+        if placed.manifest.idempotency is not None:
+            writer, key = placed.manifest.idempotency
+            record = msgspec.json.encode(KeyRecord(writer, key, snapshot_id))
+            self.create(self._chain.paths.key(writer, key), record)
+        if not self.create(self._chain.paths.manifest(snapshot_id), placed.data):
+            self._check_existing(placed)
+        self._chain.remember(snapshot_id, placed.data)
+        self._synced = snapshot_id
+
+    def create(self, path: str, data: bytes) -> bool:
+        """Put the object. False if it exists: from another publisher, or from a try whose answer was lost."""
+        for remaining in reversed(range(MAX_UNANSWERED)):
+            try:
+                self._store.put(path, data)
+                return True
+            except PathExistsError:
+                return False
+            except OutcomeUnknownError:
+                if not remaining:
+                    raise
+        return False
+
+    def sync(self, snapshot_id: str | None) -> None:
+        """Sync the manifest of another process to disk, before a commit is built on it.
+
+        Its writer may not have synced it yet. Without this, a power cut could remove the parent of a snapshot
+        that this process has acknowledged.
+        """
+        if self.volatile is not None and snapshot_id not in (None, self._synced):
+            self.volatile.sync(self._chain.paths.manifest(snapshot_id or ""))
+            self._synced = snapshot_id
+
+    def _check_existing(self, placed: EncodedManifest[M]) -> None:
+        """Check that an existing manifest is the one that was declared."""
+        path = self._chain.paths.manifest(placed.manifest.snapshot_id)
+        if self._store.get(path).strip() != placed.data.strip():
+            raise DataError(
+                f"{path} is another manifest than the one its intent declares: two snapshots were committed "
+                "under one id, or the manifest is damaged; compare it with the intent beside it"
+            )
+
+    def _copy(self, placed: EncodedManifest[M], path: str) -> None:
+        """Put a partition's copy of the manifest: a link to the intent where the store supports links.
+
+        An intent in force never changes. The manifest itself is never a link: if one of the two is damaged,
+        the other can repair it.
+        """
+        if self._linking is not None:
+            try:
+                self._linking.link(self._chain.paths.intent(placed.manifest.snapshot_id), path)
+                return
+            except PathExistsError:
+                return
+            except (StoreError, NotFoundError):
+                logger.debug("%s: no link to an intent at %s", self._chain.name, path)
+        self.create(path, placed.data)

@@ -1,0 +1,82 @@
+"""Find the head to build on, and finish what other writers left there.
+
+The pointer may name a snapshot without a manifest. With an intent it is published from that. Without one it
+dangles: a writer outside this protocol, such as the Go implementation, has crashed or is about to publish.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from lode.errors import NotFoundError
+from lode.read.resolve import AnyManifest, Head
+
+if TYPE_CHECKING:
+    from lode.read.resolve import Chain
+    from lode.runtime import Runtime
+    from lode.write.publish import Publisher
+
+# How long a writer outside this protocol may take from its swap to its manifest before it counts as dead.
+GRACE_SECONDS: Final = 3.0
+# The first pause of that wait. Each further one is four times as long, so three fill the grace period.
+FIRST_GRACE_PAUSE_SECONDS: Final = 0.2
+
+M = TypeVar("M", bound=AnyManifest)
+
+
+class HeadRecovery(Generic[M]):
+    """Reads the head of one history and settles what is unfinished there."""
+
+    def __init__(self, chain: Chain[M], runtime: Runtime, publisher: Publisher[M]) -> None:
+        self._chain = chain
+        self._runtime = runtime
+        self._publisher = publisher
+        # The last dangling pointer whose grace period has passed.
+        self._waited_for: bytes | None = None
+
+    def settle(self) -> Head[M]:
+        """Read the head. If its writer left it unpublished, publish it."""
+        head = self._chain.resolve()
+        if head.pending is not None:
+            self._publisher.publish(head.pending)
+            head = Head(head.pointer, head.pending.manifest)
+        return head
+
+    def settle_after_grace(self) -> Head[M]:
+        """Settle, but first give a writer outside this protocol time to publish its snapshot."""
+        head = self.settle()
+        while head.dangles and head.pointer != self._waited_for and self._wait_for(head.pointer):
+            self._waited_for = head.pointer
+            head = self.settle()
+        return head
+
+    def has_changed(self, head: Head[M]) -> bool:
+        """Whether the pointer of this head dangled, and has been published or moved since."""
+        return head.dangles and not self._is_unpublished(head.pointer)
+
+    def _wait_for(self, pointer: bytes | None) -> bool:
+        """Wait until this pointer is published, moves, or its grace period ends. False if that has ended."""
+        try:
+            modified = self._chain.store.head(self._chain.paths.pointer).modified
+        except NotFoundError:
+            return True
+        age = self._runtime.now_ns() / 1e9 - modified.timestamp()
+        left = GRACE_SECONDS - max(age, 0.0)
+        if left <= 0:
+            return False
+        pause = FIRST_GRACE_PAUSE_SECONDS
+        while left > 0:
+            pause = min(pause, left)
+            self._runtime.sleep(pause)
+            left -= pause
+            pause *= 4
+            if not self._is_unpublished(pointer):
+                break
+        return True
+
+    def _is_unpublished(self, pointer: bytes | None) -> bool:
+        """Whether the pointer still has this content and names no manifest."""
+        found = self._chain.pointer()
+        if found is None or found != pointer:
+            return False
+        return self._chain.manifest(found.decode("utf-8", "replace")) is None
