@@ -8,7 +8,7 @@ import pytest
 
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.store import LocalStore
 from support.ingest.engines import PLAIN, create_table, engine_on, rows
 

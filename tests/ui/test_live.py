@@ -12,7 +12,7 @@ from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 
 from lode.ingest.api.auth import Tokens
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.store import MemoryStore
 from lode.testing.plugin import LodeServer
 from lode.ui import is_public

@@ -12,10 +12,9 @@ from lode.cli.listing import Listing
 from lode.cli.terminal import as_json, show
 from lode.discover import dataset_names, open_dataset
 from lode.errors import InvalidOptionError, LodeError, NotFoundError
-from lode.ingest.core.position import State, StreamType
-from lode.ingest.core.progress import METADATA, Shown
-from lode.ingest.core.strategies import select_strategy
-from lode.ingest.log.inspect import glance
+from lode.ingest.core.progress import METADATA, VisibleRows
+from lode.ingest.core.strategies import State, StreamType, select_strategy
+from lode.ingest.log.inspect import inspect_log
 from lode.ingest.names import parse_stream
 from lode.ingest.settings import Settings
 from lode.units import moment
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from lode.ingest.log.inspect import Glance
+    from lode.ingest.log.inspect import LogSummary
     from lode.store.protocol import Store
 
 
@@ -35,7 +34,7 @@ def streams_of(
 
     Beside them a line with an ``error`` for each dataset whose snapshots cannot be read.
     """
-    shown: dict[str, dict[str, Shown]] = {}
+    shown: dict[str, dict[str, VisibleRows]] = {}
     faults: list[dict[str, Any]] = []
     for name in dataset_names(store) if dataset is None else [dataset]:
         try:
@@ -45,7 +44,7 @@ def streams_of(
                 raise
             faults.append({"dataset": name, "error": str(error)})
     lines = []
-    for log in filter(None, map(glance, logs)):
+    for log in filter(None, map(inspect_log, logs)):
         table = log.facts["dataset"]
         if dataset in (None, table):
             # A table whose rows are all staged has no snapshot, and so no dataset to be listed.
@@ -89,16 +88,16 @@ def show_streams(lines: Iterable[dict[str, Any]], *, names: bool, json: bool) ->
     show(listing)
 
 
-def _shown(dataset: str, store: Store) -> dict[str, Shown]:
+def _shown(dataset: str, store: Store) -> dict[str, VisibleRows]:
     try:
         opened = open_dataset(dataset, store)
     except NotFoundError:
         return {}
-    found: dict[str, Shown] = {}
+    found: dict[str, VisibleRows] = {}
     for snapshot in opened.history():
         for stream, rows in _rows(snapshot.metadata.get(METADATA)).items():
             if stream not in found or rows > found[stream].rows:
-                found[stream] = Shown(rows, snapshot.created_at)
+                found[stream] = VisibleRows(rows, snapshot.created_at)
     return found
 
 
@@ -110,7 +109,7 @@ def _rows(written: Any) -> dict[str, int]:
     return {stream: rows for stream, rows in streams.items() if isinstance(rows, int)}
 
 
-def _line(log: Glance, shown: Shown | None) -> dict[str, Any]:
+def _line(log: LogSummary, shown: VisibleRows | None) -> dict[str, Any]:
     facts = log.facts
     name, kind = parse_stream(facts["name"]), StreamType[facts["type"]]
     visible = shown.rows if shown else 0
@@ -128,13 +127,13 @@ def _line(log: Glance, shown: Shown | None) -> dict[str, Any]:
     }
 
 
-def _forgotten(dataset: str, stream: str, shown: Shown) -> dict[str, Any]:
+def _forgotten(dataset: str, stream: str, shown: VisibleRows) -> dict[str, Any]:
     """A stream whose log is not here: it has expired, or the state is elsewhere."""
     told = {"table": dataset, "dataset": dataset, "name": stream, "id": stream, "type": None, "state": None}
     return {**told, "rows": shown.rows, "visible": shown.rows, "last_write": shown.at}
 
 
-def _state(kind: StreamType, marks: Mapping[str, Any], shown: Shown | None) -> State:
+def _state(kind: StreamType, marks: Mapping[str, Any], shown: VisibleRows | None) -> State:
     if kind is StreamType.PENDING and shown is not None:
         return State.COMMITTED
     return State.FINALIZED if marks.get("finalized") else State.OPEN

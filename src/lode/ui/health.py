@@ -76,7 +76,7 @@ def _promises(store: Store) -> list[dict[str, Any]]:
 
 
 def _streams(engine: Engine) -> list[dict[str, Any]]:
-    damaged = len(engine.damaged)
+    damaged = len(engine.quarantine)
     detail = f"{damaged} refused: the server's log says why" if damaged else "no damaged stream logs"
     return [_check("Every write stream was recovered", damaged == 0, detail)]
 

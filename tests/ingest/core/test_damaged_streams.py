@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Code, Refused
 from support.ingest.engines import PARTS, PLAIN, append, engine_on, ids_in, lake, rows
 
@@ -226,7 +226,7 @@ def test_streams_of_a_server_that_kept_no_lengths_go_on(store: MemoryStore, tmp_
     for name in (first, second):
         cut_the_last_byte(tmp_path / "streams" / name.stream)
     engine = engine_on(store, tmp_path)
-    assert len(engine.damaged) == 2
+    assert len(engine.quarantine) == 2
     engine.close()
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lode
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.columns import Column, TableSchema
@@ -261,11 +261,11 @@ def test_a_column_that_gives_way_to_the_tables_keeps_its_values(
 def test_a_column_renamed_between_staging_and_commit_is_staged_again(
     engine: Engine, store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from lode.ingest.core import batch_commit
-    from lode.ingest.core.staged import stage_rows
+    from lode.ingest.core import publish
 
     stream = staged(engine, PENDING, [1])
     done: list[int] = []
+    stage_rows = publish.stage_rows
 
     def stage_and_rename(*arguments: Any) -> None:
         stage_rows(*arguments)
@@ -273,7 +273,7 @@ def test_a_column_renamed_between_staging_and_commit_is_staged_again(
             as_library(store).evolve(rename={"text": "label"})
         done.append(1)
 
-    monkeypatch.setattr(batch_commit, "stage_rows", stage_and_rename)
+    monkeypatch.setattr(publish, "stage_rows", stage_and_rename)
     show(engine, stream)
     found = as_library(store).scan().read_all().to_pylist()
     assert (found, len(done)) == ([{"id": 1, "label": None, "text": "text 1"}], 2)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lode.ingest.core.position import State, StreamType
-from lode.ingest.core.streams import Underway
+from lode.ingest.core.strategies import State, StreamType
+from lode.ingest.core.streams import AppendInFlight
 from lode.ingest.log.stream_log import StreamLog
 from lode.ingest.status import Code, Refused, StorageCode
 from support.ingest.engines import PLAIN, append, engine_on, ids_in, lake, refusal_of, rows
@@ -181,7 +181,7 @@ def test_an_offset_is_not_said_to_be_there_while_its_rows_may_still_fail(
     disk = SlowDisk(monkeypatch, fails=True)
     lost = stream.append(rows([0, 1]), 0)
     assert disk.writing.wait(timeout=30)
-    with pytest.raises(Underway) as underway:
+    with pytest.raises(AppendInFlight) as underway:
         stream.append(rows([0, 1]), 0)
     disk.may_write.set()
     assert refusal_of(lost) is not None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 import pytest
 
 from lode.errors import OutcomeUnknownError, StoreError
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Refused
 from lode.store.wrappers import CountingStore, Fault, FaultStore, SimulatedCrash
 from support.ingest.engines import PLAIN, TABLES, append, die, engine_on, lake

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Code, Refused
 from lode.store.wrappers import FaultStore
 from support.ingest.engines import PARTS, TABLES, append, die, engine_on, ids_in, lake, until_stored

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
     rule,
 )
 
-from lode.ingest.core.position import State, StreamType
-from lode.ingest.core.streams import Underway
+from lode.ingest.core.strategies import State, StreamType
+from lode.ingest.core.streams import AppendInFlight
 from lode.ingest.status import Code, Refused, StorageCode
 from lode.store.wrappers import Fault, FaultStore, SimulatedCrash
 from support.ingest.engines import (
@@ -234,7 +234,7 @@ class EngineMachine(RuleBasedStateMachine):
             sent.append(self.send(stream, count, offset))
             ends[stream.name] += count
             if again:
-                with pytest.raises((Refused, Underway)):
+                with pytest.raises((Refused, AppendInFlight)):
                     self.send(stream, count, offset)
             ids = self.ids(count)
             answer = self.engine.append(stream.name.table, rows(ids, stream.table.schema))

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from lode.errors import StoreError
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.store.wrappers import CountingStore, Fault, FaultStore
 from support.ingest.engines import (
     PLAIN,

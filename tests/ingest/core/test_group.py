@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.core.group import Group
+from lode.ingest.core.table_writer import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,11 +24,11 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 class Gate:
     """Work that notes its groups and waits for leave before each; items whose text is long weigh as much."""
 
-    def __init__(self, pool: ThreadPoolExecutor, *, most: int = 10) -> None:
+    def __init__(self, pool: ThreadPoolExecutor, *, max_weight: int = 10) -> None:
         self.groups: list[list[str]] = []
         self.begun = threading.Semaphore(0)
         self.may_end = threading.Semaphore(0)
-        self.group: Group[str] = Group(pool, self._work, weigh=len, most=most)
+        self.group: Group[str] = Group(pool, self._work, weigh=len, max_weight=max_weight)
 
     def put(self, *items: str) -> None:
         for item in items:
@@ -67,7 +67,7 @@ def test_what_arrives_meanwhile_shares_the_next_group_in_order(pool: ThreadPoolE
 
 
 def test_a_group_is_no_heavier_than_its_limit(pool: ThreadPoolExecutor) -> None:
-    gate = Gate(pool, most=5)
+    gate = Gate(pool, max_weight=5)
     gate.put("a")
     gate.begin()
     gate.put("bb", "ccc", "d", "eeee", "f")
@@ -77,7 +77,7 @@ def test_a_group_is_no_heavier_than_its_limit(pool: ThreadPoolExecutor) -> None:
 
 
 def test_an_item_over_the_limit_is_a_group_of_its_own(pool: ThreadPoolExecutor) -> None:
-    gate = Gate(pool, most=3)
+    gate = Gate(pool, max_weight=3)
     gate.put("a")
     gate.begin()
     gate.put("b", "too heavy", "c")
@@ -134,7 +134,7 @@ def test_one_group_is_worked_on_at_a_time_whatever_the_threads(pool: ThreadPoolE
         seen.extend(group)
         busy.release()
 
-    group: Group[int] = Group(pool, work, weigh=lambda _: 1, most=7)
+    group: Group[int] = Group(pool, work, weigh=lambda _: 1, max_weight=7)
 
     def put(numbers: range) -> None:
         for number in numbers:
@@ -165,8 +165,8 @@ def test_a_queue_that_is_never_empty_leaves_the_thread_to_others() -> None:
             turns.append("quiet")
             done.set()
 
-        greedy: Group[str] = Group(pool, busy, weigh=len, most=1)
-        other: Group[str] = Group(pool, quiet, weigh=len, most=1)
+        greedy: Group[str] = Group(pool, busy, weigh=len, max_weight=1)
+        other: Group[str] = Group(pool, quiet, weigh=len, max_weight=1)
         greedy.put("more")
         other.put("once")
         assert done.wait(timeout=30), "the greedy queue kept the only thread"

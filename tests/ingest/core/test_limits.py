@@ -12,7 +12,7 @@ from google.cloud.bigquery_storage_v1 import types
 
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Code, Refused
 from lode.testing.plugin import LodeServer
 from support.ingest.engines import PARTS, PLAIN, append, create_table, engine_on, lake, refusal_of, rows

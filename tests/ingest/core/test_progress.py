@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.ingest.core.progress import METADATA, Progress
+from lode.ingest.core.progress import METADATA, StreamProgress
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, Fault, FaultStore, SimulatedCrash
 
@@ -36,8 +36,8 @@ def commit(dataset: lode.Dataset, **streams: Any) -> lode.Snapshot:
     return dataset.write(b"rows", {METADATA: {"streams": streams}})
 
 
-def recovered(file: Path, dataset: lode.Dataset, **created: datetime) -> Progress:
-    progress = Progress(file)
+def recovered(file: Path, dataset: lode.Dataset, **created: datetime) -> StreamProgress:
+    progress = StreamProgress(file)
     progress.recover(dataset, created)
     return progress
 
@@ -56,10 +56,10 @@ def test_progress_is_found_without_a_checkpoint(file: Path, store: CountingStore
     newest = commit(dataset, b=4)
     progress = recovered(file, dataset, a=NOW, b=NOW, c=NOW)
     assert (progress.rows("a"), progress.rows("b"), progress.rows("c")) == (5, 4, 0)
-    shown = progress.shown("a")
-    assert shown is not None
-    assert shown.at == middle.created_at
-    assert progress.shown("c") is None
+    visible = progress.visible("a")
+    assert visible is not None
+    assert visible.at == middle.created_at
+    assert progress.visible("c") is None
     assert progress.head == newest.id
 
 
@@ -115,7 +115,7 @@ def test_a_damaged_checkpoint_costs_a_walk_and_nothing_else(
     recovered(file, dataset, a=NOW)
     file.write_bytes(content)
     assert recovered(file, dataset, a=NOW).rows("a") == 3
-    assert Progress(file).rows("a") == 0  # only recover reads it
+    assert StreamProgress(file).rows("a") == 0  # only recover reads it
     assert recovered(file, dataset, a=NOW).rows("a") == 3
 
 
@@ -233,6 +233,6 @@ def test_streams_of_other_servers_are_not_kept(file: Path, store: CountingStore)
     progress = recovered(file, dataset, a=NOW)
     commit(dataset, a=1, others=7)
     assert progress.catch_up(dataset) == {"a"}
-    assert progress.shown("others") is None
+    assert progress.visible("others") is None
     progress.save()
     assert b"others" not in file.read_bytes()

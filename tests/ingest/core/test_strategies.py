@@ -4,29 +4,34 @@ from __future__ import annotations
 
 import pytest
 
-from lode.ingest.core.position import Position, State, StreamType
-from lode.ingest.core.strategies import select_strategy
+from lode.ingest.core.strategies import State, StreamPosition, StreamType, select_strategy
 from lode.ingest.status import Code, Refused, StorageCode
 
 WITH_OFFSETS = [StreamType.COMMITTED, StreamType.PENDING, StreamType.BUFFERED]
 
 
-def position(kind: StreamType, *, rows: int = 0, state: State = State.OPEN) -> Position:
-    return Position("a-stream", kind, state, accepted=rows, durable=rows)
+def position(kind: StreamType, *, rows: int = 0, state: State = State.OPEN) -> StreamPosition:
+    return StreamPosition("a-stream", kind, state, accepted=rows, durable=rows)
+
+
+def accept(at: StreamPosition, offset: int | None, rows: int) -> int | None:
+    strategy = select_strategy(at.type)
+    strategy.check(at, offset)
+    return strategy.accept(at, rows)
 
 
 @pytest.mark.parametrize("kind", WITH_OFFSETS)
 def test_an_omitted_offset_takes_the_next(kind: StreamType) -> None:
     at = position(kind)
-    assert select_strategy(kind).accept(at, None, 3) == 0
-    assert select_strategy(kind).accept(at, None, 2) == 3
+    assert accept(at, None, 3) == 0
+    assert accept(at, None, 2) == 3
     assert at.accepted == 5
 
 
 @pytest.mark.parametrize("kind", WITH_OFFSETS)
 def test_the_next_offset_is_accepted_and_moves_on(kind: StreamType) -> None:
     at = position(kind, rows=7)
-    assert select_strategy(kind).accept(at, 7, 3) == 7
+    assert accept(at, 7, 3) == 7
     assert at.accepted == 10
 
 
@@ -34,7 +39,7 @@ def test_the_next_offset_is_accepted_and_moves_on(kind: StreamType) -> None:
 def test_an_offset_below_the_next_already_exists(kind: StreamType) -> None:
     at = position(kind, rows=1)
     with pytest.raises(Refused) as refused:
-        select_strategy(kind).accept(at, 0, 3)
+        accept(at, 0, 3)
     assert refused.value.code is Code.ALREADY_EXISTS
     assert refused.value.storage is StorageCode.OFFSET_ALREADY_EXISTS
     assert refused.value.message == "The offset is within stream, expected offset 1, received 0"
@@ -45,7 +50,7 @@ def test_an_offset_below_the_next_already_exists(kind: StreamType) -> None:
 def test_an_offset_above_the_next_is_out_of_range(kind: StreamType) -> None:
     at = position(kind, rows=1)
     with pytest.raises(Refused) as refused:
-        select_strategy(kind).accept(at, 5, 3)
+        accept(at, 5, 3)
     assert refused.value.code is Code.OUT_OF_RANGE
     assert refused.value.storage is StorageCode.OFFSET_OUT_OF_RANGE
     assert refused.value.message == "The offset is beyond stream, expected offset 1, received 5"
@@ -71,13 +76,13 @@ def test_a_finalized_stream_takes_no_rows_whatever_the_offset(kind: StreamType) 
 @pytest.mark.parametrize("offset", [0, 5, -1])
 def test_the_default_stream_takes_no_offset_at_all(offset: int) -> None:
     with pytest.raises(Refused) as refused:
-        select_strategy(StreamType.DEFAULT).accept(position(StreamType.DEFAULT), offset, 1)
+        accept(position(StreamType.DEFAULT), offset, 1)
     assert refused.value.code is Code.INVALID_ARGUMENT
 
 
 def test_the_default_stream_counts_nothing() -> None:
     at = position(StreamType.DEFAULT)
-    assert select_strategy(StreamType.DEFAULT).accept(at, None, 3) is None
+    assert accept(at, None, 3) is None
     assert at.accepted == 0
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -11,7 +10,7 @@ from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning
 from lode.ingest.core.engine import Engine
-from lode.ingest.core.streams import Underway
+from lode.ingest.core.streams import AppendInFlight
 from lode.ingest.names import TableName
 from lode.ingest.settings import Settings
 from lode.ingest.status import Code, Refused
@@ -99,7 +98,7 @@ def die(engine: Engine, store: FaultStore) -> None:
     for stream in engine.streams():
         if stream.log is not None:
             stream.log._removed = True
-    os.close(engine._held)
+    engine._state.close()
 
 
 def refusal_of(answer: Future[int | None]) -> Refused | None:
@@ -114,7 +113,7 @@ def append(stream: Stream, ids: Sequence[int], offset: int | None = None) -> int
     while True:
         try:
             return stream.append(rows(ids), offset).result(timeout=30)
-        except Underway as underway:
+        except AppendInFlight as underway:
             underway.until.exception(timeout=30)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.status import Refused, StorageCode
 from support.ingest.engines import PLAIN, append, ids_in, is_one_line, rows, until_done, until_stored
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.ingest.api.errors import parse_request
-from lode.ingest.core.streams import Underway
+from lode.ingest.core.streams import AppendInFlight
 from lode.ingest.names import parse_stream
 from lode.ingest.status import Code, Refused, StorageCode, invalid
 
@@ -336,8 +336,8 @@ async def _when_settled(act: Callable[[], T], *, on_a_thread: bool = False) -> T
     while True:
         try:
             return await asyncio.to_thread(act) if on_a_thread else act()
-        except Underway as underway:
-            until = underway.until
+        except AppendInFlight as append:
+            until = append.until
         with suppress(Refused):  # the failed request has its own response
             await asyncio.wrap_future(until)
 

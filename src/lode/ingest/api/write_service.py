@@ -20,7 +20,7 @@ from lode.ingest.api.append_call import AcceptedAppend, AppendCall, is_light, re
 from lode.ingest.api.errors import end_call, internal, parse_request, status_of, storage_error
 from lode.ingest.core.decoders import Decoders
 from lode.ingest.core.limits import Window
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
 from lode.ingest.types.wire import to_wire
@@ -178,7 +178,7 @@ class WriteService:
         response.append_result.SetInParent()
         if offset is not None:
             response.append_result.offset.value = offset
-        self._metrics.appended(accepted.stream, accepted.rows, accepted.size)
+        self._metrics.appended(accepted.stream.type, accepted.rows, accepted.size)
         return response
 
     async def _refused(self, refusal: Refused, name: str) -> Any:

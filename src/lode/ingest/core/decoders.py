@@ -1,4 +1,4 @@
-"""Decoders of rows, kept by table and writer's schema: many calls and many requests share one."""
+"""A cache of row decoders by table and writer's schema, shared by all calls and requests."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
-_MOST_KEPT: Final = 256
-# What is made of a schema takes up to a hundred times its bytes.
-_MOST_KEPT_BYTES: Final = 4 << 20
+_MAX_DECODERS: Final = 256
+# Of all writers' schemas together; a decoder takes up to a hundred times the bytes of its schema.
+_MAX_SCHEMA_BYTES: Final = 4 << 20
 
 
 class Decoders:
-    """The decoders in use; those unused for longest are let go.
+    """An LRU cache of decoders.
 
     Args:
-        max_unpacked_bytes: How much memory the rows of one request may take when they are decoded.
+        max_unpacked_bytes: The memory that the decoded rows of one request may take.
     """
 
     def __init__(self, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> None:
@@ -45,7 +45,7 @@ class Decoders:
             return found
 
     def make(self, kind: str, definition: TableDefinition, schema: bytes) -> ArrowRows | ProtoRows:
-        """A decoder for this table and writer's schema; refuses a schema that does not fit the table."""
+        """Create a decoder; refuses a writer's schema that does not fit the table."""
         made: ArrowRows | ProtoRows
         if kind == "arrow_rows":
             made = ArrowRows(definition.schema, schema, max_unpacked_bytes=self._max_unpacked_bytes)
@@ -57,7 +57,9 @@ class Decoders:
             if key not in self._kept:
                 self._bytes += len(schema)
             self._kept[key] = made
-            while len(self._kept) > _MOST_KEPT or (self._bytes > _MOST_KEPT_BYTES and len(self._kept) > 1):
+            while len(self._kept) > _MAX_DECODERS or (
+                self._bytes > _MAX_SCHEMA_BYTES and len(self._kept) > 1
+            ):
                 (*_, unused), _ = self._kept.popitem(last=False)
                 self._bytes -= len(unused)
         return made

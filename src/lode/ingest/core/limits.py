@@ -1,4 +1,4 @@
-"""Bounds: how much may be staged on disk, and how much may be in memory on its way there."""
+"""Limits on the bytes that are staged on disk, and on those in memory before they are stored."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from lode.ingest.status import Code, Refused
 
 
 class StagedBytes:
-    """What PENDING and BUFFERED streams have in their logs together."""
+    """Counts the bytes in the logs of all PENDING and BUFFERED streams."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._lock = threading.Lock()
 
@@ -26,35 +26,35 @@ class StagedBytes:
             self._bytes += size
 
     def reserve(self, size: int) -> None:
-        """Count rows before they are written, or refuse them: those on their way take room too."""
+        """Count rows before they are written, or refuse them: rows in flight need space too."""
         with self._lock:
             held = self._bytes
-            if held + size <= self._most:
+            if held + size <= self._max_bytes:
                 self._bytes += size
                 return
         raise Refused(
             Code.RESOURCE_EXHAUSTED,
             f"{held:,} bytes are staged in PENDING and BUFFERED streams and this append has {size:,}, the "
-            f"limit is {self._most:,}: commit or flush some of them, then try again.",
+            f"limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
         )
 
 
 class Window:
-    """How many bytes of requests may be in memory between their arrival and their answer.
+    """Bounds the bytes of requests in memory between their arrival and their response.
 
-    Waiting here stops the reading of a call, which stops its client by gRPC's own flow control. Used on one
+    Waiting here stops the reading of a call, which stops its client through gRPC's flow control. Used on one
     event loop, without locks; only ``leave`` may be called from any thread.
     """
 
-    def __init__(self, most: int) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int) -> None:
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._left: deque[int] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def enter(self, size: int) -> None:
-        """Wait for room; a request larger than all of it is let in alone."""
+        """Wait for space; a request larger than the window enters alone."""
         self._count_left()
         if not self._waiting and self._fits(size):
             self._bytes += size
@@ -62,25 +62,25 @@ class Window:
         self._loop = asyncio.get_running_loop()
         turn: asyncio.Future[None] = self._loop.create_future()
         self._waiting.append((size, turn))
-        # From here on who leaves sees that somebody waits; who left just before did not.
+        # From here on ``leave`` sees this waiter. A ``leave`` just before did not, so look again.
         self._admit()
         try:
             await turn
         except asyncio.CancelledError:
-            # What it was given goes back, and those behind it need not wait for it any more.
+            # Return the space it may have got, and admit the waiters that were queued after it.
             if turn.done() and not turn.cancelled():
                 self._bytes -= size
             self._admit()
             raise
 
     def leave(self, size: int) -> None:
-        """Give room back; wakes the event loop only if somebody waits for it."""
+        """Return space; wakes the event loop only if a request waits for it."""
         self._left.append(size)
         if self._waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self._admit)
 
     def _admit(self) -> None:
-        """Let in whom there is room for by now, in order."""
+        """Admit waiting requests in order, as far as there is space."""
         self._count_left()
         while self._waiting:
             wanted, turn = self._waiting[0]
@@ -98,4 +98,4 @@ class Window:
             self._bytes -= self._left.popleft()
 
     def _fits(self, size: int) -> bool:
-        return self._bytes == 0 or self._bytes + size <= self._most
+        return self._bytes == 0 or self._bytes + size <= self._max_bytes

@@ -1,4 +1,4 @@
-"""What the server counts, for Prometheus."""
+"""The metrics of the server, for Prometheus."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
-from lode.ingest.core.position import StreamType
+from lode.ingest.core.strategies import StreamType
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import lode
-    from lode.ingest.core.engine import Engine
-    from lode.ingest.core.streams import Stream
     from lode.ingest.status import Code
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -22,7 +22,7 @@ _SIZES: Final = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
 class Metrics:
-    """The metrics of one server, in a registry of their own: several servers may share a process."""
+    """The metrics of one server, in their own registry: several servers may share a process."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
@@ -52,16 +52,22 @@ class Metrics:
         )
         self._staged = Gauge("lode_staged_bytes", "Bytes staged in PENDING and BUFFERED streams.", **of)
 
-    def watch(self, engine: Engine) -> None:
-        """Show what the engine holds at the moment of each scrape."""
-        self._staged.set_function(lambda: engine.staged.bytes)
-        self._damaged.set_function(lambda: len(engine.damaged))
+    def watch(
+        self,
+        *,
+        staged_bytes: Callable[[], int],
+        damaged: Callable[[], int],
+        active: Callable[[StreamType], int],
+    ) -> None:
+        """Read the gauges from these functions at each scrape."""
+        self._staged.set_function(staged_bytes)
+        self._damaged.set_function(damaged)
         for kind in (StreamType.COMMITTED, StreamType.PENDING, StreamType.BUFFERED):
-            self._active.labels(kind.name).set_function(partial(engine.count_active, kind))
+            self._active.labels(kind.name).set_function(partial(active, kind))
 
-    def appended(self, stream: Stream, rows: int, size: int) -> None:
-        self.appends.labels(stream.type.name).inc()
-        self.rows.labels(stream.type.name).inc(rows)
+    def appended(self, kind: StreamType, rows: int, size: int) -> None:
+        self.appends.labels(kind.name).inc()
+        self.rows.labels(kind.name).inc(rows)
         self.bytes.inc(size)
 
     def refused(self, method: str, code: Code) -> None:
@@ -74,5 +80,5 @@ class Metrics:
             self.rebases.inc(snapshot.commit.rebases)
 
     def text(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry)

@@ -1,7 +1,7 @@
-"""How far each stream's rows are visible: read from the snapshots themselves, which carry it as metadata.
+"""How many rows of each stream are visible, read from the metadata of the snapshots themselves.
 
-Rows and progress become visible in the same swap, so they cannot disagree, at whatever point a process dies.
-The checkpoint beside them only says how far back one has to look.
+Rows and progress become visible in the same swap, so they agree no matter when a process dies. The checkpoint
+only limits how much of the history a restart has to read.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ if TYPE_CHECKING:
 
     import lode
 
-# The key of a snapshot's metadata under which the server writes.
+# The key of the server's entry in the metadata of a snapshot.
 METADATA: Final = "ingest"
-# How many commits a restart may have to read again.
+# Commits that a restart may have to read again.
 _COMMITS_PER_CHECKPOINT: Final = 64
-# Clocks of this machine may be set back; a stream's first rows are looked for this much further back.
+# The machine's clock may be set back, so the search for a stream's first rows starts this much earlier.
 _CLOCK_SLACK: Final = timedelta(hours=1)
 
 logger = logging.getLogger("lode.ingest")
 
 
-class Shown(msgspec.Struct, frozen=True, array_like=True):
-    """How many rows of a stream are visible, and since which moment."""
+class VisibleRows(msgspec.Struct, frozen=True, array_like=True):
+    """The number of visible rows of a stream, and the time of the last commit that added to it."""
 
     rows: int
     at: datetime
@@ -39,35 +39,35 @@ class Shown(msgspec.Struct, frozen=True, array_like=True):
 
 class _Checkpoint(msgspec.Struct, frozen=True):
     snapshot: str | None
-    streams: dict[str, Shown]
+    streams: dict[str, VisibleRows]
 
 
-class Progress:
-    """What the snapshots of one table say about its streams. Not safe for threads: its writer locks."""
+class StreamProgress:
+    """The progress of the streams of one table, by its snapshots. Not thread-safe: the table writer locks."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
         self._since_checkpoint = 0
         self._head: str | None = None
-        self._shown: dict[str, Shown] = {}
-        # Those of other servers are in the same snapshots, more of them every day.
+        self._visible: dict[str, VisibleRows] = {}
+        # The same snapshots list the streams of other servers too; their number is not bounded.
         self._followed: set[str] = set()
 
     @property
     def head(self) -> str | None:
-        """The newest snapshot it knows."""
+        """The newest snapshot it has read."""
         return self._head
 
-    def shown(self, stream: str) -> Shown | None:
-        return self._shown.get(stream)
+    def visible(self, stream: str) -> VisibleRows | None:
+        return self._visible.get(stream)
 
     def rows(self, stream: str) -> int:
-        found = self._shown.get(stream)
+        found = self._visible.get(stream)
         return found.rows if found else 0
 
     def recover(self, dataset: lode.Dataset, streams: Mapping[str, datetime]) -> None:
-        """Find the progress of these streams, given when each was created."""
-        dataset.settle()  # what a killed server swapped in and did not publish counts too
+        """Read the progress of these streams, given when each was created."""
+        dataset.settle()  # a killed server may have swapped in a snapshot without publishing it
         saved = self._load() or _Checkpoint(None, {})
         self._followed = set(streams)
         self._head = saved.snapshot
@@ -76,11 +76,11 @@ class Progress:
         self.save()
 
     def catch_up(self, dataset: lode.Dataset) -> set[str]:
-        """Read the snapshots that came since; returns the streams that moved."""
+        """Read the snapshots after the head; returns the streams with more visible rows."""
         return self._catch_up(dataset, not_before=None, up_to_head={})
 
     def record(self, snapshot: lode.Snapshot) -> None:
-        """Take in a commit of our own; what slipped in before it is for the next ``catch_up``."""
+        """Take in a commit of this server; the next ``catch_up`` reads foreign commits before it."""
         self._note(snapshot)
         if snapshot.parent_id == self._head:
             self._head = snapshot.id
@@ -89,20 +89,20 @@ class Progress:
             self.save()
 
     def follow(self, stream: str) -> None:
-        """Take note of a stream that was just created; no snapshot knows of it yet."""
+        """Follow a new stream; no snapshot mentions it yet."""
         self._followed.add(stream)
 
     def forget(self, stream: str) -> None:
         self._followed.discard(stream)
-        self._shown.pop(stream, None)
+        self._visible.pop(stream, None)
 
     def save(self) -> None:
-        """Keep a checkpoint. Losing it costs a longer walk at the next start, nothing else."""
+        """Write a checkpoint. Without it the next start reads more history; nothing else is lost."""
         self._since_checkpoint = 0
         fresh = self._file.with_suffix(".new")
         try:
-            fresh.write_bytes(msgspec.json.encode(_Checkpoint(self._head, self._shown)))
-            os.replace(fresh, self._file)  # noqa: PTH105, the same thing in fewer layers
+            fresh.write_bytes(msgspec.json.encode(_Checkpoint(self._head, self._visible)))
+            os.replace(fresh, self._file)  # noqa: PTH105, Path.replace adds nothing
         except OSError as error:
             logger.warning("the checkpoint %s could not be written: %s", self._file, error)
 
@@ -112,33 +112,33 @@ class Progress:
         return None
 
     def _catch_up(
-        self, dataset: lode.Dataset, *, not_before: datetime | None, up_to_head: Mapping[str, Shown]
+        self, dataset: lode.Dataset, *, not_before: datetime | None, up_to_head: Mapping[str, VisibleRows]
     ) -> set[str]:
-        moved: set[str] = set()
+        changed: set[str] = set()
         newest: str | None = None
         for snapshot in dataset.history():
             newest = newest or snapshot.id
             if snapshot.id == self._head:
-                # Only now: a lake brought back from a copy may be older than its checkpoint.
-                before = {stream: shown for stream, shown in up_to_head.items() if stream in self._followed}
-                self._shown = {**before, **self._shown}
+                # Only if the head is found: a lake restored from a copy may be older than its checkpoint.
+                before = {stream: rows for stream, rows in up_to_head.items() if stream in self._followed}
+                self._visible = {**before, **self._visible}
                 break
             if not_before is not None and snapshot.created_at < not_before:
                 break
-            moved |= self._note(snapshot)
+            changed |= self._note(snapshot)
         self._head = newest
-        return moved
+        return changed
 
     def _note(self, snapshot: lode.Snapshot) -> set[str]:
-        """Take in one snapshot; progress only grows, so the order in which they are read does not matter."""
-        moved: set[str] = set()
+        """Take in one snapshot. Progress only grows, so snapshots may be read in any order."""
+        changed: set[str] = set()
         written = snapshot.metadata.get(METADATA)
         streams = written.get("streams") if isinstance(written, dict) else None
         for stream, rows in streams.items() if isinstance(streams, dict) else ():
             if stream not in self._followed:
                 continue
-            known = self._shown.get(stream)
+            known = self._visible.get(stream)
             if isinstance(rows, int) and (known is None or rows > known.rows):
-                self._shown[stream] = Shown(rows, snapshot.created_at)
-                moved.add(stream)
-        return moved
+                self._visible[stream] = VisibleRows(rows, snapshot.created_at)
+                changed.add(stream)
+        return changed

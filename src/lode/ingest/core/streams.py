@@ -1,4 +1,4 @@
-"""Write streams: a position, the rules of its type, and the log in which its rows and state survive."""
+"""Write streams: a position, the rules of the stream's type, and the log that keeps its rows and state."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import StoreError
-from lode.ingest.core.append import Append, succeed
-from lode.ingest.core.group import Group
-from lode.ingest.core.position import Position, State, StreamType
-from lode.ingest.core.strategies import select_strategy
+from lode.ingest.core.strategies import State, StreamPosition, StreamType, select_strategy
+from lode.ingest.core.table_writer import Append, Group, fail_all, succeed
 from lode.ingest.log.record import RowsEncoder
 from lode.ingest.status import Code, Refused
 
@@ -28,15 +26,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lode.ingest")
 
-# How much staged data one sync to disk covers at most.
-_BYTES_PER_SYNC: Final = 32 << 20
+# Arrow data that is written to a log with one sync.
+_MAX_SYNC_BYTES: Final = 32 << 20
 
 
-class Underway(Exception):  # noqa: N818, a matter of time rather than an error
-    """The offset is taken by an append on its way: when that is done, it is known whether it is there."""
+class AppendInFlight(Exception):  # noqa: N818, a matter of time rather than an error
+    """An append with this offset is being written. ``until`` is done when its outcome is known."""
 
     def __init__(self, until: Future[int | None]) -> None:
-        super().__init__("an append with this offset is on its way")
+        super().__init__("an append with this offset is in flight")
         self.until = until
 
 
@@ -46,11 +44,11 @@ class Stream:
     Args:
         name: Its name.
         kind: Its type.
-        created: When it was created; the default stream is as old as its table.
-        writer: The writer of its table, which commits what it does not stage.
-        log: Where it survives a restart; None for the default stream, which has nothing to lose.
+        created: When it was created; for the default stream, when its table was created.
+        writer: The writer of its table, which commits the rows of streams that stage none.
+        log: Keeps its rows and state over a restart; None for the default stream, which has no state.
         pool: The threads that write to the log.
-        staged: What all streams together have staged.
+        staged: The staged bytes of all streams together.
     """
 
     def __init__(
@@ -68,7 +66,7 @@ class Stream:
         self.created = created
         self.writer = writer
         self.log = log
-        self.position = Position(str(name), kind)
+        self.position = StreamPosition(str(name), kind)
         self.strategy = select_strategy(kind)
         self.committed_at: datetime | None = None
         self.last_used = time.monotonic()
@@ -76,12 +74,11 @@ class Stream:
         self._counted = 0
         self._counting = threading.Lock()
         self._encoder = RowsEncoder()
-        self._lock = threading.Lock()
-        # Held while the state says FINALIZED and rows are still under way.
+        # Held while the state is FINALIZED and rows are still being written.
         self._finalizing = threading.Lock()
         self._last: Future[int | None] | None = None
         self._sink: Group[Append] = (
-            Group(pool, self._write_log, weigh=lambda append: append.weight, most=_BYTES_PER_SYNC)
+            Group(pool, self._write_log, weigh=lambda append: append.weight, max_weight=_MAX_SYNC_BYTES)
             if self.strategy.stages
             else writer.appends
         )
@@ -92,75 +89,60 @@ class Stream:
 
     @property
     def is_done(self) -> bool:
-        """Whether nothing more can become of it."""
-        at = self.position
+        """Whether the stream has reached its final state."""
         match self.type:
             case StreamType.COMMITTED | StreamType.BUFFERED:
-                return at.state is State.FINALIZED
+                return self.position.state is State.FINALIZED
             case StreamType.PENDING:
-                return at.state is State.COMMITTED
+                return self.position.state is State.COMMITTED
         return False
 
     def check(self, offset: int | None) -> None:
-        """Refuse an append whose offset or moment is wrong, before its rows are decoded.
+        """Refuse an append by its offset or the stream's state, before its rows are decoded.
 
         Raises:
-            Underway: It is too soon to tell.
+            AppendInFlight: The outcome of an append with this offset is not known yet.
         """
-        with self._lock:
-            self._check_underway(offset)
-            self.strategy.check(self.position, offset)
+        with self.position.lock:
+            self._check(offset)
 
     def append(self, batch: pa.RecordBatch, offset: int | None) -> Future[int | None]:
         """Accept rows in order; the future is done when they are durable.
 
         Raises:
-            Underway: It is too soon to tell.
+            AppendInFlight: The outcome of an append with this offset is not known yet.
         """
         self.last_used = time.monotonic()
-        with self._lock:
-            self._check_underway(offset)
-            self.strategy.check(self.position, offset)
+        with self.position.lock:
+            self._check(offset)
             reserved = self._encoder.size(batch) if self.strategy.stages else 0
             if reserved:
                 self._staged.reserve(reserved)
-            first = self.strategy.accept(self.position, offset, batch.num_rows)
-            append = Append(self, batch, first, self.position.epoch)
-            append.reserved = reserved
+            first = self.strategy.accept(self.position, batch.num_rows)
+            append = Append(self.id, self.position, batch, first, reserved)
             self._last = append.answer
             self._sink.put(append)
         return append.answer
 
-    def advance(self, rows: int, *, visible: bool) -> None:
-        """Rows up to here are on disk, and visible."""
-        with self._lock:
-            self.position.durable = rows
-            if visible:
-                self.position.visible = rows
-
-    def step_back(self) -> None:
-        """An append failed: those accepted after it must be sent again."""
-        with self._lock:
-            self.position.step_back()
-
-    def moved(self, rows: int) -> None:
-        """A commit nobody waited for any more, of an earlier life of this server, showed rows up to here."""
-        with self._lock:
-            self.position.visible = max(self.position.visible, rows)
-            if not self.strategy.stages and rows > self.position.durable:
-                self.position.step_back(durable=rows)
+    def catch_up(self, rows: int) -> None:
+        """Take in rows up to here that a commit from before a restart made visible."""
+        position = self.position
+        with position.lock:
+            position.visible = max(position.visible, rows)
+            if not self.strategy.stages and rows > position.durable:
+                position.step_back(durable=rows)
 
     def finalize(self) -> bool:
-        """Take no more rows; tells whether it did until now. Blocks until those under way are done."""
+        """Accept no more rows; returns whether it was open. Blocks until accepted rows are durable."""
         with self._finalizing:
-            with self._lock:
+            with self.position.lock:
                 self.strategy.check_finalize(self.position)
                 last = self._last
                 was_open = self.position.state is State.OPEN
                 if was_open:
                     self.position.state = State.FINALIZED
             if last is not None:
-                last.exception()  # waits; its caller hears of it
+                last.exception()  # waits; an error goes to the caller of that append
             if was_open:
                 self._mark_finalized()
         self.count_staged()
@@ -168,13 +150,13 @@ class Stream:
         return was_open
 
     def check_commit(self) -> None:
-        """Refuse a batch commit that cannot be; waits for a finalize under way, with the last of its rows."""
+        """Refuse a batch commit in the wrong state. Waits for a finalize in progress and its last rows."""
         with self._finalizing:
             self.strategy.check_commit(self.position)
 
     def show(self, rows: int, at: datetime) -> None:
-        """Rows up to here are in a snapshot: the log need not keep them."""
-        with self._lock:
+        """Record that the rows up to here are in a snapshot, and trim them from the log."""
+        with self.position.lock:
             self.position.visible = max(self.position.visible, rows)
             if self.type is StreamType.PENDING:
                 self.position.state = State.COMMITTED
@@ -183,15 +165,12 @@ class Stream:
         if self.log is not None and self.strategy.stages:
             try:
                 self.log.trim(rows)
-            except OSError as error:  # the commit stands; the room comes back with the next one, or a restart
+            except OSError as error:  # the commit is done; the next trim or a restart frees the space
                 logger.warning("the log of %s could not be trimmed: %s", self.name, error)
             self.count_staged()
 
     def count_staged(self, reserved: int = 0) -> None:
-        """Count what its log holds by now, in place of what was reserved for it.
-
-        Appends and flushes change that at the same time.
-        """
+        """Count the bytes of its log in place of those reserved. Appends and flushes call it concurrently."""
         if self.log is not None and self.strategy.stages:
             with self._counting:
                 held = 0 if self.is_done else self.log.bytes
@@ -199,17 +178,17 @@ class Stream:
                 self._counted = held
 
     def compact(self) -> None:
-        """Give back the room of rows nobody needs any more; not worth its syncs while somebody waits."""
+        """Free the disk space of a stream that is done. It costs syncs, so no request waits for it."""
         if self.log is None or not self.strategy.stages or not self.is_done:
             return
-        # A flush that began before the stream was finalized still reads its rows, and a finalize that fails
-        # opens the stream again.
+        # A flush that began before the stream was finalized may still read its rows, and a finalize that
+        # fails opens the stream again.
         with self.writer.staged_lock, self._finalizing:
             if self.is_done:
                 self.log.trim(self.log.end, to_nothing=True)
 
     def remove(self) -> None:
-        """Delete its log, and all it staged."""
+        """Delete its log with all staged rows."""
         assert self.log is not None
         self.log.remove()
         with self._counting:
@@ -217,7 +196,7 @@ class Stream:
             self._counted = 0
 
     def facts(self) -> dict[str, Any]:
-        """What the console and the command line show of it."""
+        """The fields that the console and the command line show."""
         position = self.position
         return {
             "name": str(self.name),
@@ -229,22 +208,29 @@ class Stream:
             "created": self.created.isoformat(),
         }
 
+    def _check(self, offset: int | None) -> None:
+        # Rows exist once they are durable. Accepted rows may still fail, so they do not exist yet.
+        at = self.position
+        if offset is not None and at.state is State.OPEN and at.durable <= offset < at.accepted:
+            assert self._last is not None
+            raise AppendInFlight(self._last)
+        self.strategy.check(at, offset)
+
     def _write_log(self, group: list[Append]) -> None:
         assert self.log is not None
         live = [append for append in group if append.begin()]
         refusal: Refused | None = None
         try:
             self.log.append([append.batch for append in live])
-        except Exception as error:  # an answer is owed whatever went wrong
+        except Exception as error:  # every append needs an answer
             refusal = Refused(
                 Code.UNAVAILABLE, f"Stream {self.name} could not be written ({error}): try again."
             )
         self.count_staged(sum(append.reserved for append in group))
         if refusal is None:
             succeed(live, visible=False)
-            return
-        for append in live:
-            append.fail(refusal)
+        else:
+            fail_all(live, refusal)
 
     def _mark_finalized(self) -> None:
         assert self.log is not None
@@ -255,11 +241,3 @@ class Stream:
             raise Refused(
                 Code.UNAVAILABLE, f"Stream {self.name} could not be finalized ({error}): try again."
             ) from error
-
-    def _check_underway(self, offset: int | None) -> None:
-        """An offset is there when its rows are on disk, not when they were accepted: they may yet fail."""
-        at = self.position
-        if offset is None or at.state is not State.OPEN or not at.durable <= offset < at.accepted:
-            return
-        assert self._last is not None
-        raise Underway(self._last)

@@ -1,6 +1,6 @@
-"""The writer of one table: the only place of the server that commits to it, in groups.
+"""The writer of one table: the only place of the server that commits to it, in groups of appends.
 
-Appends that arrive while a commit is under way share the next one: one file, one snapshot, many answers.
+Appends that arrive during a commit share the next one: one file, one snapshot, many responses.
 """
 
 from __future__ import annotations
@@ -8,7 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections import deque
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from lode.errors import (
     CommitUnknownError,
@@ -22,9 +26,7 @@ from lode.errors import (
 )
 from lode.ingest.catalog.paths import no_table
 from lode.ingest.catalog.table import complete, stored_as
-from lode.ingest.core.append import succeed
-from lode.ingest.core.group import Group
-from lode.ingest.core.progress import METADATA, Progress
+from lode.ingest.core.progress import METADATA, StreamProgress
 from lode.ingest.log.record import LogDamaged
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.coalesce import joined
@@ -38,86 +40,238 @@ if TYPE_CHECKING:
     import lode
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
-    from lode.ingest.core.append import Append
     from lode.ingest.core.metrics import Metrics
-    from lode.ingest.names import TableName
+    from lode.ingest.core.strategies import StreamPosition
     from lode.store.protocol import Store
 
+T = TypeVar("T")
 logger = logging.getLogger("lode.ingest")
 
-# A group is at most this much Arrow data: it is in memory until it is committed.
-BYTES_PER_GROUP: Final = 48 << 20
-# How often a commit steps behind other servers' before it gives up.
-_MOST_CONFLICTS: Final = 1000
-# How often rows are staged again because a column was renamed since they were.
-_MOST_STAGINGS: Final = 10
+# Arrow data of one group: it stays in memory until it is committed.
+MAX_GROUP_BYTES: Final = 48 << 20
+# Attempts of one commit against commits of other servers.
+_MAX_CONFLICTS: Final = 1000
+# How often rows are staged again because another writer renamed a column after they were staged.
+_MAX_STAGINGS: Final = 10
 
 
-class Span(NamedTuple):
-    """The rows of a stream that a commit makes visible: from the first, up to but not including the end."""
+class RowRange(NamedTuple):
+    """Rows of a stream, from offset ``start`` up to but not including ``end``."""
 
     start: int
     end: int
 
 
-class Moved(Exception):  # noqa: N818, an outcome rather than an error
-    """Rows of these streams are visible already, by a commit of an earlier life of this server."""
+class AlreadyVisible(Exception):  # noqa: N818, an outcome rather than an error
+    """Rows of these streams are visible already, by a commit that this server sent before a restart."""
 
     def __init__(self, streams: set[str]) -> None:
-        super().__init__(f"streams moved: {', '.join(sorted(streams))}")
+        super().__init__(f"streams whose rows are visible already: {', '.join(sorted(streams))}")
         self.streams = streams
 
 
+class Append:
+    """Rows that a stream has accepted and that are not yet committed, or written to its log.
+
+    ``answer`` resolves to the offset of the first row, to None on the default stream, or to a ``Refused``.
+    """
+
+    __slots__ = ("answer", "batch", "epoch", "first", "position", "reserved", "rows", "stream_id", "weight")
+
+    def __init__(
+        self,
+        stream_id: str,
+        position: StreamPosition,
+        batch: pa.RecordBatch,
+        first: int | None,
+        reserved: int,
+    ) -> None:
+        self.stream_id = stream_id
+        self.position = position
+        self.batch = batch
+        self.rows = batch.num_rows
+        # Its memory. Decoded rows share no buffers with other batches.
+        self.weight = batch.get_total_buffer_size()
+        # Bytes that count as staged already, until the log counts them.
+        self.reserved = reserved
+        self.first = first
+        self.epoch = position.epoch
+        self.answer: Future[int | None] = Future()
+        # Not cancellable: rows stay accepted if the client disconnects.
+        self.answer.set_running_or_notify_cancel()
+
+    @property
+    def stale(self) -> bool:
+        """Whether an append that was accepted before this one has failed."""
+        return self.first is not None and self.epoch != self.position.epoch
+
+    def begin(self) -> bool:
+        """Return whether it still has to be written. A stale append is refused here."""
+        if self.answer.done():
+            return False
+        if self.stale:
+            self.fail(
+                Refused(
+                    Code.ABORTED,
+                    f"An earlier append to {self.position.name} failed: "
+                    f"expected offset {self.position.accepted}, received {self.first}. Resume from there.",
+                )
+            )
+            return False
+        return True
+
+    def fail(self, refusal: Refused) -> None:
+        if self.answer.done():
+            return
+        if not self.stale and self.first is not None:
+            with self.position.lock:
+                self.position.step_back()
+        self.answer.set_exception(refusal)
+
+
+def succeed(group: Sequence[Append], *, visible: bool) -> None:
+    """Answer appends that became durable together.
+
+    Last to first: a caller that waits for the first wakes up once and finds all of them answered.
+    """
+    for append in group:
+        if append.first is not None:
+            position = append.position
+            with position.lock:
+                position.durable = append.first + append.rows
+                if visible:
+                    position.visible = position.durable
+    for append in reversed(group):
+        append.answer.set_result(append.first)
+
+
+def fail_all(group: Sequence[Append], refusal: Refused) -> None:
+    for append in group:
+        append.fail(refusal)
+
+
+class Group(Generic[T]):
+    """A queue that passes its items to ``work`` in groups: items that arrive during one call share the next.
+
+    There is no timer: a single item is processed at once. Groups are processed one at a time, in the order of
+    arrival, on a pool thread that is used only while there is work.
+
+    Args:
+        pool: Where the work runs.
+        work: Processes one group and answers each of its items, also on failure.
+        weigh: The weight of an item. A single item may exceed the limit.
+        max_weight: The weight at which a group is full.
+    """
+
+    def __init__(
+        self, pool: Executor, work: Callable[[list[T]], None], *, weigh: Callable[[T], int], max_weight: int
+    ) -> None:
+        self._pool = pool
+        self._work = work
+        self._weigh = weigh
+        self._max_weight = max_weight
+        self._waiting: deque[T] = deque()
+        self._lock = threading.Lock()
+        self._idle = threading.Condition(self._lock)
+        self._working = False
+
+    def put(self, item: T) -> None:
+        """Queue an item. Work begins at once if none is in progress."""
+        with self._lock:
+            self._waiting.append(item)
+            if self._working:
+                return
+            self._working = True
+        self._pool.submit(self._drain)
+
+    def wait(self) -> None:
+        """Block until the queue is empty and no work is in progress."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._working)
+
+    def _drain(self) -> None:
+        while True:
+            group = self._next()
+            try:
+                self._work(group)
+            except Exception:  # a failed group must not stop the next ones
+                logger.exception("a group of %d items failed without an answer", len(group))
+            del group  # free its memory before this queue waits for a thread
+            if self._is_done():
+                return
+            # Submit again instead of looping: a queue that is never empty must not occupy a thread forever.
+            with suppress(RuntimeError):  # the pool is shutting down: process the remaining items here
+                self._pool.submit(self._drain)
+                return
+
+    def _next(self) -> list[T]:
+        with self._lock:
+            group = [self._waiting.popleft()]
+            weight = self._weigh(group[0])
+            while self._waiting and weight + self._weigh(self._waiting[0]) <= self._max_weight:
+                weight += self._weigh(self._waiting[0])
+                group.append(self._waiting.popleft())
+            return group
+
+    def _is_done(self) -> bool:
+        with self._lock:
+            self._working = bool(self._waiting)
+            if not self._working:
+                self._idle.notify_all()
+            return not self._working
+
+
 class _Renamed(Exception):  # noqa: N818, an outcome rather than an error
-    """A column of the dataset was renamed since the rows were staged."""
+    """Another writer renamed a column of the dataset after the rows were staged."""
 
 
 class TableWriter:
-    """Commits to one table's dataset, one commit at a time.
+    """Commits to the dataset of one table, one commit at a time.
 
     Args:
-        name: The table.
-        generation: Which of the tables of this name, should it have been deleted and created again.
-        catalog: Where its definition is found.
+        definition: The table. If it is deleted and created again, the next generation has its own writer.
+        catalog: Where its current definition is read.
         store: Where its snapshots are.
         pool: The threads for groups of appends.
         checkpoint: The file of its progress.
-        metrics: Where commits are counted.
-        moved: Told of a stream whose rows became visible, with their number, by whomever.
+        metrics: Counts commits.
+        on_visible: Called with a stream's id and its number of visible rows when the history of the dataset
+            shows more of them than expected.
     """
 
     def __init__(
         self,
-        name: TableName,
-        generation: int,
+        definition: TableDefinition,
         catalog: Catalog,
         store: Store,
         pool: Executor,
         checkpoint: Path,
         metrics: Metrics,
-        moved: Callable[[str, int], None],
+        on_visible: Callable[[str, int], None],
     ) -> None:
-        self.name = name
-        self.generation = generation
-        self.progress = Progress(checkpoint)
+        self.name = definition.name
+        self.generation = definition.generation
+        self.dataset_id = definition.dataset_id
+        self.created = datetime.fromtimestamp(definition.created_ms / 1000, UTC)
+        self.progress = StreamProgress(checkpoint)
         self.appends: Group[Append] = Group(
-            pool, self._commit_group, weigh=lambda append: append.weight, most=BYTES_PER_GROUP
+            pool, self._commit_group, weigh=lambda append: append.weight, max_weight=MAX_GROUP_BYTES
         )
-        # Held by whoever commits staged streams: two batch commits never look at the same stream at once.
+        # Held while staged rows are committed: two requests never commit the same stream at once.
         self.staged_lock = threading.Lock()
         self._catalog = catalog
         self._store = store
         self._metrics = metrics
-        self._moved = moved
+        self._on_visible = on_visible
         self._lock = threading.Lock()
         self._opened: tuple[TableDefinition, lode.Dataset] | None = None
         self._is_ready = False
 
     def open(self) -> tuple[TableDefinition, lode.Dataset]:
-        """The table as it is defined now."""
+        """The current definition of the table, and its dataset."""
         definition = self._catalog.table(self.name)
         if definition.generation != self.generation:
-            raise no_table(self.name)  # what was meant for the table of before is not for this one
+            raise no_table(self.name)  # rows of a deleted table must not reach the next one of its name
         opened = self._opened
         if opened is None or opened[0] is not definition:
             dataset = definition.open(self._store) if opened is None else opened[1]
@@ -125,7 +279,7 @@ class TableWriter:
         return opened
 
     def make_ready(self) -> None:
-        """See to it, before rows are acknowledged that are committed later, that they can be.
+        """Ensure that rows can be committed later, before any are acknowledged.
 
         The dataset must exist: until it does, another program could create it with another layout or codec.
         Afterwards only its columns can change, and a commit of acknowledged rows does not depend on them.
@@ -144,33 +298,40 @@ class TableWriter:
         except StoreError as error:
             raise self._unavailable(error) from error
         except ComponentMismatchError as error:
-            raise self.mismatched(error) from error
+            raise self._mismatched(error) from error
         self._is_ready = True
+
+    def recover_progress(self, streams: Mapping[str, datetime]) -> None:
+        """Read the progress of these streams, given when each was created, from the dataset's history."""
+        try:
+            self.progress.recover(self.open()[1], streams)
+        except ComponentMismatchError as error:
+            raise self._mismatched(error) from error
 
     def commit(
         self,
         stage: Callable[[TableDefinition, lode.Transaction], None],
-        spans: Mapping[str, Span],
+        ranges: Mapping[str, RowRange],
         *,
         acknowledged: bool = False,
     ) -> lode.Snapshot:
-        """Make what ``stage`` stages one snapshot that also says how far these streams have come.
+        """Commit the rows of ``stage`` in one snapshot, which also records the progress of these streams.
 
         Args:
-            stage: Stages the rows; called again if another writer renamed a column meanwhile.
-            spans: The rows, for each stream.
-            acknowledged: The rows were acknowledged before: columns of the dataset that they do not fit give
-                way to them. Otherwise the rows are refused.
+            stage: Stages the rows. Called again if another writer renames a column meanwhile.
+            ranges: The rows of each stream.
+            acknowledged: The rows were acknowledged before. Columns of the dataset that they do not fit are
+                renamed. Otherwise such rows are refused.
 
         Raises:
-            Moved: some of the spans are visible already, so nothing was committed.
-            Refused: the store failed; nothing was committed, or that is not known.
+            AlreadyVisible: Some of the rows are visible already; nothing was committed.
+            Refused: The store failed; nothing was committed, or the outcome is unknown.
         """
         began = time.monotonic()
         try:
-            snapshot = self._staged_and_published(stage, spans, acknowledged)
+            snapshot = self._stage_and_publish(stage, ranges, acknowledged)
         except ComponentMismatchError as error:
-            raise self.mismatched(error) from error
+            raise self._mismatched(error) from error
         except (CommitUnknownError, StoreError, TransactionClosedError) as error:
             raise self._unavailable(error) from error
         except SnapshotConflictError as error:
@@ -184,46 +345,45 @@ class TableWriter:
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
 
-    def _staged_and_published(
+    def _stage_and_publish(
         self,
         stage: Callable[[TableDefinition, lode.Transaction], None],
-        spans: Mapping[str, Span],
+        ranges: Mapping[str, RowRange],
         acknowledged: bool,
     ) -> lode.Snapshot:
         mismatched = False
-        for _ in range(_MOST_STAGINGS):
+        for _ in range(_MAX_STAGINGS):
             definition, dataset = self.open()
             evolution = definition.evolution(acknowledged=acknowledged)
+            metadata = {METADATA: {"streams": {stream: rows.end for stream, rows in ranges.items()}}}
             try:
-                with dataset.transaction(
-                    _metadata(spans), on_conflict="append", evolve=evolution
-                ) as transaction:
+                with dataset.transaction(metadata, on_conflict="append", evolve=evolution) as transaction:
                     stage(definition, transaction)
-                    return self._publish(dataset, transaction, spans)
+                    return self._publish(dataset, transaction, ranges)
             except ComponentMismatchError:
                 if mismatched:
                     raise
                 mismatched = True
             except _Renamed:
                 pass
-            self._opened = None  # the next transaction begins with the columns as they are now
+            self._opened = None  # the next transaction begins with the current columns
         raise Refused(
             Code.ABORTED, f"Other writers rename the columns of {self.name.short} all the time. Try again."
         )
 
     def _publish(
-        self, dataset: lode.Dataset, transaction: lode.Transaction, spans: Mapping[str, Span]
+        self, dataset: lode.Dataset, transaction: lode.Transaction, ranges: Mapping[str, RowRange]
     ) -> lode.Snapshot:
         with self._lock:
-            for remaining in reversed(range(_MOST_CONFLICTS)):
-                # Rows that history shows already must not be shown again, so all of it is looked at first:
-                # a commit whose answer was lost, or of a server that died, may have landed meanwhile.
+            for remaining in reversed(range(_MAX_CONFLICTS)):
+                # Rows that the history shows already must not be shown again, so all of it is read first:
+                # a commit whose response was lost, or of a server that died, may have landed meanwhile.
                 if transaction.capture() != self.progress.head:
-                    self._tell(self.progress.catch_up(dataset))
-                self._check(spans)
+                    self._report(self.progress.catch_up(dataset))
+                self._check_not_visible(ranges)
                 try:
-                    # Nor may a commit with spans follow what it has not looked at, whatever that touched.
-                    snapshot = transaction.commit(rebase=not spans)
+                    # For the same reason, a commit with ranges is not rebased onto snapshots not yet read.
+                    snapshot = transaction.commit(rebase=not ranges)
                     break
                 except CommitUnpublishedError:
                     dataset.settle()
@@ -241,15 +401,15 @@ class TableWriter:
             self.progress.record(snapshot)
             return snapshot
 
-    def _check(self, spans: Mapping[str, Span]) -> None:
-        moved = {stream for stream, span in spans.items() if self.progress.rows(stream) != span.start}
-        if moved:
-            self._tell(moved)  # again: a look at history that failed halfway has told nobody
-            raise Moved(moved)
+    def _check_not_visible(self, ranges: Mapping[str, RowRange]) -> None:
+        changed = {stream for stream, rows in ranges.items() if self.progress.rows(stream) != rows.start}
+        if changed:
+            self._report(changed)  # again: an earlier catch-up that failed halfway reported nothing
+            raise AlreadyVisible(changed)
 
-    def _tell(self, moved: set[str]) -> None:
-        for stream in moved:
-            self._moved(stream, self.progress.rows(stream))
+    def _report(self, streams: set[str]) -> None:
+        for stream in streams:
+            self._on_visible(stream, self.progress.rows(stream))
 
     def _unavailable(self, error: Exception) -> Refused:
         return Refused(
@@ -257,50 +417,43 @@ class TableWriter:
             f"The store of {self.name.short} failed ({error}): try again with the same offset.",
         )
 
-    def mismatched(self, error: ComponentMismatchError) -> Refused:
-        """Another program made the dataset in a way that the table's rows do not fit."""
+    def _mismatched(self, error: ComponentMismatchError) -> Refused:
+        """The refusal of rows that do not fit the dataset, which another program created."""
         return Refused(Code.FAILED_PRECONDITION, f"Table {self.name.short} cannot be written: {error}.")
 
     def _commit_group(self, group: list[Append]) -> None:
         while group := [append for append in group if append.begin()]:
-            spans = _spans(group)
             try:
-                self.commit(lambda definition, transaction: _stage(definition, transaction, group), spans)
-            except Moved as error:
-                # Those streams' appends have become stale by now; the others go on without them.
+                self.commit(
+                    lambda definition, transaction: _stage(definition, transaction, group), _ranges(group)
+                )
+            except AlreadyVisible as error:
+                # The appends of those streams are stale now. The others are committed without them.
                 if not any(append.stale for append in group):
                     logger.error("%s: %s, but none of its appends is stale", self.name.short, error)
-                    self._fail(group, Refused(Code.INTERNAL, str(error)))
+                    fail_all(group, Refused(Code.INTERNAL, str(error)))
                     return
                 continue
             except Refused as refusal:
-                self._fail(group, refusal)
+                fail_all(group, refusal)
                 return
-            except Exception as error:  # an answer is owed whatever went wrong
+            except Exception as error:  # every append needs an answer
                 logger.exception("a commit to %s failed", self.name.short)
-                self._fail(group, Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}"))
+                fail_all(group, Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}"))
                 return
             self._metrics.group_size.observe(len(group))
             succeed(group, visible=True)
             return
 
-    def _fail(self, group: Sequence[Append], refusal: Refused) -> None:
-        for append in group:
-            append.fail(refusal)
 
-
-def _spans(group: Sequence[Append]) -> dict[str, Span]:
-    spans: dict[str, Span] = {}
+def _ranges(group: Sequence[Append]) -> dict[str, RowRange]:
+    ranges: dict[str, RowRange] = {}
     for append in group:
         if append.first is not None:
-            key = append.stream.id
-            start = spans[key].start if key in spans else append.first
-            spans[key] = Span(start, append.first + append.rows)
-    return spans
-
-
-def _metadata(spans: Mapping[str, Span]) -> dict[str, Any]:
-    return {METADATA: {"streams": {stream: span.end for stream, span in spans.items()}}}
+            key = append.stream_id
+            start = ranges[key].start if key in ranges else append.first
+            ranges[key] = RowRange(start, append.first + append.rows)
+    return ranges
 
 
 def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
@@ -311,7 +464,7 @@ def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Se
 def fitted(
     definition: TableDefinition, transaction: lode.Transaction, batch: pa.RecordBatch
 ) -> pa.RecordBatch:
-    """Rows as rows of the table's files, also if it got new columns since they were decoded."""
+    """Rows in the schema of the table's files, also if the table got new columns since they were decoded."""
     if not batch.schema.equals(definition.schema.arrow):
         batch = complete(batch, definition.schema)
     stored = getattr(transaction.stager.components.codec, "schema", None)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Glance:
+class LogSummary:
     """A log at one moment: what it was made with, the latest marks, the row it has come to, and when."""
 
     facts: dict[str, Any]
@@ -29,7 +29,7 @@ class Glance:
     written: datetime
 
 
-def glance(directory: Path) -> Glance | None:
+def inspect_log(directory: Path) -> LogSummary | None:
     """Look at a log without opening it; None if its making never finished, or if it was just removed."""
     try:
         for first, path in reversed(segments_in(directory)):
@@ -41,7 +41,7 @@ def glance(directory: Path) -> Glance | None:
     return None
 
 
-def _walk(path: Path, first: int, head: Head) -> Glance:
+def _walk(path: Path, first: int, head: Head) -> LogSummary:
     """Step from header to header; of payloads only marks are read. A record cut short was never promised."""
     marks, end, position = dict(head.marks), first, 0
     with path.open("rb") as file:
@@ -55,4 +55,4 @@ def _walk(path: Path, first: int, head: Head) -> Glance:
                 payload = read_exactly(file.fileno(), record.length, position + HEADER)
                 marks.update(msgspec.json.decode(payload))
             position, end = position + record.size, record.end
-    return Glance(head.facts, marks, end, datetime.fromtimestamp(found.st_mtime, UTC))
+    return LogSummary(head.facts, marks, end, datetime.fromtimestamp(found.st_mtime, UTC))
