@@ -16,7 +16,7 @@ from google.cloud.bigquery_storage_v1 import types
 from google.protobuf.descriptor import FieldDescriptor
 
 import lode
-from lode.ingest.api.reflection import SERVICES
+from lode.ingest.api.reflection import SERVICES, STREAMED_REQUESTS, STREAMED_RESPONSES
 from lode.testing.plugin import LodeServer
 from support.ingest.appending import (
     FIELDS,
@@ -258,7 +258,8 @@ class Target:
         return count
 
     def _call(self, service: str, fuzzed: Fuzzed) -> Any:
-        _, _, many_requests, many_responses = SERVICES[service][fuzzed.method]
+        many_requests = fuzzed.method in STREAMED_REQUESTS
+        many_responses = fuzzed.method in STREAMED_RESPONSES
         name = f"/{PACKAGE}.{service}/{fuzzed.method}"
         if many_requests:
             return self.channel.stream_stream(name)(iter([fuzzed.request]), timeout=SECONDS_PER_CALL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from google.cloud.bigquery_storage_v1 import types
@@ -117,29 +118,26 @@ class _Request(NamedTuple):
 
 
 class StreamSchemas:
-    """The writer's schemas on one stream of a call, and the table's schema that the client has seen."""
+    """The schemas of one stream: the writer's by kind of rows, and the table's that the client has seen."""
 
-    __slots__ = ("arrow_schema", "proto_schema", "seen_schema")
+    __slots__ = ("seen", "writer")
 
     def __init__(self) -> None:
-        self.arrow_schema: bytes | None = None
-        self.proto_schema: bytes | None = None
-        self.seen_schema: TableSchema | None = None
+        self.writer: dict[str, bytes] = {}
+        self.seen: TableSchema | None = None
 
 
+@dataclass(slots=True)
 class AcceptedAppend:
     """An accepted append, and the values for its response."""
 
-    __slots__ = ("answer", "name", "rows", "schema", "size", "stream")
-
-    def __init__(self, stream: Stream, name: str, rows: int, size: int, answer: Future[int | None]) -> None:
-        self.stream = stream
-        self.name = name
-        self.rows = rows
-        self.size = size
-        self.answer = answer
-        # The table's schema, if it differs from the last one that the client has seen on this stream.
-        self.schema: Any = None
+    stream: Stream
+    name: str
+    rows: int
+    size: int
+    answer: Future[int | None]
+    # The table's schema, if it differs from the last one that the client has seen on this stream.
+    schema: TableSchema | None = None
 
 
 class AppendCall:
@@ -158,7 +156,8 @@ class AppendCall:
         self._unpacked = unpacked
         self._nearby = nearby
         self._streams: dict[str, StreamSchemas] = {}
-        self._latest = StreamSchemas()
+        # The latest schema for each kind of rows: a new stream of the call may omit it.
+        self._latest: dict[str, bytes] = {}
         self._default_interpretation = 0
         # The stream of the latest request, by the client's name for it.
         self.name = ""
@@ -184,10 +183,12 @@ class AppendCall:
         offset = request.offset.value if request.HasField("offset") else None
         if not sent.kind:
             raise invalid("The request has no rows: set arrow_rows or proto_rows.")
-        self._keep_schema(sent, schemas)
+        if sent.schema is not None:
+            # Later requests omit it.
+            schemas.writer[sent.kind] = self._latest[sent.kind] = sent.schema
         definition, _ = stream.writer.open()
-        if schemas.seen_schema is None:
-            schemas.seen_schema = definition.schema
+        if schemas.seen is None:
+            schemas.seen = definition.schema
         decoder = await self._decoder(sent.kind, schemas, definition, stream)
         await _when_settled(lambda: stream.check(offset))
         if not sent.rows:
@@ -210,10 +211,10 @@ class AppendCall:
         answer.add_done_callback(lambda _: self._unpacked.leave(size))
         accepted = AcceptedAppend(stream, name, batch.num_rows, sent.bytes, answer)
         # A new label also makes a new version of a table; clients need to know about new columns only.
-        if schemas.seen_schema is not definition.schema:
-            if schemas.seen_schema != definition.schema:
+        if schemas.seen is not definition.schema:
+            if schemas.seen != definition.schema:
                 accepted.schema = definition.schema
-            schemas.seen_schema = definition.schema
+            schemas.seen = definition.schema
         return accepted
 
     def _check_size(self, data: bytes) -> None:
@@ -224,22 +225,12 @@ class AppendCall:
                 ends_call=True,
             )
 
-    def _keep_schema(self, sent: _Request, schemas: StreamSchemas) -> None:
-        """Keep the writer's schema: later requests omit it."""
-        if sent.kind == "arrow_rows":
-            if sent.schema is not None:
-                schemas.arrow_schema = self._latest.arrow_schema = sent.schema
-            elif schemas.arrow_schema is None:
-                schemas.arrow_schema = self._latest.arrow_schema
-        elif sent.schema is not None:
-            schemas.proto_schema = self._latest.proto_schema = sent.schema
-        elif schemas.proto_schema is None:
-            schemas.proto_schema = self._latest.proto_schema
-
     async def _decoder(
         self, kind: str, schemas: StreamSchemas, definition: TableDefinition, stream: Stream
     ) -> ArrowRows | ProtoRows:
-        schema = schemas.arrow_schema if kind == "arrow_rows" else schemas.proto_schema
+        if kind not in schemas.writer and kind in self._latest:
+            schemas.writer[kind] = self._latest[kind]
+        schema = schemas.writer.get(kind)
         if schema is None:
             raise invalid(
                 f"The request has {kind} without a writer_schema, and none was sent before it on this call.",

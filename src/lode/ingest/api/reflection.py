@@ -13,26 +13,24 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 _PACKAGE: Final = "google.cloud.bigquery.storage.v1"
 _NAME: Final = "google/cloud/bigquery/storage/v1/services.proto"
 
-# Method: request, response, whether requests are a stream, whether responses are.
-_WRITE: Final = {
-    "CreateWriteStream": ("CreateWriteStreamRequest", "WriteStream", False, False),
-    "AppendRows": ("AppendRowsRequest", "AppendRowsResponse", True, True),
-    "GetWriteStream": ("GetWriteStreamRequest", "WriteStream", False, False),
-    "FinalizeWriteStream": ("FinalizeWriteStreamRequest", "FinalizeWriteStreamResponse", False, False),
-    "BatchCommitWriteStreams": (
-        "BatchCommitWriteStreamsRequest",
-        "BatchCommitWriteStreamsResponse",
-        False,
-        False,
-    ),
-    "FlushRows": ("FlushRowsRequest", "FlushRowsResponse", False, False),
+# The response of each method; its request is called ``<method>Request``.
+SERVICES: Final = {
+    "BigQueryWrite": {
+        "CreateWriteStream": "WriteStream",
+        "AppendRows": "AppendRowsResponse",
+        "GetWriteStream": "WriteStream",
+        "FinalizeWriteStream": "FinalizeWriteStreamResponse",
+        "BatchCommitWriteStreams": "BatchCommitWriteStreamsResponse",
+        "FlushRows": "FlushRowsResponse",
+    },
+    "BigQueryRead": {
+        "CreateReadSession": "ReadSession",
+        "ReadRows": "ReadRowsResponse",
+        "SplitReadStream": "SplitReadStreamResponse",
+    },
 }
-_READ: Final = {
-    "CreateReadSession": ("CreateReadSessionRequest", "ReadSession", False, False),
-    "ReadRows": ("ReadRowsRequest", "ReadRowsResponse", False, True),
-    "SplitReadStream": ("SplitReadStreamRequest", "SplitReadStreamResponse", False, False),
-}
-SERVICES: Final = {"BigQueryWrite": _WRITE, "BigQueryRead": _READ}
+STREAMED_REQUESTS: Final = ("AppendRows",)
+STREAMED_RESPONSES: Final = ("AppendRows", "ReadRows")
 SERVICE_NAMES: Final = tuple(f"{_PACKAGE}.{name}" for name in SERVICES)
 
 
@@ -42,7 +40,8 @@ def described_services() -> descriptor_pool.DescriptorPool:
     described = descriptor_pb2.FileDescriptorProto(name=_NAME, package=_PACKAGE, syntax="proto3")
     for service, methods in SERVICES.items():
         added = described.service.add(name=service)
-        for name, (request, response, many_requests, many_responses) in methods.items():
+        for name, response in methods.items():
+            request = f"{name}Request"
             for message in (request, response):
                 file = getattr(types, message).pb().DESCRIPTOR.file
                 _add(pool, file, set())
@@ -52,8 +51,8 @@ def described_services() -> descriptor_pool.DescriptorPool:
                 name=name,
                 input_type=f".{_PACKAGE}.{request}",
                 output_type=f".{_PACKAGE}.{response}",
-                client_streaming=many_requests,
-                server_streaming=many_responses,
+                client_streaming=name in STREAMED_REQUESTS,
+                server_streaming=name in STREAMED_RESPONSES,
             )
     pool.Add(described)
     return pool

@@ -27,13 +27,12 @@ from lode.ingest.types.wire import to_wire
 from lode.store.open import is_nearby
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
     from datetime import datetime
 
     from lode.ingest.core.engine import Engine
     from lode.ingest.core.metrics import Metrics
     from lode.ingest.core.streams import Stream
-    from lode.ingest.names import TableName
 
 SERVICE: Final = "google.cloud.bigquery.storage.v1.BigQueryWrite"
 # Of one call.
@@ -41,9 +40,8 @@ _MAX_UNANSWERED_REQUESTS: Final = 256
 
 # Clients accept responses of 4 MB. Row errors that do not fit are omitted.
 _MAX_ROW_ERROR_BYTES: Final = 2 << 20
-# More row errors are encoded, and larger requests parsed, on a thread.
+# More row errors are encoded on a thread.
 _MAX_INLINE_ROW_ERRORS: Final = 1_000
-_MAX_INLINE_BYTES: Final = 64 << 10
 
 logger = logging.getLogger("lode.ingest")
 T = TypeVar("T")
@@ -197,66 +195,52 @@ class WriteService:
             response.row_errors.add(index=row.index, code=_FIELDS_ERROR, message=row.message)
         return response
 
-    # -- the other methods ---------------------------------------------------------------------
+    # -- the other methods, on threads ---------------------------------------------------------------------
 
-    async def _create(self, request: Any, context: Any) -> Any:
+    def _create(self, request: Any) -> Any:
         table = parse_table(request.parent)
         if request.write_stream.type_ not in (1, 2, 3):
             raise invalid("The write_stream has no type: choose COMMITTED, PENDING or BUFFERED.")
         if request.write_stream.write_mode not in _WRITE_MODES:
             raise invalid(f"The write_mode {request.write_stream.write_mode} is not known: use INSERT.")
-        kind = StreamType(request.write_stream.type_)
-        return await asyncio.to_thread(self._created, table, kind)
-
-    async def _get(self, request: Any, context: Any) -> Any:
-        if request.view not in _VIEWS:
-            raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
-        return await asyncio.to_thread(self._found, request.name, full=request.view == _FULL)
-
-    async def _finalize(self, request: Any, context: Any) -> Any:
-        rows = await asyncio.to_thread(self._engine.finalize, parse_stream(request.name))
-        return types.FinalizeWriteStreamResponse.pb()(row_count=rows)
-
-    async def _flush(self, request: Any, context: Any) -> Any:
-        name = parse_stream(request.write_stream)
-        if not request.HasField("offset"):
-            # Refuse the wrong type of stream first: that is the mistake the client has to fix.
-            stream = await asyncio.to_thread(self._engine.stream, name)
-            stream.strategy.flush_end(stream.position, 0)
-            raise invalid("FlushRows names no offset: give that of the last row to show.")
-        offset = await asyncio.to_thread(self._engine.flush, name, request.offset.value)
-        return types.FlushRowsResponse.pb()(offset=offset)
-
-    async def _batch_commit(self, request: Any, context: Any) -> Any:
-        return await asyncio.to_thread(self._commit, request)
-
-    def _commit(self, request: Any) -> Any:
-        table = parse_table(request.parent)
-        names = [parse_stream(name) for name in request.write_streams]
-        outcome = self._engine.batch_commit(table, names)
-        response = types.BatchCommitWriteStreamsResponse.pb()()
-        if outcome.at is not None:
-            response.commit_time.CopyFrom(_timestamp(outcome.at))
-        for problem in outcome.problems:
-            detail = storage_error(problem)
-            if detail is not None:
-                response.stream_errors.append(detail)
-        return response
-
-    def _created(self, table: TableName, kind: StreamType) -> Any:
-        stream = self._engine.create_stream(table, kind)
+        stream = self._engine.create_stream(table, StreamType(request.write_stream.type_))
         described = _described(stream, str(stream.name))
         described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described
 
-    def _found(self, name: str, *, full: bool) -> Any:
-        stream = self._engine.stream(parse_stream(name))
-        described = _described(stream, name)
+    def _get(self, request: Any) -> Any:
+        if request.view not in _VIEWS:
+            raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
+        stream = self._engine.stream(parse_stream(request.name))
+        described = _described(stream, request.name)
         # Clients that share a connection choose it by this location. The service writes it in lower case.
         described.location = self._engine.catalog.location_of(stream.name.table).lower()
-        if full:
+        if request.view == _FULL:
             described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
         return described
+
+    def _finalize(self, request: Any) -> Any:
+        rows = self._engine.finalize(parse_stream(request.name))
+        return types.FinalizeWriteStreamResponse.pb()(row_count=rows)
+
+    def _flush(self, request: Any) -> Any:
+        name = parse_stream(request.write_stream)
+        if not request.HasField("offset"):
+            # Refuse the wrong type of stream first: that is the mistake the client has to fix.
+            stream = self._engine.stream(name)
+            stream.strategy.flush_end(stream.position, 0)
+            raise invalid("FlushRows names no offset: give that of the last row to show.")
+        offset = self._engine.flush(name, request.offset.value)
+        return types.FlushRowsResponse.pb()(offset=offset)
+
+    def _batch_commit(self, request: Any) -> Any:
+        names = [parse_stream(name) for name in request.write_streams]
+        outcome = self._engine.batch_commit(parse_table(request.parent), names)
+        response = types.BatchCommitWriteStreamsResponse.pb()()
+        if outcome.at is not None:
+            response.commit_time.CopyFrom(_timestamp(outcome.at))
+        response.stream_errors.extend(filter(None, map(storage_error, outcome.problems)))
+        return response
 
 
 class _Answers:
@@ -280,24 +264,20 @@ class _Answers:
 
 
 def _unary(
-    method: Callable[[Any, Any], Awaitable[Any]], request_type: Any, metrics: Metrics
+    method: Callable[[Any], Any], request_type: Any, metrics: Metrics
 ) -> grpc.RpcMethodHandler[Any, Any]:
-    """Make a handler of a unary method. A refusal becomes the status of the call."""
+    """Make a handler that runs a method on a thread. A refusal becomes the status of the call."""
     name = request_type.__name__.removesuffix("Request")
+
+    def work(data: bytes) -> bytes:
+        response: bytes = method(parse_request(request_type.pb(), data)).SerializeToString()
+        return response
 
     async def answer(data: bytes, context: Any) -> bytes:
         try:
-            if len(data) <= _MAX_INLINE_BYTES:
-                request = parse_request(request_type.pb(), data)
-            else:
-                request = await asyncio.to_thread(parse_request, request_type.pb(), data)
-            response = await method(request, context)
-            serialized: bytes = response.SerializeToString()
-            return serialized
+            return await asyncio.to_thread(work, data)
         except Refused as refusal:
             refused = refusal
-        except asyncio.CancelledError:
-            raise
         except Exception as error:
             logger.exception("%s failed", name)
             refused = internal(error)

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from cachetools import LRUCache
 
 from lode.errors import MissingError
 from lode.ingest.api.grpc_read.parquet import count_rows
@@ -79,7 +79,7 @@ class ContentCache:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._cached: OrderedDict[str, tuple[Dataset, TableContent]] = OrderedDict()
+        self._cached: LRUCache[str, tuple[Dataset, TableContent]] = LRUCache(_MAX_CACHED_TABLES)
         self._lock = threading.Lock()
 
     def of(self, definition: TableDefinition) -> TableContent:
@@ -92,9 +92,6 @@ class ContentCache:
             known = _extended(dataset, layout_of(definition.partitioning), known, head)
         with self._lock:
             self._cached[dataset.id] = (dataset, known)
-            self._cached.move_to_end(dataset.id)
-            while len(self._cached) > _MAX_CACHED_TABLES:
-                self._cached.popitem(last=False)
         return known
 
     def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:

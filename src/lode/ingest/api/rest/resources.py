@@ -6,6 +6,7 @@ would mislead its users.
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
@@ -29,6 +30,8 @@ Text: TypeAlias = str | int | UnsetType | None
 Labels: TypeAlias = dict[str, str | None] | UnsetType | None
 # Set by the server. Clients send these properties back, and any value is ignored.
 ServerSet: TypeAlias = Any
+# Set by BigQuery and not by this server. They are ignored, too.
+_BIGQUERY_SET: Final = re.compile(r"satisfiesPz[is]|num\w*PhysicalBytes|streamingBuffer")
 
 _EXPIRES: Final = "nothing is deleted by itself in Lode"
 _KEYS: Final = "files are encrypted as the store is set up"
@@ -111,8 +114,6 @@ class DatasetResource(_DatasetInfo):
     creation_time: ServerSet = UNSET
     last_modified_time: ServerSet = UNSET
     type: ServerSet = UNSET
-    satisfies_pzi: ServerSet = UNSET
-    satisfies_pzs: ServerSet = UNSET
 
 
 class TableReference(_Json):
@@ -190,20 +191,12 @@ class TableResource(_TableInfo):
     creation_time: ServerSet = UNSET
     last_modified_time: ServerSet = UNSET
     num_bytes: ServerSet = UNSET
-    num_physical_bytes: ServerSet = UNSET
     num_long_term_bytes: ServerSet = UNSET
     num_rows: ServerSet = UNSET
     num_partitions: ServerSet = UNSET
-    num_time_travel_physical_bytes: ServerSet = UNSET
     num_total_logical_bytes: ServerSet = UNSET
     num_active_logical_bytes: ServerSet = UNSET
     num_long_term_logical_bytes: ServerSet = UNSET
-    num_current_physical_bytes: ServerSet = UNSET
-    num_total_physical_bytes: ServerSet = UNSET
-    num_active_physical_bytes: ServerSet = UNSET
-    num_long_term_physical_bytes: ServerSet = UNSET
-    num_fail_safe_physical_bytes: ServerSet = UNSET
-    streaming_buffer: ServerSet = UNSET
 
     def merged_info(self, current: Mapping[str, Any]) -> dict[str, Any]:
         if self.time_partitioning and self.require_partition_filter is UNSET:
@@ -227,6 +220,8 @@ def parse_resource(body: Mapping[str, Any], kind: type[R]) -> R:
     for key, value in body.items():
         if key in kind.__struct_encode_fields__:
             supported[key] = value
+        elif _BIGQUERY_SET.fullmatch(key):
+            continue
         elif key not in kind.unsupported:
             raise invalid(
                 f"Invalid JSON payload received. Unknown name {shortened(key)} of a {kind.noun}: "

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from starlette.concurrency import run_in_threadpool
 
-from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
@@ -39,6 +38,7 @@ MAX_INSERT_ID_CHARS: Final = 128
 MAX_INSERT_ROWS: Final = 50_000
 
 _MAX_MESSAGE_CHARS: Final = 1_000
+_TIMESTAMP_FORMATS: Final = ("TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED", "INT64", "FLOAT64", "ISO8601_STRING")
 # Messages about a row in the words of the service. All others have its words already.
 _WORDINGS: Final = {
     "no such field.": "no such field: {}.",
@@ -246,14 +246,9 @@ def _worded(location: str, sentence: str) -> str:
 
 
 def _timestamps(call: RestCall) -> TimestampFormat:
-    name = call.query.get("formatOptions.timestampOutputFormat", "")
-    if name in ("INT64", "FLOAT64", "ISO8601_STRING"):
+    name = call.choice("formatOptions.timestampOutputFormat", _TIMESTAMP_FORMATS)
+    if name and name != _TIMESTAMP_FORMATS[0]:
         return cast("TimestampFormat", name)
-    if name not in ("", "TIMESTAMP_OUTPUT_FORMAT_UNSPECIFIED"):
-        raise invalid(
-            f"Invalid value for formatOptions.timestampOutputFormat: {shortened(name)} is not one of INT64, "
-            "FLOAT64, ISO8601_STRING."
-        )
     return "INT64" if call.flag("formatOptions.useInt64Timestamp") else "FLOAT64"
 
 
