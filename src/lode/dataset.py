@@ -46,8 +46,9 @@ from lode.handle import DatasetHandle, FoundDataset
 from lode.near import question
 from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.define import components_named
+from lode.read.files import read_files
 from lode.read.resolve import Chain, Head
-from lode.read.scan import Scan, read_files
+from lode.read.scan import Scan
 from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed, unique_beginning
 from lode.reader import DatasetReader
 from lode.runtime import REAL, Runtime
@@ -752,7 +753,7 @@ class Dataset:
     ) -> tuple[Sequence[Manifest], Manifest | None]:
         if since is None:
             end = self._end(until)
-            return (self._handle.find().history.line(end) if end else []), end
+            return (self._handle.find().history.up_to(end) if end else []), end
         # Before the end: of a snapshot that comes between the two, latest~1 must not be the end itself.
         start = None if isinstance(since, Snapshot) else parsed(since)
         if not isinstance(start, Moment | str):

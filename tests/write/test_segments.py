@@ -82,7 +82,7 @@ def test_a_plan_names_counts_and_weighs_what_its_manifests_hold(length: int) -> 
 
 def test_naming_every_file_decodes_only_the_manifests_that_are_in_no_segment_yet(long: lode.Store) -> None:
     counted = Counted(long)
-    line = counted.history.line(counted.chain.latest())
+    line = counted.history.up_to(counted.chain.latest())
     assert len(line.paths) == len(line) == LENGTH
     assert line.row_count == 2 * LENGTH
     assert counted.decoded == LENGTH % 16
@@ -90,7 +90,7 @@ def test_naming_every_file_decodes_only_the_manifests_that_are_in_no_segment_yet
 
 def test_manifests_are_decoded_once_however_often_they_are_asked_for(long: lode.Store) -> None:
     counted = Counted(long)
-    line = counted.history.line(counted.chain.latest())
+    line = counted.history.up_to(counted.chain.latest())
     assert [manifest.metadata["number"] for manifest in line] == list(range(LENGTH))
     assert (line[0].sequence, line[-1].sequence) == (1, LENGTH)
     assert [manifest.sequence for manifest in line[1:3]] == [2, 3]

@@ -54,7 +54,7 @@ def cat(
     from lode.cli.root import open_root
     from lode.codec.jsonl import JSONL
     from lode.discover import open_dataset
-    from lode.read.scan import verify_files
+    from lode.read.files import verify_files
 
     opened = open_dataset(dataset, open_root(root, store_option))
     found = _found(opened, snapshot, as_of=as_of, since=since)
@@ -93,7 +93,7 @@ def _found(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: 
 def _records(scan: Scan, columns: Sequence[str] | None) -> Iterator[list[Any]]:
     """The records as they were written."""
     from lode.cli.output import records_of
-    from lode.read.scan import check_components, decode_file
+    from lode.read.files import check_components, decode_file
 
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
@@ -112,7 +112,7 @@ def _projected(record: Any, columns: Sequence[str]) -> Any:
 
 def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
     from lode.errors import InvalidOptionError
-    from lode.read.scan import open_plain
+    from lode.read.files import open_plain
 
     if any(option is not None for option in asked):
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: there are no rows to choose from")

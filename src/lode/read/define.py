@@ -213,7 +213,7 @@ class Definitions:
         return None
 
     def _derive(self, newest: Manifest) -> Definition:
-        history = History(self._chain, self._runtime).line(newest)
+        history = History(self._chain, self._runtime).up_to(newest)
         files = [file for manifest in history for file in manifest.files]
         keys = self._layout.keys
         if self._layout is ANY_KEYS:

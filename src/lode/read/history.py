@@ -1,8 +1,8 @@
 """Walk a history in few reads, by its segments.
 
-History is immutable and linear, so a segment is a pure function of its end points: whoever writes it
-writes the same. A segment that is missing or does not fit the chain costs time, never correctness: the
-walk goes on with smaller segments and finally with single manifests.
+History is immutable and linear, so a segment is a pure function of its end points: every writer writes the
+same bytes. A segment that is missing or does not fit the chain costs time, never correctness. The walk then
+continues with smaller segments and finally with single manifests.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
-from lode.read.lazy_history import Line, Run, run_of
+from lode.read.lazy_history import LazyHistory, SegmentSlice, slice_of
 from lode.read.resolve import Links
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
 from lode.read.source import get_bounded
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
     from lode.read.which import Moment
 
-# Segments read ahead at once: those of the newest 400,000 snapshots. A history is believed to be longer than
-# that only if one of them is there.
+# Segments read at once: those of the newest 400,000 snapshots. More are read only if one of these exists.
 MAX_WAVE: Final = 128
 
 
@@ -40,16 +39,16 @@ class History:
         self._runtime = runtime
 
     def newest_first(self, head: Manifest | None) -> Iterator[Manifest]:
-        """Yield ``head`` and its ancestors, reading and decoding only as far as the caller asks."""
+        """Yield ``head`` and its ancestors, reading and decoding only as far as the caller iterates."""
         if head is None:
             return
         links = Links(self._chain)
         links.follow(head)
         yield head
         current = head
-        run = self._undecoded(head.sequence, head.snapshot_id)[:-1]
+        segment = self._undecoded(head.sequence, head.snapshot_id)[:-1]
         while True:
-            for ancestor in self._fitting(run, current):
+            for ancestor in self._fitting(segment, current):
                 links.follow(ancestor)
                 yield ancestor
                 current = ancestor
@@ -57,48 +56,48 @@ class History:
             if parent is None:
                 links.end()
                 return
-            run = self._undecoded(links.expected, parent)
-            if not run:
+            segment = self._undecoded(links.expected, parent)
+            if not segment:
                 current = self._chain.ancestor(parent, current.snapshot_id)
                 links.follow(current)
                 yield current
 
     def oldest_first(self, head: Manifest | None) -> list[Manifest]:
         """The whole history up to ``head``."""
-        return list(self.line(head))
+        return list(self.up_to(head))
 
-    def line(self, head: Manifest | None) -> Line:
+    def up_to(self, head: Manifest | None) -> LazyHistory:
         """The whole history up to ``head``: the segments it needs are read in parallel."""
         if head is None:
-            return Line([])
+            return LazyHistory([])
         # Handing a read of a local file to a thread takes longer than the read.
         each = one_by_one if isinstance(self._chain.store, LocalStore) else self._runtime.each
         spans = _spans(self._chain.sequence_of(head))
-        ready: dict[int, Run | None] = {}
+        ready: dict[int, SegmentSlice | None] = {}
         while wave := list(islice(spans, MAX_WAVE)):
             found = each(lambda span: self._fetch(*span), wave)
             ready |= {
-                span[1]: run_of(self._chain, *span, data) for span, data in zip(wave, found, strict=True)
+                span[1]: slice_of(self._chain, *span, data) for span, data in zip(wave, found, strict=True)
             }
             if not any(found):
-                break  # the sequence is wrong, or nobody wrote segments: the links decide
-        return Line(list(self._pieces(head, ready))[::-1])
+                break  # the sequence is wrong, or there are no segments: the parent links decide
+        return LazyHistory(list(self._pieces(head, ready))[::-1])
 
     def back(self, head: Manifest, steps: int) -> Manifest | None:
-        """The snapshot so many before ``head``; segments on the way are not decoded."""
+        """The snapshot ``steps`` before ``head``. Segments in between are not decoded."""
         if not steps:
             return head
         for piece in self._pieces(head, {}):
-            count = len(piece.listing.snapshots) if isinstance(piece, Run) else 1
+            count = len(piece.listing.snapshots) if isinstance(piece, SegmentSlice) else 1
             if steps < count:
-                return piece.manifest(count - 1 - steps) if isinstance(piece, Run) else piece
+                return piece.manifest(count - 1 - steps) if isinstance(piece, SegmentSlice) else piece
             steps -= count
         return None
 
     def at(self, head: Manifest, moment: Moment) -> Manifest | None:
-        """The newest snapshot up to ``head`` that was made at a moment or before."""
+        """The newest snapshot up to ``head`` that was created at this moment or before."""
         for piece in self._pieces(head, {}):
-            if not isinstance(piece, Run):
+            if not isinstance(piece, SegmentSlice):
                 if moment.includes(piece):
                     return piece
                 continue
@@ -110,19 +109,21 @@ class History:
 
     def ids(self, head: Manifest) -> list[str]:
         """The ids of the whole history up to ``head``, oldest first."""
-        return self.line(head).ids
+        return self.up_to(head).ids
 
-    def _pieces(self, head: Manifest, ready: dict[int, Run | None]) -> Iterator[Run | Manifest]:
-        """Follow the parent links, by segments where they fit: those at hand, else those on the store."""
+    def _pieces(
+        self, head: Manifest, ready: dict[int, SegmentSlice | None]
+    ) -> Iterator[SegmentSlice | Manifest]:
+        """Follow the parent links, by segments where they fit: from ``ready``, else from the store."""
         links = Links(self._chain)
         snapshot_id: str | None = head.snapshot_id
         last = head.sequence
         while snapshot_id is not None:
-            run = self._run(last, snapshot_id, ready)
-            if run is not None:
-                links.step(run.newest, last, len(run.listing.snapshots))
-                yield run
-                snapshot_id = run.listing.parent
+            segment = self._segment(last, snapshot_id, ready)
+            if segment is not None:
+                links.step(segment.newest, last, len(segment.listing.snapshots))
+                yield segment
+                snapshot_id = segment.listing.parent
             else:
                 first = links.newer is None
                 manifest = head if first else self._chain.ancestor(snapshot_id, links.newer)
@@ -132,20 +133,22 @@ class History:
             last = links.expected
         links.end()
 
-    def _run(self, last: int | None, snapshot_id: str, ready: dict[int, Run | None]) -> Run | None:
-        """The largest run that ends with this snapshot, if there is one."""
-        run = ready.get(last or 0)
-        if run is not None and run.newest == snapshot_id:
-            return run
+    def _segment(
+        self, last: int | None, snapshot_id: str, ready: dict[int, SegmentSlice | None]
+    ) -> SegmentSlice | None:
+        """The largest segment that ends with this snapshot, if any."""
+        segment = ready.get(last or 0)
+        if segment is not None and segment.newest == snapshot_id:
+            return segment
         for span in _ending_at(last):
-            run = run_of(self._chain, *span, self._fetch(*span))
-            if run is not None and run.newest == snapshot_id:
-                return run
+            segment = slice_of(self._chain, *span, self._fetch(*span))
+            if segment is not None and segment.newest == snapshot_id:
+                return segment
         return None
 
-    def _fitting(self, run: Sequence[msgspec.Raw], newest: Manifest) -> Iterator[Manifest]:
-        """The manifests of a segment, newest first, for as long as each is the parent of the one before."""
-        for data in reversed(run):
+    def _fitting(self, segment: Sequence[msgspec.Raw], newest: Manifest) -> Iterator[Manifest]:
+        """The manifests of a segment, newest first, as long as each is the parent of the one before it."""
+        for data in reversed(segment):
             manifest = self._decoded(data)
             if manifest is None or manifest.snapshot_id != newest.parent_snapshot_id:
                 return
@@ -153,16 +156,16 @@ class History:
             newest = manifest
 
     def _undecoded(self, last: int | None, snapshot_id: str) -> Sequence[msgspec.Raw]:
-        """The manifests of the largest segment that ends with this snapshot; none if there is none."""
+        """The undecoded manifests of the largest segment that ends with this snapshot; empty without one."""
         for span in _ending_at(last):
             data = self._fetch(*span)
             try:
-                run = () if data is None else decode_segment(data)
+                segment = () if data is None else decode_segment(data)
             except LodeError:
                 continue
-            newest = self._decoded(run[-1]) if run else None
+            newest = self._decoded(segment[-1]) if segment else None
             if newest is not None and newest.snapshot_id == snapshot_id:
-                return run
+                return segment
         return ()
 
     def _decoded(self, raw: msgspec.Raw) -> Manifest | None:
@@ -185,7 +188,7 @@ def _ending_at(last: int | None) -> Iterator[tuple[int, int]]:
 
 
 def _spans(sequence: int) -> Iterator[tuple[int, int]]:
-    """The (level, last) of the segments that cover 1 to ``sequence``, newest first, as large as they come."""
+    """The (level, last) of the largest segments that cover 1 to ``sequence``, newest first."""
     smallest = LEVELS[-1]
     last = sequence - sequence % smallest
     while last:

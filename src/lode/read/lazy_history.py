@@ -1,4 +1,4 @@
-"""A whole history in order, of which only what a plan asks is at hand; manifests are decoded on demand."""
+"""A whole history in order: files and row counts come from listings, manifests are decoded on demand."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from lode.errors import LodeError
-from lode.read.segment import Listing, decode_segment, list_segment
+from lode.read.segment import SegmentListing, decode_segment, list_segment
 from lode.times import rfc3339_to_ns
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """The snapshots of one segment. It is kept compressed, which is small."""
+class SegmentSlice:
+    """The snapshots of one segment, which stays compressed in memory."""
 
-    listing: Listing
+    listing: SegmentListing
     _data: bytes
     _chain: Chain[Manifest]
 
@@ -33,7 +33,7 @@ class Run:
         return self.listing.snapshots[-1]
 
     def manifests(self) -> list[Manifest]:
-        """Its manifests, oldest first; should one in the segment be invalid, all are read by themselves."""
+        """Its manifests, oldest first. If one of them is invalid, all are read from their own objects."""
         listed = self.listing.snapshots
         try:
             raw = decode_segment(self._data)
@@ -47,7 +47,7 @@ class Run:
         ]
 
     def manifest(self, index: int) -> Manifest:
-        """One of its manifests, the oldest being 0; no other is decoded."""
+        """One of its manifests, counted from the oldest. No other is decoded."""
         listed = self.listing.snapshots
         try:
             raw = decode_segment(self._data)[index]
@@ -57,7 +57,7 @@ class Run:
             return self._chain.ancestor(listed[index], child)
 
     def times(self) -> list[int]:
-        """When each of its snapshots was made, oldest first; the manifests are not decoded further."""
+        """The creation times of its snapshots, oldest first. No other field of the manifests is decoded."""
         try:
             made = [_MADE.decode(raw).created_at for raw in decode_segment(self._data)]
             if len(made) == len(self.listing.snapshots):
@@ -74,18 +74,18 @@ class _Made(msgspec.Struct, gc=False):
 _MADE = msgspec.json.Decoder(_Made)
 
 
-def run_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> Run | None:
-    """The snapshots a segment holds; None if it is missing or broken."""
+def slice_of(chain: Chain[Manifest], level: int, last: int, data: bytes | None) -> SegmentSlice | None:
+    """The snapshots of a segment; None if it is missing or damaged."""
     try:
-        return None if data is None else Run(list_segment(data, level, last), data, chain)
+        return None if data is None else SegmentSlice(list_segment(data, level, last), data, chain)
     except LodeError:
         return None
 
 
-class Line(Sequence["Manifest"]):
-    """Manifests of one line of history, oldest first."""
+class LazyHistory(Sequence["Manifest"]):
+    """The manifests of a history, oldest first, decoded when one of them is first used."""
 
-    def __init__(self, pieces: Sequence[Run | Manifest]) -> None:
+    def __init__(self, pieces: Sequence[SegmentSlice | Manifest]) -> None:
         self._pieces = pieces
 
     @property
@@ -93,27 +93,35 @@ class Line(Sequence["Manifest"]):
         """The id of every snapshot."""
         found: list[str] = []
         for piece in self._pieces:
-            found += piece.listing.snapshots if isinstance(piece, Run) else [piece.snapshot_id]
+            found += piece.listing.snapshots if isinstance(piece, SegmentSlice) else [piece.snapshot_id]
         return found
 
     @property
     def paths(self) -> list[str]:
-        """The name of every file."""
+        """The path of every file."""
         found: list[str] = []
         for piece in self._pieces:
-            found += piece.listing.paths if isinstance(piece, Run) else [file.path for file in piece.files]
+            if isinstance(piece, SegmentSlice):
+                found += piece.listing.paths
+            else:
+                found += [file.path for file in piece.files]
         return found
 
     @property
     def row_count(self) -> int:
+        """The number of rows of all snapshots."""
         return sum(
-            sum(piece.listing.rows) if isinstance(piece, Run) else piece.row_count for piece in self._pieces
+            sum(piece.listing.rows) if isinstance(piece, SegmentSlice) else piece.row_count
+            for piece in self._pieces
         )
 
     @property
     def size_bytes(self) -> int:
+        """The size of all files on storage."""
         return sum(
-            sum(piece.listing.sizes if isinstance(piece, Run) else (file.size_bytes for file in piece.files))
+            sum(piece.listing.sizes)
+            if isinstance(piece, SegmentSlice)
+            else sum(file.size_bytes for file in piece.files)
             for piece in self._pieces
         )
 
@@ -121,11 +129,13 @@ class Line(Sequence["Manifest"]):
     def _manifests(self) -> list[Manifest]:
         found: list[Manifest] = []
         for piece in self._pieces:
-            found += piece.manifests() if isinstance(piece, Run) else [piece]
+            found += piece.manifests() if isinstance(piece, SegmentSlice) else [piece]
         return found
 
     def __len__(self) -> int:
-        return sum(len(piece.listing.snapshots) if isinstance(piece, Run) else 1 for piece in self._pieces)
+        return sum(
+            len(piece.listing.snapshots) if isinstance(piece, SegmentSlice) else 1 for piece in self._pieces
+        )
 
     def __iter__(self) -> Iterator[Manifest]:
         return iter(self._manifests)

@@ -1,38 +1,32 @@
-"""Read the files of snapshots: one snapshot whole, or a range of history as a stream of Arrow batches."""
+"""Scan a range of history as a stream of Arrow batches."""
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
 from lode.codec.columnar import to_batch
 from lode.codec.parquet import Parquet
-from lode.errors import ComponentMismatchError, InvalidFormatError, InvalidOptionError, LodeError
-from lode.format.ids import shortened
+from lode.errors import InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
-from lode.near import column_hint
-from lode.read.lazy_history import Line
+from lode.read.files import check_components, decode_file, only_columns
+from lode.read.lazy_history import LazyHistory
+from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_of, with_present_names
 from lode.read.prune import guarantee, matching, mentioned
-from lode.read.source import arrow_filesystem, check_sizes, open_file, verify_file
+from lode.read.source import arrow_filesystem, check_sizes
 from lode.runtime import REAL, Runtime
 from lode.store.local import LocalStore
 from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from typing import BinaryIO
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
     from lode.codec.components import Components
-    from lode.codec.protocol import Chunk
     from lode.definition import Definition
     from lode.filter import Filter
     from lode.format.manifest import FileRef, Manifest
@@ -40,86 +34,9 @@ if TYPE_CHECKING:
     from lode.read.define import Definitions
     from lode.store.protocol import Store
 
-
-_FLOAT: Final = re.compile("float|double")
-# What may be true of NaN, which the statistics of row groups leave out: all but comparisons, AND and OR.
-_TRUE_OF_NAN: Final = re.compile(r"!=|\) (?:[=<>])|\b(?!is_in|is_null|is_valid|and|or|FieldRef)\w+\(")
-
-# Files that one scanner of pyarrow reads, and their size on storage.
+# Maximum number and size on storage of the files that one pyarrow scanner reads.
 MAX_GROUP_FILES: Final = 16
 MAX_GROUP_BYTES: Final = 32 << 20
-
-
-def read_files(
-    store: Store, manifest: Manifest, components: Components, *, verify: bool = False, runtime: Runtime = REAL
-) -> Any:
-    """Everything one snapshot holds, in the shape its codec gives it."""
-    check_components(manifest, components)
-    if verify:
-        verify_files(store, manifest, components, runtime)
-    if components.codec is None:
-        return b"".join(runtime.each(lambda file: _blob(store, file, components), manifest.files))
-    chunks = [chunk for file in manifest.files for chunk in decode_file(store, file, components)]
-    if all(isinstance(chunk, pa.RecordBatch) for chunk in chunks) and (chunks or _is_columnar(components)):
-        return _table(chunks, components)
-    return [
-        record for chunk in chunks for record in (chunk if isinstance(chunk, list) else chunk.to_pylist())
-    ]
-
-
-def verify_files(store: Store, manifest: Manifest, components: Components, runtime: Runtime = REAL) -> None:
-    """Check every file of a snapshot against its checksum."""
-    checksum = components.checksum
-    if manifest.checksum_algorithm is None:
-        raise ComponentMismatchError(
-            f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} has no checksums to verify: "
-            "read it without verify, or compare sizes with lode verify --quick"
-        )
-    if checksum is None or manifest.checksum_algorithm != checksum.name:
-        raise ComponentMismatchError(
-            f"snapshot {manifest.snapshot_id} has checksums by {manifest.checksum_algorithm!r}: "
-            f"open the dataset with checksum={manifest.checksum_algorithm!r} to verify them"
-        )
-    runtime.each(lambda file: verify_file(store, file, checksum), manifest.files)
-
-
-def check_components(manifest: Manifest, components: Components) -> None:
-    """Refuse a snapshot that was written with another codec or compressor than it is read with."""
-    codec = components.codec.name if components.codec else None
-    for what, written, opened in (
-        ("codec", manifest.codec, codec),
-        ("compressor", manifest.compressor, components.compressor.name),
-    ):
-        if written != opened:
-            raise ComponentMismatchError(
-                f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} was written with the "
-                f"{what} {written!r} and is read with {opened!r}: open the dataset with {what}={written!r}"
-            )
-
-
-def decode_file(store: Store, file: FileRef, components: Components) -> Iterator[Chunk]:
-    """Yield a file's content chunk by chunk; damage becomes ``InvalidFormatError`` naming the file."""
-    assert components.codec is not None
-    with open_plain(store, file, components) as plain:
-        yield from components.codec.decode(plain)
-
-
-@contextmanager
-def open_plain(store: Store, file: FileRef, components: Components) -> Iterator[BinaryIO]:
-    """Open a data file decompressed; whatever is wrong with its bytes names the file."""
-    path = file.path
-    try:
-        with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
-            yield plain
-    except InvalidFormatError as error:
-        raise InvalidFormatError(f"{path}: {error}") from error
-    except LodeError:
-        raise
-    except (pa.ArrowException, OSError, RecursionError, UnicodeError) as error:
-        # Arrow has no number for damage. An error that has one is of the system, and perhaps of the caller.
-        if isinstance(error, OSError) and error.errno is not None:
-            raise
-        raise InvalidFormatError(f"{path} cannot be read: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +54,7 @@ class Scan:
     definitions: Definitions | None = field(default=None, repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Threads are of this process; the copy has its own. A history that is read lazily travels as a list.
+        # Threads belong to this process, and the copy gets its own. A lazy history is pickled as a list.
         parts = (self.store, self.dataset_id, self.layout, self.components, list(self.manifests))
         return Scan, (*parts, REAL, self.definition, self.definitions)
 
@@ -153,8 +70,8 @@ class Scan:
     def files_with_names(self) -> Iterator[tuple[FileRef, dict[str, str | None] | None]]:
         """Every file in the order of history, with its statistics under the present names of columns.
 
-        With each comes the name in the file of every column of the dataset, None where the file has none; or
-        None if all names are the same and the file has no columns that were dropped.
+        The second value maps each column of the dataset to its name in the file, or to None if the file does
+        not have it. It is None itself if all names are the same and the file has no dropped columns.
         """
         now: dict[str, str | None] = {name: name for name in self.definition.ids} if self.definition else {}
         for span in self._spans():
@@ -162,18 +79,18 @@ class Scan:
                 names = span.names
                 if names is None and file.stats and any(each.name not in now for each in file.stats.columns):
                     names = now or None
-                yield (file if names is None else _renamed(file, names)), names
+                yield (file if names is None else with_present_names(file, names)), names
 
     @property
     def paths(self) -> list[str]:
-        """The name of every file, in the order of history; several times faster than ``files``."""
+        """The path of every file, in the order of history. Several times faster than ``files``."""
         return self._line.paths
 
     @property
     def locations(self) -> list[str]:
-        """Where every file is, for other readers of Parquet: a path on this machine, or a URL (``s3://…``).
+        """The location of every file, for other readers of Parquet: a local path, or a URL (``s3://…``).
 
-        Files of a dataset whose columns were renamed or dropped have the columns that they were written with.
+        If columns of the dataset were renamed or dropped, older files have them under their old names.
         """
         if isinstance(self.store, LocalStore):
             return [str(self.store.local_path(path)) for path in self.paths]
@@ -190,7 +107,7 @@ class Scan:
         return self._line.size_bytes
 
     def pruned(self, where: pc.Expression | str | None, schema: pa.Schema | None = None) -> list[FileRef]:
-        """The files that may hold a row for which ``where`` is true.
+        """The files that may contain a row for which ``where`` is true.
 
         Args:
             where: SQL or a pyarrow expression, as for ``read``.
@@ -199,15 +116,15 @@ class Scan:
         if where is None:
             return self.files
         schema = self.schema() if schema is None else schema
-        found = _filter(where, schema)
+        found = filter_of(where, schema)
         if found is None:
             return self.files
-        return [file for span in self._spans() for file in self._matching(span, schema, found)]
+        return [file for span in self._spans() for file in span.matching(self._partition, schema, found)]
 
     def other_names(self) -> dict[str, dict[str, str | None]]:
-        """By path of a file, the columns with another name in it than in the dataset; None if it has none.
+        """By path of a file, the columns that have another name in it; the name is None if it has none.
 
-        Files with the names that the dataset has now are left out. Files of one definition share a mapping.
+        Files with the present names are left out. Files of one definition share a mapping.
         """
         found: dict[str, dict[str, str | None]] = {}
         for span in self._spans():
@@ -220,7 +137,7 @@ class Scan:
         self, *, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None
     ) -> pa.RecordBatchReader:
         """Stream the rows as Arrow batches; ``where`` may be SQL, such as ``"n > 3 AND kind LIKE 'a%'"``."""
-        _check_options(columns, where)
+        check_options(columns, where)
         for manifest in self.manifests:
             check_components(manifest, self.components)
         if self.components.codec is None:
@@ -228,8 +145,8 @@ class Scan:
                 f"dataset {self.dataset_id!r} holds blobs, which have no rows to scan: use read(snapshot)"
             )
         schema = self.schema()
-        wanted = _projected(schema, columns, self.dataset_id)
-        found = _filter(where, schema)
+        wanted = projected(schema, columns, self.dataset_id)
+        found = filter_of(where, schema)
         try:
             if found is not None:
                 mentioned(schema, found.where).empty_table().filter(found.where)
@@ -242,7 +159,7 @@ class Scan:
         return pa.RecordBatchReader.from_batches(wanted, batches)
 
     def schema(self) -> pa.Schema:
-        """The columns of the whole scan: the codec's own, or what the files have between them."""
+        """The columns of the whole scan: those of the codec, or the union of the files' columns."""
         declared: pa.Schema | None = getattr(self.components.codec, "schema", None)
         if declared is not None:
             return declared
@@ -259,7 +176,7 @@ class Scan:
         schemas = []
         for chunk in decode_file(self.store, file, self.components):
             if isinstance(chunk, pa.RecordBatch):
-                return chunk.schema  # one file has one schema
+                return chunk.schema  # all batches of a file have the same schema
             schemas.append(_inferred(chunk, file).schema)
         try:
             return pa.unify_schemas(schemas, promote_options="permissive") if schemas else pa.schema([])
@@ -270,10 +187,15 @@ class Scan:
 
     @property
     def is_plain_parquet(self) -> bool:
-        """Whether its files are plain Parquet whose columns have the names that the dataset has now."""
-        if not isinstance(self.components.codec, Parquet) or self.components.compressor.name != "noop":
-            return False
-        return all(span.names is None for span in self._spans())
+        """Whether its files are plain Parquet, with the names of columns that the dataset has now."""
+        return self._is_parquet and all(span.names is None for span in self._spans())
+
+    @property
+    def _is_parquet(self) -> bool:
+        return isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop"
+
+    def _spans(self) -> list[FileSpan]:
+        return spans_of(self.manifests, self.definition, self.definitions)
 
     def _batches(
         self, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
@@ -283,45 +205,27 @@ class Scan:
             return self._plain(spans[0], schema, columns, where)
         return chain.from_iterable(self._span(span, schema, columns, where) for span in spans)
 
-    def _spans(self) -> list[_Span]:
-        """The files of the range, in its order, by the definition under which they were written."""
-        now = self.definition
-        if now is None or now.columns is None or self.definitions is None:
-            return [_Span(self.files)]
-        spans: list[_Span] = []
-        last: object = None
-        written = self.definitions.by_manifest(self.manifests)
-        for manifest, then in zip(self.manifests, written, strict=True):
-            kind = (then.digest if then is not None else None, manifest.surplus)
-            if not spans or kind != last:
-                spans.append(_span_of(now, then, manifest.surplus))
-            spans[-1].files.extend(manifest.files)
-            last = kind
-        if any(span.names is not None for span in spans):
-            return spans
-        return [_Span([file for span in spans for file in span.files])]
-
     def _plain(
-        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
+        self, span: FileSpan, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
-        """Read files whose columns have the names that the dataset has now."""
-        if isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop":
+        """Read files whose columns have their present names."""
+        if self._is_parquet:
             return self._native(span.files, schema, columns, where)
-        files = span.files if where is None else self._matching(span, schema, where)
+        files = span.files if where is None else span.matching(self._partition, schema, where)
         return self._decoded(files, schema, columns, where)
 
     def _span(
-        self, span: _Span, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
+        self, span: FileSpan, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
-        """Read files written under another definition: columns by the names they had, then renamed."""
+        """Read files written under another definition, by their own names of columns, and rename those."""
         if span.names is None:
             yield from self._plain(span, schema, columns, where)
             return
         names = span.names
-        # A filter may name any column, so it is applied after the columns have their present names.
+        # A filter may use any column, so it is applied after renaming.
         wanted = list(dict.fromkeys(columns)) if columns is not None and where is None else schema.names
         if where is not None:
-            span = replace(span, files=self._matching(span, schema, where))
+            span = replace(span, files=span.matching(self._partition, schema, where))
         renamed = ((now, then) for now, then in names.items() if then is not None)
         physical = pa.schema([schema.field(now).with_name(then) for now, then in renamed])
         present = [then for then in map(names.__getitem__, wanted) if then is not None]
@@ -331,19 +235,11 @@ class Scan:
                 pa.nulls(batch.num_rows, schema.field(now).type) if then is None else batch.column(then)
                 for now, then in ((name, names[name]) for name in wanted)
             ]
-            # Without columns only a batch that has some rows already keeps their number.
+            # Without columns, only ``select`` keeps the number of rows.
             found = pa.RecordBatch.from_arrays(arrays, schema=found_schema) if arrays else batch.select([])
             if where is not None:
                 found = where.apply(found)
             yield found if columns is None else found.select(list(columns))
-
-    def _matching(self, span: _Span, schema: pa.Schema, where: Filter) -> list[FileRef]:
-        """The files of a span that may hold a row for which ``where`` is true."""
-        if span.names is None:
-            return matching(span.files, self._partition, schema, where.where)
-        renamed = [_renamed(file, span.names) for file in span.files]
-        paths = {file.path for file in matching(renamed, self._partition, schema, where.where)}
-        return [file for file in span.files if file.path in paths]
 
     def _native(
         self,
@@ -352,7 +248,7 @@ class Scan:
         columns: Sequence[str] | None,
         where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet through pyarrow's own scanner: files, columns and row groups are pruned there."""
+        """Read Parquet through pyarrow's scanner, which prunes files, columns and row groups."""
         if where is not None and not where.fits_row_groups:
             return self._native_after(files, schema, columns, where)
         condition = None if where is None else where.where
@@ -362,14 +258,14 @@ class Scan:
         sized = {file.path: file for file in files}
         check_sizes(self.store, (sized[fragment.path] for fragment in kept))
         wanted = list(columns) if columns is not None else None
-        # A plan is made for the whole scan at once, so that a filter or column that does not fit fails here.
+        # One scanner for all files checks the filter and the columns now, before any batch is read.
         dataset.scanner(columns=wanted, filter=condition)
         return self._streamed(dataset, _groups(kept, sized), wanted, condition)
 
     def _native_after(
         self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter
     ) -> Iterator[pa.RecordBatch]:
-        """The same for a filter that row groups must not be pruned by: it is applied to what was read."""
+        """The same for a filter that must not prune row groups: it is applied to the batches."""
         kept = matching(files, self._partition, schema, where.where)
         used = [
             name for name in schema.names if any(f"{path}.".startswith(f"{name}.") for path in where.columns)
@@ -382,13 +278,13 @@ class Scan:
     def arrow_dataset(
         self, files: Sequence[FileRef], schema: pa.Schema, known: pa.Schema
     ) -> pads.FileSystemDataset:
-        """Parquet files as pyarrow reads them, with what is known of the columns ``known``."""
+        """The Parquet files as a pyarrow dataset, with guarantees for the columns of ``known``."""
         import pyarrow.dataset as pads
 
         form = pads.ParquetFileFormat()
         filesystem = arrow_filesystem(self.store, files)
         for file in files:
-            check_path(file.path)  # pyarrow opens it without asking the store
+            check_path(file.path)  # pyarrow opens it without the store
         fragments: list[pads.Fragment] = [
             form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
             for file in files
@@ -402,9 +298,9 @@ class Scan:
         columns: list[str] | None,
         condition: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read the files group by group, with one group ahead.
+        """Read the files group by group, with one group read ahead.
 
-        A scanner of pyarrow reads on without its consumer until it holds 1 GiB. Two groups bound that.
+        A pyarrow scanner reads ahead of its consumer until it holds 1 GiB. Two groups bound that.
         """
 
         def start(group: list[pads.Fragment]) -> Iterator[pa.RecordBatch]:
@@ -425,7 +321,7 @@ class Scan:
             raise self._damaged(error) from error
 
     def _damaged(self, error: Exception) -> InvalidFormatError:
-        """The error for a file that pyarrow cannot read; it does not always say which one."""
+        """The error for a file that pyarrow cannot read. Its own error does not always name the file."""
         for file in self.files:
             size = self.store.head(file.path).size
             if size != file.size_bytes:
@@ -443,13 +339,13 @@ class Scan:
         columns: Sequence[str] | None,
         where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
-        # What was written was checked, so a column that is not there any more was dropped.
+        # Files were checked when they were written, so a column that the schema does not have was dropped.
         checked = self.definition is not None and self.definition.columns is not None
         for file in files:
             row = 0
             for chunk in decode_file(self.store, file, self.components):
                 if checked:
-                    chunk = _only(chunk, schema.names)
+                    chunk = only_columns(chunk, schema.names)
                 batch = to_batch(chunk, schema, first_row=row, from_json=isinstance(chunk, list))
                 row += len(chunk)
                 if where is not None:
@@ -457,15 +353,15 @@ class Scan:
                 yield batch if columns is None else batch.select(list(columns))
 
     @property
-    def _line(self) -> Line:
-        return self.manifests if isinstance(self.manifests, Line) else Line(self.manifests)
+    def _line(self) -> LazyHistory:
+        return self.manifests if isinstance(self.manifests, LazyHistory) else LazyHistory(self.manifests)
 
     def _partition(self, file: FileRef) -> str:
         return self.layout.partition_of(self.dataset_id, file.path)
 
 
 def _groups(fragments: list[Any], files: dict[str, FileRef]) -> Iterator[list[pads.Fragment]]:
-    """Consecutive files that are read by one scanner."""
+    """Split into consecutive files that one scanner reads."""
     group: list[pads.Fragment] = []
     held = 0
     for fragment in fragments:
@@ -478,110 +374,6 @@ def _groups(fragments: list[Any], files: dict[str, FileRef]) -> Iterator[list[pa
         yield group
 
 
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """Consecutive files that were written under one definition.
-
-    ``names`` has the name in the files of each column of the dataset, None where they have none; it is None
-    itself if all names are the same.
-    """
-
-    files: list[FileRef]
-    names: dict[str, str | None] | None = None
-
-
-def _span_of(now: Definition, then: Definition | None, surplus: Sequence[str]) -> _Span:
-    if then is None or then.digest == now.digest or then.columns is None:
-        return _Span([])
-    names = {name: then.names.get(id) for name, id in now.ids.items()}
-    # A name that the files have and that means another column there must not be read.
-    taken = {*then.ids, *surplus}
-    same = all(old == name or (old is None and name not in taken) for name, old in names.items())
-    return _Span([], None if same else names)
-
-
-def _renamed(file: FileRef, names: dict[str, str | None]) -> FileRef:
-    """The file with its statistics under the present names of their columns."""
-    if file.stats is None:
-        return file
-    present = {then: now for now, then in names.items() if then is not None}
-    columns = tuple(
-        msgspec.structs.replace(column, name=present[column.name])
-        for column in file.stats.columns
-        if column.name in present
-    )
-    return msgspec.structs.replace(file, stats=msgspec.structs.replace(file.stats, columns=columns))
-
-
-def _only(chunk: Chunk, names: Sequence[str]) -> Chunk:
-    """The chunk without other columns than these."""
-    if isinstance(chunk, list):
-        known = frozenset(names)
-        if all(known.issuperset(record) for record in chunk if isinstance(record, dict)):
-            return chunk
-        return [
-            {name: value for name, value in record.items() if name in known}
-            if isinstance(record, dict)
-            else record
-            for record in chunk
-        ]
-    if chunk.schema.names == list(names):
-        return chunk
-    return chunk.select([name for name in names if name in chunk.schema.names])
-
-
-def _check_options(columns: object, where: object) -> None:
-    import pyarrow.compute as pc
-
-    if isinstance(columns, str):
-        raise InvalidOptionError(f"columns is a list of names: write columns=[{columns!r}]")
-    if where is not None and not isinstance(where, pc.Expression | str):
-        raise InvalidOptionError(
-            f"where is {shortened(where)}: give SQL such as \"day = 'mon'\", or a pyarrow expression"
-        )
-
-
-def _filter(where: pc.Expression | str | None, schema: pa.Schema) -> Filter | None:
-    if where is None:
-        return None
-    from lode.filter import Filter, parse_filter
-
-    if isinstance(where, str):
-        return parse_filter(where, schema)
-    columns = mentioned(schema, where)
-    floats = any(_FLOAT.search(str(column.type)) for column in columns)
-    return Filter(where, tuple(columns.names), not floats or _TRUE_OF_NAN.search(str(where)) is None)
-
-
-def _blob(store: Store, file: FileRef, components: Components) -> bytes:
-    with open_plain(store, file, components) as plain:
-        return plain.read()
-
-
-def _is_columnar(components: Components) -> bool:
-    return (
-        hasattr(components.codec, "schema")
-        and components.codec is not None
-        and components.codec.name != "jsonl"
-    )
-
-
-def _table(batches: list[Any], components: Components) -> pa.Table:
-    declared = getattr(components.codec, "schema", None)
-    if not batches:
-        return (declared or pa.schema([])).empty_table()
-    try:
-        schema = declared or pa.unify_schemas(
-            [batch.schema for batch in batches], promote_options="permissive"
-        )
-    except pa.ArrowException as error:
-        raise InvalidFormatError(f"the files of one snapshot disagree about a column: {error}") from None
-    # A file may have a column that was dropped while it was written.
-    return pa.Table.from_batches(
-        [to_batch(_only(batch, schema.names), schema, first_row=0) for batch in batches], schema
-    )
-
-
 def _inferred(records: list[Any], file: FileRef) -> pa.RecordBatch:
     try:
         return pa.RecordBatch.from_pylist(records)
@@ -589,14 +381,3 @@ def _inferred(records: list[Any], file: FileRef) -> pa.RecordBatch:
         raise InvalidFormatError(
             f"{file.path}: its records do not form columns ({error}): give the codec a schema"
         ) from None
-
-
-def _projected(schema: pa.Schema, columns: Sequence[str] | None, dataset_id: str) -> pa.Schema:
-    if columns is None:
-        return schema
-    unknown = [name for name in columns if name not in schema.names]
-    if unknown:
-        raise InvalidOptionError(
-            f"dataset {dataset_id!r} has no column {unknown[0]!r}: {column_hint(unknown[0], schema.names)}"
-        )
-    return pa.schema([schema.field(name) for name in columns]).with_metadata(schema.metadata)

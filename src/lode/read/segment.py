@@ -1,7 +1,7 @@
 """A history segment: the manifests of 16, 256 or 4,096 sequences in one compressed object.
 
-A plan asks little of a manifest: names and sizes of files, numbers of rows. So a segment begins with just
-that, column by column, and a plan decompresses no more of it. The manifests behind it are as published.
+A scan plan needs little of a manifest: names and sizes of files, numbers of rows. So a segment begins with a
+listing of these, column by column, and a plan decompresses only that part. The published manifests follow it.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ if TYPE_CHECKING:
 LEVELS: Final = (4096, 256, 16)
 SCHEMA_NAME: Final = "lode-history"
 
-# The largest segment that is written or read, before and after decompression.
+# Maximum size of a segment that is written or read, before and after decompression.
 MAX_SEGMENT_BYTES: Final = 128 << 20
 
 _MANIFESTS: Final = b',"manifests":['
 _PIECE: Final = 1 << 17
 
 
-class Listing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
-    """What a plan asks of a run of snapshots, oldest first."""
+class SegmentListing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
+    """What a scan plan needs of consecutive snapshots, oldest first."""
 
     parent: str | None = None
     snapshots: list[str]
     rows: list[Count]
-    # How many of the paths and sizes are of which snapshot.
+    # The number of paths and sizes of each snapshot.
     files: list[Count]
     paths: list[Text]
     sizes: list[Count]
 
 
-class Segment(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The manifests of a run of sequences, oldest first, each exactly as it was published."""
+class HistorySegment(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The manifests of consecutive sequences, oldest first, each exactly as it was published."""
 
     schema_name: str
     first: int
     last: int
-    listing: Listing | None = None
+    listing: SegmentListing | None = None
     manifests: tuple[msgspec.Raw, ...] = ()
 
 
@@ -55,7 +55,7 @@ class _ListedFile(msgspec.Struct, gc=False):
 
 
 class _Listed(msgspec.Struct, gc=False, kw_only=True):
-    # Of another version nothing is known here: such manifests are read by themselves, and refused by name.
+    # Manifests of another version are read from their own objects, where an error can name them.
     format_version: Literal["1.0.0"]
     snapshot_id: Text
     parent_snapshot_id: str | None = None
@@ -65,11 +65,11 @@ class _Listed(msgspec.Struct, gc=False, kw_only=True):
 
 
 def encode_segment(manifests: list[bytes], last: int) -> bytes:
-    """A run of published manifests, oldest first, as one compressed object."""
+    """Encode consecutive published manifests, oldest first, as one compressed object."""
     import zstandard
 
     raw = tuple(msgspec.Raw(data) for data in manifests)
-    segment = Segment(SCHEMA_NAME, last - len(raw) + 1, last, list_manifests(raw), raw)
+    segment = HistorySegment(SCHEMA_NAME, last - len(raw) + 1, last, list_manifests(raw), raw)
     plain = msgspec.json.encode(segment)
     if len(plain) > MAX_SEGMENT_BYTES:
         raise ManifestInvalidError(f"a segment of {len(plain)} bytes is larger than {MAX_SEGMENT_BYTES}")
@@ -81,8 +81,8 @@ def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
     return _decoded(b"".join(_pieces(data))).manifests
 
 
-def list_segment(data: bytes, level: int, last: int) -> Listing:
-    """What a plan asks of a segment's manifests, or ``ManifestInvalidError`` if they are not those."""
+def list_segment(data: bytes, level: int, last: int) -> SegmentListing:
+    """The listing of a segment. Raises ``ManifestInvalidError`` if it holds other sequences."""
     head = _decoded(_head(data))
     listing = head.listing or list_manifests(decode_segment(data))
     if (head.first, head.last, len(listing.snapshots)) != (last - level + 1, last, level):
@@ -95,13 +95,13 @@ def list_segment(data: bytes, level: int, last: int) -> Listing:
     return listing
 
 
-def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
-    """What a plan asks of these manifests, or ``ManifestInvalidError`` if they are not one line."""
+def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> SegmentListing:
+    """The listing of these manifests. Raises ``ManifestInvalidError`` if they are not consecutive."""
     listed = [decode_struct(bytes(raw), _Listed, origin="a history segment") for raw in manifests]
     for older, newer in pairwise(listed):
         if newer.parent_snapshot_id != older.snapshot_id:
             raise ManifestInvalidError(f"{newer.snapshot_id} does not follow {older.snapshot_id}")
-    return Listing(
+    return SegmentListing(
         parent=listed[0].parent_snapshot_id if listed else None,
         snapshots=[each.snapshot_id for each in listed],
         rows=[each.row_count for each in listed],
@@ -111,8 +111,8 @@ def list_manifests(manifests: tuple[msgspec.Raw, ...]) -> Listing:
     )
 
 
-def _decoded(plain: bytes) -> Segment:
-    return decode_struct(plain, Segment, origin="a history segment")
+def _decoded(plain: bytes) -> HistorySegment:
+    return decode_struct(plain, HistorySegment, origin="a history segment")
 
 
 def _head(data: bytes) -> bytes:
@@ -131,7 +131,7 @@ def _head(data: bytes) -> bytes:
 
 
 def _pieces(data: bytes) -> Iterator[bytes]:
-    """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``: what a frame says of its size proves nothing."""
+    """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``. The size in a frame's header is not trusted."""
     import zstandard
 
     size = 0

@@ -84,10 +84,10 @@ class Moment:
 
 
 # A string is an id, or the beginning of one.
-Named: TypeAlias = Back | Number | Moment | str
+SnapshotRef: TypeAlias = Back | Number | Moment | str
 
 
-class Timeline(Protocol[M]):
+class Ancestry(Protocol[M]):
     """What finding a snapshot asks of a history."""
 
     def back(self, head: M, steps: int) -> M | None:
@@ -101,7 +101,7 @@ class Timeline(Protocol[M]):
 
 
 class ParentLinks(Generic[M]):
-    """The timeline of a history without segments: one read a snapshot, as far as needed."""
+    """The ancestry of a history without segments: one read a snapshot, as far as needed."""
 
     def __init__(self, chain: Chain[M]) -> None:
         self._chain = chain
@@ -116,7 +116,7 @@ class ParentLinks(Generic[M]):
         return [manifest.snapshot_id for manifest in self._chain.back(head)][::-1]
 
 
-def parsed(ref: Ref) -> Named:
+def parsed(ref: Ref) -> SnapshotRef:
     """What a reference says; the store is not asked.
 
     Raises:
@@ -164,7 +164,7 @@ def as_text(ref: Ref | Snapshot) -> str:
     return ref.isoformat() if isinstance(ref, date) else str(ref)
 
 
-def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[], M | None]) -> M:
+def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Callable[[], M | None]) -> M:
     """The snapshot that a reference names.
 
     An id is one read. ``head`` is asked for everything else.
@@ -177,12 +177,12 @@ def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[
     if isinstance(wanted, ExactId):
         return chain.require(wanted)
     if isinstance(wanted, str):
-        return chain.manifest(wanted) or _beginning(wanted, chain, timeline, head())
+        return chain.manifest(wanted) or _beginning(wanted, chain, ancestry, head())
     newest = head()
     if isinstance(wanted, Moment):
-        found = timeline.at(newest, wanted) if newest is not None else None
+        found = ancestry.at(newest, wanted) if newest is not None else None
         if found is None:
-            raise _none_then(wanted, chain, newest, timeline)
+            raise _none_then(wanted, chain, newest, ancestry)
         return found
     if newest is None:
         if isinstance(wanted, Back):
@@ -190,7 +190,7 @@ def find(wanted: Named, chain: Chain[M], timeline: Timeline[M], head: Callable[[
         raise _missing(chain, str(wanted), "it has none yet")
     length = chain.sequence_of(newest)
     steps = wanted.steps if isinstance(wanted, Back) else length - wanted.value
-    found = timeline.back(newest, steps) if 0 <= steps < length else None
+    found = ancestry.back(newest, steps) if 0 <= steps < length else None
     if found is None:
         raise _missing(chain, str(wanted), f"it has {length:,}, numbered from 1")
     return found
@@ -207,8 +207,8 @@ def check_new_snapshot_id(id: str) -> str:
     return id
 
 
-def _beginning(start: str, chain: Chain[M], timeline: Timeline[M], head: M | None) -> M:
-    ids = timeline.ids(head) if head is not None else ()
+def _beginning(start: str, chain: Chain[M], ancestry: Ancestry[M], head: M | None) -> M:
+    ids = ancestry.ids(head) if head is not None else ()
     found = unique_beginning(start, ids, chain.name)
     if found is None:
         hint = question(near(start, ["latest", *islice(reversed(ids), 999)]))
@@ -235,10 +235,10 @@ def _missing(chain: Chain[M], name: str, hint: str) -> NotFoundError:
     return NotFoundError(f"{chain.name} has no snapshot {shortened(name)} in {chain.store.url}: {hint}")
 
 
-def _none_then(wanted: Moment, chain: Chain[M], head: M | None, timeline: Timeline[M]) -> NoSnapshotsError:
+def _none_then(wanted: Moment, chain: Chain[M], head: M | None, ancestry: Ancestry[M]) -> NoSnapshotsError:
     if head is None:
         return NoSnapshotsError(f"{chain.name} in {chain.store.url} had no snapshots at {wanted.text}")
-    first = timeline.back(head, chain.sequence_of(head) - 1)
+    first = ancestry.back(head, chain.sequence_of(head) - 1)
     day = "; a date means 00:00 UTC, when it begins: name the next day for all of it" if wanted.is_day else ""
     since = f": the first is of {first.created_at}" if first is not None else ""
     return NoSnapshotsError(f"{chain.name} had no snapshots at {wanted.text}{since}{day}")

@@ -14,7 +14,7 @@ from lode.errors import ChecksumMismatchError, ComponentMismatchError, SchemaVio
 from lode.evolution import check_schema
 from lode.format.manifest import FileRef
 from lode.read.define import components_named
-from lode.read.scan import check_components
+from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of

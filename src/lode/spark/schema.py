@@ -13,7 +13,7 @@ from lode.codec.arrow_cast import is_lossless
 from lode.errors import InvalidOptionError
 from lode.near import column_hint
 from lode.read.define import schema_of_files
-from lode.read.scan import check_components
+from lode.read.files import check_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

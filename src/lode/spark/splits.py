@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 from lode.codec.arrow_cast import recast
 from lode.codec.columnar import to_batch
 from lode.errors import InvalidFormatError
-from lode.read.scan import decode_file
+from lode.read.files import decode_file
 from lode.read.source import arrow_filesystem, check_sizes
 from lode.spark.filters import Condition, together
 

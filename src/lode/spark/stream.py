@@ -29,7 +29,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lode.errors import InvalidOptionError
-from lode.read.scan import check_components
+from lode.read.files import check_components
 from lode.read.which import ExactId
 from lode.spark.options import Options, dataset_of
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position

@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.arrow_to_json import batch_records
-from lode.read.scan import decode_file, open_plain
+from lode.read.files import decode_file, open_plain
 from lode.read.which import ExactId
 from lode.snapshot import Snapshot
 from lode.ui.cells import is_number, text_of
