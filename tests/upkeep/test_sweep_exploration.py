@@ -27,7 +27,8 @@ from lode.testing.protocol import (
     writer,
 )
 from lode.testing.walk import walks
-from lode.upkeep import sweep_dataset
+from lode.upkeep import leftovers
+from lode.upkeep.published import PublishedManifests
 from lode.upkeep.sweep_dataset import DatasetSweeper
 from lode.write.draft import Draft
 
@@ -153,7 +154,7 @@ def breaks(scenario: Scenario, check: Any) -> None:
 def test_judging_an_intent_by_its_parent_removes_what_is_committed(
     pointer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep_dataset, "expected_pointer", lambda parent, _: expected_pointer(parent, None))
+    monkeypatch.setattr(leftovers, "expected_pointer", lambda parent, _: expected_pointer(parent, None))
     breaks(Scenario(actors={"a": writer(1), "s": sweeper()}, initial=DAMAGED[pointer]), Holds(WHOLE, IDS))
 
 
@@ -170,7 +171,7 @@ def test_trusting_an_old_writer_that_records_nothing_removes_what_is_committed(
     scenario = Scenario(actors={"a": writer(1), "s": sweeper()}, initial=DAMAGED[pointer])
     explore(scenario, check=Holds(WHOLE, IDS))
     read: Any = DatasetSweeper._pointer
-    trusting = lambda self, paths: sweep_dataset.Pointer(read(self, paths).value, firm=True)  # noqa: E731
+    trusting = lambda self, paths: leftovers.Pointer(read(self, paths).value, firm=True)  # noqa: E731
     monkeypatch.setattr(DatasetSweeper, "_pointer", trusting)
     breaks(scenario, Holds(WHOLE, IDS))
 
@@ -209,18 +210,16 @@ class Blind:
 
 def test_believing_only_the_pointer_removes_what_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
     """What sweep did before: only what the pointer reaches counted as committed."""
-    read_all: Any = DatasetSweeper._read_all
+    read_all: Any = PublishedManifests.read_all
 
-    def read_reachable(self: DatasetSweeper) -> None:
+    def read_reachable(self: PublishedManifests) -> None:
         read_all(self)
         reachable = {snapshot_id(5)}
-        self._published.manifests = {
-            id: at for id, at in self._published.manifests.items() if id in reachable
-        }
-        self._published.mentioned.clear()
-        self._published.files = {path for path in self._published.files if snapshot_id(5) in path}
+        self.manifests = {id: at for id, at in self.manifests.items() if id in reachable}
+        self.mentioned.clear()
+        self.files = {path for path in self.files if snapshot_id(5) in path}
 
-    monkeypatch.setattr(DatasetSweeper, "_read_all", read_reachable)
+    monkeypatch.setattr(PublishedManifests, "read_all", read_reachable)
     monkeypatch.setattr(DatasetSweeper, "_why_spare", without_the_manifest_check)
     breaks(Scenario(actors={"s": sweeper()}, initial=RESTORED), whole)
 
@@ -236,12 +235,12 @@ def test_matching_data_files_anywhere_below_the_root_removes_those_of_another_la
                 return id
         return None
 
-    def manifests_of_one_layout(self: DatasetSweeper) -> None:
-        self._published.manifests.clear()
-        self._published.copies.clear()
+    def manifests_of_one_layout(self: PublishedManifests) -> None:
+        self.manifests.clear()
+        self.copies.clear()
 
     monkeypatch.setattr(type(WHOLE), "staged", anywhere)
-    monkeypatch.setattr(DatasetSweeper, "_read_all", manifests_of_one_layout)
+    monkeypatch.setattr(PublishedManifests, "read_all", manifests_of_one_layout)
     both = {**lake(writer(5, partition="x")), **lake(writer(6))}
     scenario = Scenario(actors={"s": sweeper(WHOLE)}, initial=both)
     breaks(scenario, whole)

@@ -20,7 +20,7 @@ from lode.spark.position import between, ends
 from lode.spark.spread import reachable, spread
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
-from lode.upkeep.verify import Named, Problem, Verification, check_copy, check_object, survey
+from lode.upkeep.verify import ExpectedObject, Problem, Verification, check_copy, check_object, take_inventory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -47,10 +47,10 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
     """
     dataset = reachable(opened(where))
-    found = survey(dataset)
+    found = take_inventory(dataset)
     for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
         found.problems += problems
-    costs = [_LOOK + (named.file.size_bytes if checksums else 0) for named in found.objects]
+    costs = [_LOOK + (expected.file.size_bytes if checksums else 0) for expected in found.objects]
     for problems in spread(spark, _ObjectCheck(dataset.store, checksums), found.objects, costs):
         found.problems += problems
     return found.verification()
@@ -166,8 +166,8 @@ class _ObjectCheck:
     store: Store
     checksums: bool
 
-    def __call__(self, named: Named) -> list[Problem]:
-        return check_object(self.store, named, checksums=self.checksums)
+    def __call__(self, expected: ExpectedObject) -> list[Problem]:
+        return check_object(self.store, expected, checksums=self.checksums)
 
 
 def _import_one(

@@ -1,6 +1,6 @@
-"""Finds out whether a store keeps its promises.
+"""Check whether a store keeps its promises.
 
-Some servers accept a conditional write and ignore the condition; there, two writers can both win.
+Some servers accept a conditional write and ignore the condition. There, two writers can both win.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """What a probe of one store found.
+    """The result of probing one store.
 
-    ``unreachable`` says why the store could not be asked at all; nothing is known about its promises then.
+    ``unreachable`` is the reason why the store could not be probed. Then nothing is known about its promises.
     """
 
     url: str
@@ -52,7 +52,7 @@ class Diagnosis:
 
     @property
     def healthy(self) -> bool:
-        """Whether concurrent writers are safe on this store, as far as it could be asked."""
+        """Whether concurrent writers are safe on this store, as far as the probes can tell."""
         return self.unreachable is None and all(finding.kept for finding in self.findings)
 
     def __str__(self) -> str:
@@ -70,7 +70,7 @@ def diagnose(store: Store, progress: Callable[[int, int | None], None] | None = 
         progress: Called with (probes done, probes in all) after each.
     """
     folder = f".lode-doctor-{secrets.token_hex(8)}"
-    unreachable = _knock(store, f"{folder}/")
+    unreachable = _try_to_reach(store, f"{folder}/")
     if unreachable is not None:
         return Diagnosis(store.url, (), unreachable)
     probes: list[tuple[str, Callable[[Store, str], str]]] = [
@@ -91,10 +91,10 @@ def diagnose(store: Store, progress: Callable[[int, int | None], None] | None = 
     return Diagnosis(store.url, tuple(findings))
 
 
-def _knock(store: Store, folder: str) -> str | None:
-    """Why the store cannot be asked at all; None if it can.
+def _try_to_reach(store: Store, folder: str) -> str | None:
+    """Why the store cannot be probed; None if it can.
 
-    There are servers that answer, and turn every conditional write down: the probes find that out.
+    A server that answers may still reject every conditional write. The probes detect that.
     """
     try:
         next(store.list(folder), None)
@@ -170,7 +170,7 @@ def _racing_swaps(store: Store, path: str) -> str:
 
 
 def _race(store: Store, path: str, attempt: Callable[[str, bytes], bool]) -> str:
-    """Let threads meet a few times; return what was wrong with the winners."""
+    """Let threads race a few times. Returns what was wrong with the winners."""
     contents = [b"racer %d" % number for number in range(_RACERS)]
     with ThreadPoolExecutor(_RACERS) as pool:
         for number in range(_ROUNDS):

@@ -1,21 +1,23 @@
-"""What a sweep finds, of whatever kind: the result, and the temporary files of writers that were killed."""
+"""What the sweeps of datasets and volumes share: the result, the pointer, and temporary files."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from lode.format.manifest import expected_pointer
 from lode.store.protocol import SupportsTemporaries
 
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lode.read.resolve import AnyManifest
     from lode.store.protocol import ObjectInfo, Store
 
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """An object nothing refers to, and why it may go."""
+    """An object that nothing refers to, and the reason why it may be removed."""
 
     path: str
     size: int
@@ -25,11 +27,11 @@ class Leftover:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """What a sweep found; ``removed`` tells whether it also removed it."""
+    """The result of a sweep; ``removed`` is False after a dry run."""
 
     leftovers: tuple[Leftover, ...]
     removed: bool
-    # What was left alone, and why: uncommitted and damaged snapshots, and blocks of a volume.
+    # What was not removed, with the reason: uncommitted and damaged snapshots, and blocks of a volume.
     spared: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -38,7 +40,36 @@ class Sweep:
         return sum(item.size for item in self.leftovers)
 
 
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    """The pointer as a sweep has read it, after the intents that it is compared with."""
+
+    value: bytes | None
+    # Whether it names a snapshot that has a manifest or an intent. Otherwise it is lost or dangles.
+    firm: bool
+
+    @property
+    def id(self) -> str | None:
+        return None if self.value is None else self.value.decode("utf-8", "replace")
+
+    def may_win(self, manifest: AnyManifest, extension: dict[str, object] | None) -> str | None:
+        """Why the snapshot of an intent could still be committed with this intent; None if it cannot.
+
+        The intent was read before the pointer, and pointer values are never used twice. So an intent that
+        expects any other value can no longer win.
+        """
+        if self.value is not None and self.id != self.value.decode("utf-8", "surrogateescape"):
+            return "the pointer is not text, so what may follow it is not known"
+        if expected_pointer(manifest.parent_snapshot_id, extension) == self.value:
+            return "it can still be committed onto the current head"
+        if not self.firm and "expected" not in (extension or {}):
+            # Version 0.1 does not record which value it expects.
+            return "the pointer is lost or names nothing: it may be what this commit expects"
+        return None
+
+
 def leftover(entry: ObjectInfo, reason: str) -> Leftover:
+    """The entry of a listing as a leftover."""
     return Leftover(entry.path, entry.size, entry.modified, reason)
 
 

@@ -1,6 +1,6 @@
-"""Find and remove what dead writers left behind: staged files, intents and temporary files nobody needs.
+"""Find and remove leftovers of dead writers: staged files, intents and temporary files without a reference.
 
-Sweep never removes a file that a manifest names, whatever the pointer, the layout or the id says. Nor does it
+Sweep never removes a file that a manifest names, whatever the pointer, the layout or the id is. Nor does it
 remove one that a running writer can still commit, however slow it is. See ``docs/design/commit.md``.
 """
 
@@ -9,21 +9,22 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, overload
 
+from lode.dataset import Dataset
 from lode.errors import InvalidOptionError, InvalidPathError
 from lode.format.ids import check_id
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 from lode.upkeep.leftovers import Leftover, Sweep
 from lode.upkeep.sweep_dataset import DatasetSweeper, is_reserved
+from lode.upkeep.sweep_volume import VolumeSweeper
+from lode.volume import Volume
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
-    from lode.dataset import Dataset
     from lode.format.paths import Layout
     from lode.store.protocol import Store
-    from lode.volume import Volume
 
 __all__ = ["Leftover", "Sweep", "sweep"]
 
@@ -62,23 +63,19 @@ def sweep(
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
 ) -> Sweep:
-    """Find what dead writers left in a dataset or a volume and, unless ``dry_run``, remove it.
+    """Find leftovers of dead writers in a dataset or a volume and, unless ``dry_run``, remove them.
 
     Args:
         target: A dataset or a volume; or a URL, a path or a store, followed by a dataset's id.
         args: The same as the next two, by position.
         dataset: The dataset's id, if the target is a store.
-        older_than: Nothing younger is touched, nor anything of an uncommitted snapshot that has something
-            younger. Choose more than your longest write takes.
-        dry_run: Only say what would be removed, and why.
-        layout: The layout of the dataset, if the target is a store; found out if not given.
+        older_than: Minimum age. Nothing younger is removed, and nothing of an uncommitted snapshot that has a
+            younger object. Choose more than your longest write takes.
+        dry_run: Only report what would be removed, and why.
+        layout: The layout of the dataset, if the target is a store; detected if not given.
         progress: Called with (objects done, objects in all or None) now and then.
         runtime: The clock.
     """
-    from lode.dataset import Dataset
-    from lode.upkeep.sweep_volume import VolumeSweeper
-    from lode.volume import Volume
-
     given = list(args)
     if not isinstance(target, Dataset | Volume):
         dataset = given.pop(0) if dataset is None and given else dataset
@@ -99,7 +96,7 @@ def sweep(
         dataset, layout = target.id, target.layout
     if is_reserved(check_id(dataset or "", kind="dataset"), layout):
         raise InvalidPathError(
-            f"dataset id {dataset!r} is reserved, because objects of others are below it: it cannot be swept"
+            f"dataset id {dataset!r} is reserved, because other objects are below it: it cannot be swept"
         )
     store = target.store if isinstance(target, Dataset) else open_store(target)
     sweeper = DatasetSweeper(store, dataset or "", layout, progress, runtime)

@@ -1,9 +1,9 @@
 """Sweep a volume.
 
-A block is staged under no snapshot's id, so there is no intent to fence. Instead a sweep is a commit. It
-lists the blocks in an object, commits a snapshot without new blocks that names the list, and then removes
-those blocks that this snapshot does not contain. A commit before it in history has its blocks in that
-snapshot. A commit after it finds the list in its parent and is refused. See ``docs/design/commit.md``.
+A block is staged under no snapshot's id, so there is no intent to fence. Instead a sweep is a commit. It puts
+a list of the blocks, commits a snapshot without new blocks that refers to the list, and then removes the
+listed blocks that this snapshot does not contain. The blocks of an earlier commit are part of that snapshot.
+A later commit finds the list through its parent and is refused. See ``docs/design/commit.md``.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from lode.errors import DataError, NotFoundError
 from lode.format.ids import SnapshotIds
 from lode.format.volume import VolumeManifest, is_block
 from lode.read.manifests import read_manifests
-from lode.upkeep.leftovers import Leftover, Sweep, leftover, sweep_temporaries
-from lode.upkeep.sweep_dataset import Pointer
+from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_temporaries
 from lode.write.blocks import VolumeDraft
 from lode.write.commit import Committer
 from lode.write.retry import Retry
@@ -83,7 +82,7 @@ class VolumeSweeper:
     # -- judging -------------------------------------------------------------------------------
 
     def _candidates(self, old: set[str], limit: datetime) -> set[str]:
-        """The old blocks that no manifest names; none if history is not whole."""
+        """The old blocks that no manifest names; empty if the history is damaged."""
         unnamed = old - self._named()
         if self._spared or not unnamed:
             return set()
@@ -104,7 +103,7 @@ class VolumeSweeper:
         return unnamed - self._spared.keys()
 
     def _named(self) -> set[str]:
-        """What any manifest names. An unreadable one may name any block, so it spares them all."""
+        """The blocks that any manifest names. An unreadable one may name any block, so it spares all."""
         named: set[str] = set()
         paths = self._manifests.values()
         for path, manifest in read_manifests(self._store, paths, self._chain.decode, self._runtime):
@@ -119,13 +118,13 @@ class VolumeSweeper:
         return named
 
     def _why_unsafe(self, head: Head[VolumeManifest]) -> str | None:
-        """Why no commit may follow the head now; None if history is one line that ends there."""
+        """Why the sweep must not commit now; None if history is linear and ends at the head."""
         if not self._manifests:
             return "the volume has no snapshot yet"
         newest = head.pending.manifest if head.pending is not None else head.manifest
         if head.pointer is None or newest is None or head.pointer != newest.snapshot_id.encode():
             return "the pointer is missing or names nothing (the next commit restores it)"
-        # What was committed since the listing leads from the head to the newest snapshot that was listed.
+        # Walk over the commits since the listing, from the head to the newest snapshot that was listed.
         listed: VolumeManifest | None = newest
         since: set[str] = set()
         while listed is not None and listed.snapshot_id not in (self._parents.keys() | since):
@@ -143,7 +142,7 @@ class VolumeSweeper:
     def _may_be_committed(
         self, id: str, intent: EncodedManifest[VolumeManifest], head: Head[VolumeManifest], limit: datetime
     ) -> bool:
-        """Whether the writer of an intent is at work, as far as can be seen. It could also be fenced."""
+        """Whether the writer of an intent may still be running, by the age and content of the intent."""
         if self._intents[id].modified > limit:
             return True
         return Pointer(head.pointer, firm=True).may_win(intent.manifest, intent.manifest.x) is not None
@@ -151,16 +150,16 @@ class VolumeSweeper:
     # -- removing ------------------------------------------------------------------------------
 
     def _condemn(self, candidates: set[str]) -> VolumeManifest:
-        """Make sure that none of these blocks is committed from now on; return a snapshot from after that."""
+        """Make sure that none of these blocks is committed from now on. Returns a snapshot after that."""
         committer = Committer(self._chain, self._runtime, Retry())
         base = committer.settle()
         assert base.manifest is not None, "history has snapshots"
         lists = self._lists.lists_of(base.manifest)
         try:
             known = self._lists.paths(lists)
-        except NotFoundError:  # somebody removed a list by hand
+        except NotFoundError:  # a list was removed by hand
             known = frozenset()
-        # Behind a manifest of the Go implementation there may be a list whose sweep has committed nothing.
+        # After a manifest of the Go implementation, a listed sweep may not have committed.
         if candidates <= known and base.manifest.sequence is not None:
             return base.manifest
         draft = VolumeDraft(

@@ -1,7 +1,8 @@
-"""Check a dataset or a volume against its own manifests: one line of history, every file and block whole.
+"""Verify a dataset or a volume against its manifests: a linear history, and every file and block intact.
 
-``survey`` reads the history and says what must be there. ``check_copy`` and ``check_object`` look at one
-object each. ``verify`` does all of it in this process, ``lode.spark.jobs.verify`` spreads it over a cluster.
+``take_inventory`` reads the history and lists the objects that must exist. ``check_copy`` and
+``check_object`` check one object each. ``verify`` does all of it in this process, ``lode.spark.jobs.verify``
+on a cluster.
 """
 
 from __future__ import annotations
@@ -29,15 +30,15 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.volume import Volume
 
+# Maximum length of a snapshot id in a message: that of a damaged manifest may be of any length.
+_MAX_SHOWN_CHARS: Final = 80
 # Objects between two calls of ``progress``.
-# The characters of a snapshot id that a message shows: a damaged manifest may have any.
-_MAX_SHOWN: Final = 80
 _BATCH: Final = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing that is not as the manifests say."""
+    """One difference between the store and the manifests, or between two manifests."""
 
     kind: str
     path: str
@@ -46,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What was looked at and what was wrong with it. Blocks of a volume count as files."""
+    """What was checked, and the problems that were found. Blocks of a volume count as files."""
 
     snapshots: int
     files: int
@@ -59,7 +60,7 @@ class Verification:
         return not self.problems
 
 
-class Named(msgspec.Struct, frozen=True, gc=False):
+class ExpectedObject(msgspec.Struct, frozen=True, gc=False):
     """A file or block that a manifest names. Pickles."""
 
     snapshot_id: str
@@ -68,16 +69,16 @@ class Named(msgspec.Struct, frozen=True, gc=False):
 
 
 @dataclass(slots=True)
-class Survey:
-    """What the manifests say must be there, and what is wrong with the manifests themselves."""
+class Inventory:
+    """The objects that must exist by the manifests, and the problems of the manifests themselves."""
 
     snapshots: int = 0
     copies: list[str] = field(default_factory=list)
-    objects: list[Named] = field(default_factory=list)
+    objects: list[ExpectedObject] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
     def verification(self) -> Verification:
-        size = sum(named.file.size_bytes for named in self.objects)
+        size = sum(expected.file.size_bytes for expected in self.objects)
         return Verification(self.snapshots, len(self.objects), size, tuple(self.problems))
 
 
@@ -88,30 +89,32 @@ def verify(
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
 ) -> Verification:
-    """Check that history is one line and that every file or block is there, whole.
+    """Check that the history is linear and that every file or block exists and is intact.
 
     Args:
         target: The dataset or the volume.
         checksums: Also read every object that has a checksum and compare it; else only sizes are compared.
         progress: Called with (objects done, objects in all) now and then.
-        runtime: Where to take threads from.
+        runtime: Provides the threads.
     """
     store = target.store
-    found = survey(target, runtime)
+    found = take_inventory(target, runtime)
     for copy in runtime.each(lambda path: check_copy(store, path), found.copies):
         found.problems += copy
     total = len(found.objects)
     for start in range(0, total, _BATCH):
         batch = found.objects[start : start + _BATCH]
-        for problems in runtime.each(lambda named: check_object(store, named, checksums=checksums), batch):
+        for problems in runtime.each(
+            lambda expected: check_object(store, expected, checksums=checksums), batch
+        ):
             found.problems += problems
         if progress is not None:
             progress(min(start + _BATCH, total), total)
     return found.verification()
 
 
-def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
-    """Read every manifest, several at once, and check that they are one line that ends at the pointer.
+def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Inventory:
+    """Read every manifest, several at once, and check that they form one line that ends at the pointer.
 
     Manifests are read from their own objects. History segments repeat them and would hide damage.
     """
@@ -121,7 +124,7 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
         for entry in chain.store.list(f"{chain.paths.manifests}/")
         if chain.paths.snapshot_of(entry.path) is not None
     ]
-    found = Survey()
+    found = Inventory()
     links: dict[str, _Link] = {}
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
@@ -139,11 +142,11 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
         links[snapshot_id] = _Link(manifest.parent_snapshot_id, manifest.sequence)
         if isinstance(manifest, Manifest) and manifest.definition is not None:
             definitions.add(manifest.definition)
-        for named in _named_by(manifest):
-            key = (named.file.path, named.file.size_bytes, named.file.checksum)
+        for expected in _expected_by(manifest):
+            key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
             if key not in known:
                 known.add(key)
-                found.objects.append(named)
+                found.objects.append(expected)
     found.snapshots = len(links)
     found.problems += _check_links(chain, links, unreadable)
     found.problems += _check_pointer(chain, links, unreadable)
@@ -153,7 +156,7 @@ def survey(target: Dataset | Volume, runtime: Runtime = REAL) -> Survey:
 
 
 def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
-    """A definition that snapshots refer to is there, and is the one they mean."""
+    """Check that a definition that snapshots refer to exists and has their digest."""
     path = chain.paths.definition(digest)
     try:
         decode_definition(get_bounded(chain.store, path, MAX_MANIFEST_BYTES), digest, path)
@@ -174,19 +177,19 @@ def check_copy(store: Store, path: str) -> list[Problem]:
     return [Problem("missing-copy", path, message)]
 
 
-def check_object(store: Store, named: Named, *, checksums: bool) -> list[Problem]:
-    """Check that a file or block is there and has its size and, if asked for, its checksum."""
-    file = named.file
+def check_object(store: Store, expected: ExpectedObject, *, checksums: bool) -> list[Problem]:
+    """Check that a file or block exists and has its size and, with ``checksums``, its checksum."""
+    file = expected.file
     try:
         size = store.head(file.path).size
         if size != file.size_bytes:
-            message = f"{file.path} has {size} bytes, snapshot {named.snapshot_id} says {file.size_bytes}"
+            message = f"{file.path} has {size} bytes, snapshot {expected.snapshot_id} says {file.size_bytes}"
             return [Problem("size", file.path, message)]
-        checksum = checksum_of(named.checksum_algorithm)
+        checksum = checksum_of(expected.checksum_algorithm)
         if checksums and file.checksum is not None and checksum is not None:
             verify_file(store, file, checksum)
     except NotFoundError:
-        message = f"{file.path} is missing, snapshot {named.snapshot_id} needs it"
+        message = f"{file.path} is missing, snapshot {expected.snapshot_id} needs it"
         return [Problem("missing-file", file.path, message)]
     except ChecksumMismatchError as error:
         return [Problem("checksum", file.path, str(error))]
@@ -196,28 +199,28 @@ def check_object(store: Store, named: Named, *, checksums: bool) -> list[Problem
 
 
 class _Link(NamedTuple):
-    """A snapshot's place in history, as its manifest says."""
+    """The parent and the sequence of a snapshot, from its manifest."""
 
     parent: str | None
     sequence: int | None
 
 
-def _named_by(manifest: Manifest | VolumeManifest) -> Iterator[Named]:
+def _expected_by(manifest: Manifest | VolumeManifest) -> Iterator[ExpectedObject]:
     algorithm = manifest.checksum_algorithm
     if isinstance(manifest, Manifest):
         for file in manifest.files:
             slim = FileRef(file.path, file.size_bytes, file.checksum)
-            yield Named(manifest.snapshot_id, slim, algorithm)
+            yield ExpectedObject(manifest.snapshot_id, slim, algorithm)
     else:
         for block in manifest.blocks:
             slim = FileRef(block.path, block.length, block.checksum)
-            yield Named(manifest.snapshot_id, slim, algorithm)
+            yield ExpectedObject(manifest.snapshot_id, slim, algorithm)
 
 
 def _check_place(
     path: str, snapshot_id: str, id: str, manifest: Manifest | VolumeManifest
 ) -> Iterator[Problem]:
-    """A manifest is that of the snapshot and of the dataset or volume at whose place it is."""
+    """Check that a manifest is of the snapshot and the dataset or volume that its path names."""
     if manifest.snapshot_id != snapshot_id:
         yield Problem("manifest-invalid", path, f"{path} names another snapshot, {manifest.snapshot_id}")
     owner = manifest.dataset_id if isinstance(manifest, Manifest) else manifest.volume_id
@@ -226,12 +229,14 @@ def _check_place(
 
 
 def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
-    """Nobody shares a parent, every parent is there, and sequences count without a gap."""
+    """Check that no two snapshots share a parent, every parent exists, and sequences have no gap."""
     children: dict[str | None, list[str]] = {}
     for snapshot_id, link in links.items():
         children.setdefault(link.parent, []).append(snapshot_id)
     for parent, siblings in children.items():
-        shown = parent if parent is None or len(parent) <= _MAX_SHOWN else f"{parent[:_MAX_SHOWN]}…"
+        shown = (
+            parent if parent is None or len(parent) <= _MAX_SHOWN_CHARS else f"{parent[:_MAX_SHOWN_CHARS]}…"
+        )
         if len(siblings) > 1:
             of = f"snapshot {shown}" if parent else "the beginning"
             message = f"{of} has {len(siblings)} children: {', '.join(sorted(siblings))}"
@@ -240,7 +245,7 @@ def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str
             path = chain.paths.manifest(siblings[0])
             if parent in unreadable:
                 yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} cannot be read")
-            # The listing is not of one moment: the parent may have come in a part of it already passed.
+            # A listing is not atomic: the parent may have been added to a part that was listed before.
             elif not is_id(parent) or not chain.store.exists(chain.paths.manifest(parent)):
                 yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
     yield from _check_sequences(chain, links, children)
@@ -249,9 +254,9 @@ def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str
 def _check_sequences(
     chain: Chain[Any], links: dict[str, _Link], children: dict[str | None, list[str]]
 ) -> Iterator[Problem]:
-    """Walk from every snapshot whose parent is not known. What is never met are snapshots in a cycle."""
+    """Walk from every snapshot without a known parent. Snapshots that no walk reaches form a cycle."""
     starts = [id for id, link in links.items() if link.parent not in links]
-    # The number that a snapshot should have; None if nothing tells.
+    # The number that a snapshot should have; None if unknown.
     ready: list[tuple[str, int | None]] = [
         (id, 1 if links[id].parent is None else links[id].sequence) for id in starts
     ]
@@ -272,7 +277,7 @@ def _check_sequences(
 
 
 def _check_pointer(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
-    """The pointer names the newest snapshot, or one that is being published."""
+    """Check that the pointer names the newest snapshot, or one that is being published."""
     at = chain.paths.pointer
     pointer = read_pointer(chain.store, chain.paths)
     if pointer is None:
@@ -294,7 +299,7 @@ def _check_pointer(chain: Chain[Any], links: dict[str, _Link], unreadable: set[s
 
 
 def _is_being_published(chain: Chain[Any], id: str) -> bool:
-    """Whether a snapshot that was not listed has come since, or has its place and is not shown yet."""
+    """Whether a snapshot that was not listed was published since, or is about to be."""
     try:
         return chain.store.exists(chain.paths.manifest(id)) or chain.intent(id) is not None
     except LodeError:  # such as an id that no store may hold
