@@ -9,7 +9,6 @@ that is all that may be lost anywhere.
 
 from __future__ import annotations
 
-import re
 import struct
 from base64 import b64decode
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ import msgspec
 
 from lode.errors import SchemaViolationError
 from lode.lazy import pa, pt
+from lode.numbers import parse_number
 from lode.times import (
     NS_PER,
     clock_to_ns,
@@ -37,7 +37,7 @@ from lode.times import (
 
 Coercion: TypeAlias = Callable[[Any], Any]
 
-_NUMBER: Final = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,4})?", re.ASCII)
+_MAX_EXPONENT: Final = 9999
 _FLOAT_FORMATS: Final = {16: "<e", 32: "<f"}
 
 
@@ -173,8 +173,12 @@ def _decimal(kind: Any) -> Coercion:
     wanted = f"decimal({precision},{scale})"
 
     def convert(value: Any) -> Decimal:
-        text = isinstance(value, str) and _NUMBER.fullmatch(value)
-        if text or isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
+        if isinstance(value, str):
+            try:
+                number = parse_number(value, max_exponent=_MAX_EXPONENT)
+            except ValueError:
+                raise _unfit(value, wanted) from None
+        elif isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
             number = Decimal(value)
         elif isinstance(value, float):
             raise Refused(f"float {value!r} has no exact decimal: give a Decimal or text")

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from lode.lazy import pa, pt
+from lode.numbers import parse_number
 from lode.times import DAY_MICROS, PARSERS
 
 NUMBERS: Final = ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC")
@@ -18,7 +19,6 @@ MAX_EXPONENT: Final = 400
 BIGNUMERIC_UNITS: Final = (-(2**255), 2**255 - 1)
 BIGNUMERIC_SCALE: Final = 38
 
-_NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE]([+-]?[0-9]{1,9}))?")
 _MICROS: Final = {"s": Fraction(1, 10**6), "ms": Fraction(1, 1000), "us": Fraction(1), "ns": Fraction(1000)}
 # Types that Arrow holds as text carry their name in the field's metadata, as the Storage Read API writes it.
 _MARK: Final = b"google:sqlType:"
@@ -87,10 +87,7 @@ def number(text: str) -> Decimal:
     text = text.strip()
     if re.fullmatch(r"[+-]?0[xX][0-9a-fA-F]{1,40}", text):
         return Decimal(int(text, 16))
-    match = _NUMBER.fullmatch(text)
-    if match is None or len(text) > 200 or abs(int(match[1] or 0)) > MAX_EXPONENT:
-        raise ValueError("is no number")
-    return Decimal(text)
+    return parse_number(text, max_exponent=MAX_EXPONENT)
 
 
 def value_in(value: Any, kind: pa.DataType) -> Any:

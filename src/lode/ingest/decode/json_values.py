@@ -11,13 +11,14 @@ import binascii
 import math
 from base64 import b64decode
 from collections.abc import Callable
-from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
 from lode.format.ids import is_utf8
+from lode.numbers import is_number, parse_number
 from lode.times import parse_date, parse_datetime, parse_time, parse_timestamp
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ Reader: TypeAlias = Callable[[Any], Any]
 _TRUE: Final = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 _INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
-_LONGEST_NUMBER: Final = 400
+_MAX_EXPONENT: Final = 9999
 _EXACT: Final = Context(prec=200)
 _JSON: Final = msgspec.json.Encoder(decimal_format="number")
 
@@ -196,7 +197,7 @@ def _number_text(kind: str, value: Any) -> str:
 
 def _timestamp(value: Any) -> int:
     """Text in any of BigQuery's forms, or seconds since 1970, also with a fraction, also as text."""
-    if isinstance(value, str) and not _looks_numeric(value):
+    if isinstance(value, str) and not is_number(value.strip()):
         return _parsed(parse_timestamp, "TIMESTAMP", value)
     seconds = _number(value, "TIMESTAMP")
     if isinstance(seconds, float) or seconds.copy_abs() > 10**12:
@@ -225,25 +226,10 @@ def _number_of(text: str, kind: str) -> Decimal | float:
     bare = text.strip()
     if bare.lower() in _INFINITE:
         return float(bare)
-    if not _looks_numeric(bare) or len(bare) > _LONGEST_NUMBER:
-        raise _unreadable(text, kind)
     try:
-        return Decimal(bare)
-    except InvalidOperation:
+        return parse_number(bare, max_exponent=_MAX_EXPONENT)
+    except ValueError:
         raise _unreadable(text, kind) from None
-
-
-def _looks_numeric(text: str) -> bool:
-    bare = text.strip().lower().removeprefix("-").removeprefix("+")
-    mantissa, _, exponent = bare.partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    power = exponent.removeprefix("-").removeprefix("+")
-    return (
-        bare.isascii()
-        and (whole + fraction).isdigit()
-        and (power.isdigit() if "e" in bare else True)
-        and len(power) < 5
-    )
 
 
 def _parsed(parse: Callable[[str], int], kind: str, value: Any) -> int:

@@ -11,7 +11,6 @@ what those refuse is made here, from integers.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from decimal import ROUND_HALF_EVEN, ROUND_HALF_UP, Context, Decimal
 from functools import cached_property
@@ -21,6 +20,7 @@ from lode.filter.values import BIGNUMERIC_UNITS
 from lode.ingest.types.columns import arrow_type
 from lode.ingest.types.row_errors import each
 from lode.lazy import pa, pt
+from lode.numbers import parse_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from lode.ingest.types.columns import Column
     from lode.ingest.types.row_errors import Place
 
-MAX_CHARACTERS: Final = 1000
-_NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?\s*", re.ASCII)
 # Enough digits for every number that the checks before rounding let pass.
 _EXACT: Final = Context(prec=160)
 
@@ -83,9 +81,13 @@ class Digits:
 
     def parse(self, text: str) -> int:
         """The units of a number in text: digits, and optionally a point and an exponent."""
-        if len(text) > MAX_CHARACTERS or not _NUMBER.fullmatch(text):
-            raise ValueError(f"is not a {self.name}: write digits, optionally with a point and an exponent")
-        return self.units(Decimal(text.strip()))
+        try:
+            number = parse_number(text.strip())
+        except ValueError:
+            raise ValueError(
+                f"is not a {self.name}: write digits, optionally with a point and an exponent"
+            ) from None
+        return self.units(number)
 
     def array(self, units: list[int | None]) -> Any:
         """Decimals of the stored type."""
@@ -153,11 +155,11 @@ def decimals_of_floats(array: Any, column: Column, place: Place) -> Any:
     return digits.array(each(array, place, lambda value: digits.units(Decimal(value))))
 
 
-def decimals_of_literals(texts: list[str], column: Column) -> Any:
+def decimals_of_literals(values: list[Decimal], column: Column) -> Any:
     """Decimals from literals; a ``ValueError`` says what is wrong with the first bad one."""
     digits = digits_of(column)
     try:
-        units: list[int | None] = [digits.parse(text) for text in texts]
+        units: list[int | None] = [digits.units(value) for value in values]
     except ValueError as why:
         raise ValueError(f"it {why}") from None
     return digits.array(units)

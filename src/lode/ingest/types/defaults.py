@@ -11,6 +11,7 @@ from uuid import uuid4
 
 from lode.filter.literals import NotALiteralError, parse_literals
 from lode.filter.tree import Call, Literal
+from lode.filter.values import number
 from lode.format.ids import shortened
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import arrow_field, arrow_type
@@ -18,10 +19,11 @@ from lode.ingest.types.decimals import decimals_of_literals
 from lode.ingest.types.fit import missing
 from lode.ingest.types.fit_check import is_json
 from lode.lazy import pa, pt
-from lode.times import PARSERS
+from lode.times import DAY_MICROS, PARSERS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from decimal import Decimal
 
     from lode.ingest.types.columns import Column
 
@@ -72,11 +74,11 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
         return pa.array([str(uuid4()) for _ in range(count)], pa.string())
     micros = now_ns // 1000
     stored = {
-        "CURRENT_DATE": micros // 86_400_000_000,
-        "CURRENT_TIME": micros % 86_400_000_000,
+        "CURRENT_DATE": micros // DAY_MICROS,
+        "CURRENT_TIME": micros % DAY_MICROS,
     }.get(default.name, micros)
-    number = pa.scalar(stored, pa.int32() if column.type == "DATE" else pa.int64())
-    value: Any = number.cast(arrow_type(column))
+    scalar = pa.scalar(stored, pa.int32() if column.type == "DATE" else pa.int64())
+    value: Any = scalar.cast(arrow_type(column))
     moment: pa.Array[Any] = pa.repeat(value, count)
     return moment
 
@@ -137,13 +139,11 @@ _TAKES: Final = {
 }
 
 
-def _integer(text: str) -> int:
-    return int(text, 16 if "0x" in text.lower() else 10)
-
-
-def _number(text: str) -> str:
-    """The text of a number, which ``decimals.py`` reads; SQL has whole numbers in hexadecimal, too."""
-    return str(_integer(text)) if "0x" in text.lower() else text
+def _number(text: str) -> Decimal:
+    try:
+        return number(text)
+    except ValueError as why:
+        raise NotALiteralError(f"{shortened(text)} {why}") from None
 
 
 def _moment(kind: str) -> Callable[[str], int]:
@@ -166,7 +166,7 @@ _READS: Final[dict[str, Any]] = {
     "STRING": str,
     "BYTES": bytes,
     "BOOL": bool,
-    "INT64": _integer,
+    "INT64": lambda text: int(_number(text)),
     "FLOAT64": float,
     "NUMERIC": _number,
     "BIGNUMERIC": _number,
