@@ -12,9 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lode.ingest.status import Refused
-from lode.ingest.types.check import check_schema
+from lode.ingest.types.check import check_evolution, check_schema
 from lode.ingest.types.columns import Column, TableSchema
-from lode.ingest.types.evolution import check_evolution
 from lode.ingest.types.rest import from_rest, to_rest
 from support.ingest.entry_points import TEXT_WAYS, by_arrow, by_json, by_protobuf, problems
 from support.ingest.proto_messages import F

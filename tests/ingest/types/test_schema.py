@@ -12,9 +12,8 @@ from hypothesis import HealthCheck, given, settings
 import lode
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
-from lode.ingest.types.check import check_schema
+from lode.ingest.types.check import check_evolution, check_schema
 from lode.ingest.types.columns import TYPES, Column, TableSchema, arrow_field
-from lode.ingest.types.evolution import check_evolution
 from lode.ingest.types.rest import from_rest, to_rest
 from lode.ingest.types.wire import from_wire, to_wire
 from support.ingest.strategies import schemas

@@ -30,8 +30,7 @@ from lode.ingest.catalog.paths import (
 from lode.ingest.catalog.table import DeletedTable, TableDefinition
 from lode.ingest.names import TableName, escaped
 from lode.ingest.status import Code, Refused, invalid
-from lode.ingest.types.check import check_schema
-from lode.ingest.types.evolution import check_evolution
+from lode.ingest.types.check import check_evolution, check_schema
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 

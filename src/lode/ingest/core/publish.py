@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from lode.ingest.core.table_writer import AlreadyVisible, RowRange, fitted
 from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
-from lode.ingest.types.coalesce import joined
+from lode.ingest.types.arrays import coalesce
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -142,4 +142,4 @@ def _read(
     definition: TableDefinition, transaction: lode.Transaction, stream: Stream, rows: RowRange
 ) -> Iterator[pa.RecordBatch]:
     assert stream.log is not None
-    return joined(fitted(definition, transaction, batch) for batch in stream.log.read(rows.start, rows.end))
+    return coalesce(fitted(definition, transaction, batch) for batch in stream.log.read(rows.start, rows.end))

@@ -29,7 +29,7 @@ from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.core.progress import METADATA, StreamProgress
 from lode.ingest.log.record import LogDamaged
 from lode.ingest.status import Code, Refused
-from lode.ingest.types.coalesce import joined
+from lode.ingest.types.arrays import coalesce
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -457,7 +457,7 @@ def _ranges(group: Sequence[Append]) -> dict[str, RowRange]:
 
 
 def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
-    batches = joined(fitted(definition, transaction, append.batch) for append in group)
+    batches = coalesce(fitted(definition, transaction, append.batch) for append in group)
     transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
 
 

@@ -25,8 +25,8 @@ from lode.ingest.decode.packed import (
     value_bytes,
 )
 from lode.ingest.status import Refused, invalid
+from lode.ingest.types.arrays import with_nulls
 from lode.ingest.types.columns import arrow_type
-from lode.ingest.types.fit_cast import viewed_bytes, without
 from lode.ingest.types.row_errors import Place, Problems, failing
 from lode.lazy import pa, pt
 
@@ -222,10 +222,25 @@ def _viewed(array: Any) -> int:
     if isinstance(kind, pa.BaseExtensionType):
         return _viewed(array.storage)
     if pt.is_string_view(kind) or pt.is_binary_view(kind):
-        return viewed_bytes(array)
+        return _view_bytes(array)
     if pt.is_struct(kind):
         return sum(_viewed(array.field(position)) for position in range(kind.num_fields))
     return _viewed(array.values) if kind.num_fields else 0
+
+
+def _view_bytes(array: pa.Array[Any]) -> int:
+    """How many bytes the views of an array show."""
+    import pyarrow.compute as pc
+
+    views = array.buffers()[1]
+    if views is None or not len(array):
+        return 0
+    # A view has sixteen bytes. The first four are the length.
+    count = array.offset + len(array)
+    words = pa.Array.from_buffers(pa.int32(), 4 * count, [None, views])
+    lengths: Any = pc.list_element(pa.FixedSizeListArray.from_arrays(words, 4), 0)
+    total: int = pc.sum(pc.cast(lengths, pa.int64())).as_py()
+    return total
 
 
 def _read_schema(serialized: bytes) -> pa.Schema:
@@ -294,7 +309,7 @@ def _valid_column(column: pa.Array[Any], place: Place, why: Exception) -> pa.Arr
         raise invalid(f"Column {place.path!r} of the record batch is malformed: {_first_line(why)}.")
     _report_invalid(column, bad, place)
     # A slice forgets the count of nulls that was sent, which may be wrong.
-    return without(column.slice(0), bad)
+    return with_nulls(column.slice(0), bad)
 
 
 def _report_invalid(column: pa.Array[Any], bad: list[int], place: Place) -> None:

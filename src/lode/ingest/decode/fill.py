@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.ingest.decode.packed import value_bytes
+from lode.ingest.types.arrays import check_affordable, missing
 from lode.ingest.types.defaults import default_values, parse_default
-from lode.ingest.types.fit import check_affordable, fit_for, match_children, missing
+from lode.ingest.types.fit import fit_for, match_children
 from lode.ingest.types.row_errors import Place, Problems
 from lode.lazy import pa
 from lode.runtime import REAL

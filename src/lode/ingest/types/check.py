@@ -1,4 +1,4 @@
-"""What a table's schema may be; one that breaks a rule is refused with a sentence that names the column."""
+"""The rules for a table's schema and for its changes. Refusals name the column."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 MAX_COLUMNS: Final = 10_000
 MAX_DEPTH: Final = 15
-MAX_NAME: Final = 300
+MAX_NAME_CHARACTERS: Final = 300
 MODES: Final = ("NULLABLE", "REQUIRED", "REPEATED")
-# Columns of BigQuery's own; the change columns steer upserts.
+# BigQuery's own columns; the change columns control upserts.
 RESERVED_PREFIXES: Final = (
     "_table_",
     "_file_",
@@ -30,9 +30,9 @@ RESERVED_PREFIXES: Final = (
     "_change_type",
     "_change_sequence_number",
 )
-# Beside letters, digits, marks, connectors and dashes of any script.
+# In addition to letters, digits, marks, connectors and dashes of any script.
 _ALSO_IN_NAMES: Final = frozenset("&%=+:'<>#| \t")
-# The most digits before and after the point.
+# The largest number of digits before and after the point.
 _DIGITS: Final = {"NUMERIC": (29, 9), "BIGNUMERIC": (38, 38)}
 
 
@@ -47,7 +47,7 @@ def check_schema(schema: TableSchema) -> TableSchema:
 
 
 def _check_columns(columns: Iterable[Column], *, path: str, depth: int) -> int:
-    """Check the columns of one level and below; return how many there are."""
+    """Check the columns of one level and below; return their number."""
     count = 0
     seen: set[str] = set()
     for column in columns:
@@ -62,8 +62,10 @@ def _check_columns(columns: Iterable[Column], *, path: str, depth: int) -> int:
 
 
 def _check_name(name: str, where: str) -> None:
-    if not 0 < len(name) <= MAX_NAME:
-        raise invalid(f"Column name {where[:330]!r} is refused: a name has 1 to {MAX_NAME} characters.")
+    if not 0 < len(name) <= MAX_NAME_CHARACTERS:
+        raise invalid(
+            f"Column name {where[:330]!r} is refused: a name has 1 to {MAX_NAME_CHARACTERS} characters."
+        )
     for letter in name:
         category = unicodedata.category(letter)
         if category[0] not in "LNM" and category not in ("Pc", "Pd") and letter not in _ALSO_IN_NAMES:
@@ -137,3 +139,54 @@ def _check_precision(column: Column, where: str) -> None:
             f"Column {where!r} has precision {precision} and scale {scale}: a {column.type} has at most "
             f"{whole} digits before the point and {fraction} after it."
         )
+
+
+def check_evolution(old: TableSchema, new: TableSchema) -> None:
+    """Refuse a change other than added NULLABLE or REPEATED columns and REQUIRED made NULLABLE.
+
+    Descriptions and defaults may change, and lengths and precisions may grow. Columns may not be renamed, not
+    even in their case: stored files refer to them by name.
+    """
+    _check_changed_columns(old.columns, new.columns, path="")
+
+
+def _check_changed_columns(old: tuple[Column, ...], new: tuple[Column, ...], path: str) -> None:
+    after = {column.name: column for column in new}
+    before = {column.name for column in old}
+    for column in old:
+        if column.name not in after:
+            raise invalid(
+                f"Column {path + column.name!r} is missing in the new schema: columns cannot be removed."
+            )
+        _check_changed_column(column, after[column.name], path + column.name)
+    for column in new:
+        if column.name not in before and column.mode == "REQUIRED":
+            raise invalid(
+                f"Column {path + column.name!r} is new and REQUIRED: older rows lack it, make it NULLABLE."
+            )
+
+
+def _check_changed_column(old: Column, new: Column, where: str) -> None:
+    if (old.type, old.range_element) != (new.type, new.range_element):
+        raise invalid(
+            f"Column {where!r} cannot change from {old.type} to {new.type}: add a new column instead."
+        )
+    if old.mode != new.mode and (old.mode, new.mode) != ("REQUIRED", "NULLABLE"):
+        raise invalid(
+            f"Column {where!r} cannot change from {old.mode} to {new.mode}: "
+            "only REQUIRED can change, and only to NULLABLE."
+        )
+    if new.max_length and not 0 < old.max_length <= new.max_length:
+        raise invalid(
+            f"Column {where!r} cannot have a shorter length than before: longer values may be stored."
+        )
+    if (new.precision or new.scale) and not _contains(new, old):
+        raise invalid(f"Column {where!r} cannot have fewer digits than before: longer values may be stored.")
+    _check_changed_columns(old.fields, new.fields, where + ".")
+
+
+def _contains(new: Column, old: Column) -> bool:
+    """Whether every number of the old precision and scale is one of the new."""
+    if not old.precision:
+        return False
+    return new.scale >= old.scale and new.precision - new.scale >= old.precision - old.scale

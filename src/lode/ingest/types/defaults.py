@@ -14,10 +14,10 @@ from lode.filter.tree import Call, Literal
 from lode.filter.values import number
 from lode.format.ids import shortened
 from lode.ingest.status import invalid
+from lode.ingest.types.arrays import missing
 from lode.ingest.types.columns import arrow_field, arrow_type
 from lode.ingest.types.decimals import decimals_of_literals
-from lode.ingest.types.fit import missing
-from lode.ingest.types.fit_check import is_json
+from lode.ingest.types.fit import is_json
 from lode.lazy import pa, pt
 from lode.times import DAY_MICROS, PARSERS
 

@@ -1,18 +1,25 @@
-"""Arrays of a writer made to fit a column: cast, completed and checked, as a whole and to any depth.
+"""Arrays of a writer made to fit a column: cast, completed and checked, to any depth.
 
-What fits already passes through untouched. Everything is decided once per writer's schema; per batch there
-are only Arrow's kernels, and Python looks at single values only to say which are bad.
+Arrays that fit already pass through untouched. Everything is decided once for a writer's schema. For each
+batch only Arrow's kernels run; Python looks at single values only to report bad ones.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+import msgspec
+
 from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.types.arrays import check_affordable, missing, with_nulls, without_validity
 from lode.ingest.types.columns import arrow_field, arrow_type
-from lode.ingest.types.fit_cast import cast_for, takes
-from lode.ingest.types.fit_check import check_for
+from lode.ingest.types.decimals import decimals_for
+from lode.ingest.types.geography import geographies_of_text, need_shapely
+from lode.ingest.types.intervals import intervals_of_arrow, intervals_of_text
+from lode.ingest.types.row_errors import failing, shown
 from lode.lazy import pa, pt
+from lode.times import DAY_MICROS, MAX_DAY, MAX_MICROS, MIN_DAY, MIN_MICROS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,23 +28,21 @@ if TYPE_CHECKING:
     from lode.ingest.types.row_errors import Place
 
     Fit: TypeAlias = Callable[[pa.Array[Any], Place], pa.Array[Any]]
+    Check: TypeAlias = Callable[[pa.Array[Any], Place], None]
 
-# Missing columns cost memory that a small request has not sent; this bounds it.
-MAX_FILLED_VALUES: Final = 1 << 25
-# What change data capture adds to a writer's columns.
+# The columns that change data capture adds to a writer's.
 _CHANGE_COLUMNS: Final = ("_change_type", "_change_sequence_number")
 
 
 def fit_for(column: Column, kind: pa.DataType, path: str = "") -> Fit:
-    """How arrays of an Arrow type become the column's; a type that does not fit is refused.
+    """Return the function that makes arrays of an Arrow type fit the column, or refuse the type.
 
-    The fit reports bad values to its place and goes on; what it returns is right only if there were none.
-    Nulls in a REQUIRED column are not its matter: only its parent knows which of them count.
+    The function reports bad values to its place and goes on; its result is right only if there were none. It
+    does not check for nulls in a REQUIRED column: these count only where the parent is not null.
     """
     path = path or column.name
     if isinstance(kind, pa.BaseExtensionType):
-        inner = fit_for(column, kind.storage_type, path)
-        return _stored(inner)
+        return _of_storage(fit_for(column, kind.storage_type, path))
     if pt.is_null(kind):
         return _nulls(column)
     if column.mode == "REPEATED":
@@ -45,17 +50,8 @@ def fit_for(column: Column, kind: pa.DataType, path: str = "") -> Fit:
     return _values(column, kind, path)
 
 
-def _stored(fit: Fit) -> Fit:
-    """The fit of an extension type, by what it is stored as."""
-
-    def fit_storage(array: Any, place: Place) -> pa.Array[Any]:
-        return fit(array.storage, place)
-
-    return fit_storage
-
-
 def match_children(columns: tuple[Column, ...], names: list[str], path: str = "") -> list[int | None]:
-    """For each column the position of its name among the names, or None; names beyond them are refused."""
+    """For each column the position of its name among the names, or None. Other names are refused."""
     positions: dict[str, int] = {}
     for position, name in enumerate(names):
         if name.lower() in positions:
@@ -85,50 +81,13 @@ def extra_column(path: str) -> Refused:
     )
 
 
-def missing(column: Column, count: int) -> pa.Array[Any]:
-    """The values of a column that was not sent: nulls, or empty lists where it is REPEATED."""
-    kind: Any = arrow_field(column).type
-    if column.mode != "REPEATED":
-        return _absent(column, count)
-    offsets = pa.repeat(pa.scalar(0, pa.int32()), count + 1)
-    empty: pa.Array[Any] = pa.ListArray.from_arrays(offsets, pa.nulls(0, kind.value_type), type=kind)
-    return empty
+def _of_storage(fit: Fit) -> Fit:
+    """The fit of an extension type by its storage."""
 
+    def fit_storage(array: Any, place: Place) -> pa.Array[Any]:
+        return fit(array.storage, place)
 
-def _absent(column: Column, count: int) -> pa.Array[Any]:
-    """Nulls, with structs whose REQUIRED fields are filled below them: Parquet takes no others."""
-    kind: Any = arrow_type(column)
-    if not column.children:
-        nulls: pa.Array[Any] = pa.nulls(count, kind)
-        return nulls
-    below = [missing(child, count) for child in column.children]
-    made = [
-        _solid(value) if child.mode == "REQUIRED" else value
-        for child, value in zip(column.children, below, strict=True)
-    ]
-    mask: Any = pa.repeat(pa.scalar(True), count)
-    structs: pa.Array[Any] = pa.StructArray.from_arrays(made, fields=list(kind), mask=mask)
-    return structs
-
-
-def _solid(array: Any) -> pa.Array[Any]:
-    """The array with whatever lies under its nulls in their place; for those that a null struct hides."""
-    if pt.is_struct(array.type):
-        below = [array.field(position) for position in range(array.type.num_fields)]
-        structs: pa.Array[Any] = pa.StructArray.from_arrays(below, fields=list(array.type))
-        return structs
-    buffers = [None, *array.buffers()[1:]]
-    values: pa.Array[Any] = pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
-    return values
-
-
-def check_affordable(values: int, path: str) -> None:
-    """Refuse to make up more values than a request may cost."""
-    if values > MAX_FILLED_VALUES:
-        raise invalid(
-            f"The request leaves out {values} values of {path}: send fewer rows in one request, "
-            f"at most {MAX_FILLED_VALUES} values may be missing."
-        )
+    return fit_storage
 
 
 def _nulls(column: Column) -> Fit:
@@ -142,9 +101,9 @@ def _nulls(column: Column) -> Fit:
 def _values(column: Column, kind: pa.DataType, path: str) -> Fit:
     if column.children:
         return _structs(column, kind, path)
-    if not takes(column, kind):
+    if not _takes(column, kind):
         raise _unfit(column, kind, path)
-    cast, check = cast_for(column, kind), check_for(column)
+    cast, check = _cast_for(column, kind), _check_for(column)
 
     def fit(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
         if cast is not None:
@@ -175,7 +134,7 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
         for child, source in zip(column.children, sources, strict=True)
     ]
     left_out = sum(fit is None for _, _, fit in plan)
-    same, check = kind == target, check_for(column)
+    same, check = kind == target, _check_for(column)
 
     def fit(array: Any, place: Place) -> pa.Array[Any]:
         check_affordable(len(array) * left_out, f"column {place.path!r}")
@@ -190,7 +149,7 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
                 value = fit_child(sent[source], below)
             if child.mode == "REQUIRED" and value.null_count:
                 _require(array, value, below)
-                value = _solid(value)
+                value = without_validity(value)
             untouched = untouched and source is not None and value is sent[source]
             made.append(value)
         if not untouched:
@@ -240,10 +199,8 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
 
 
 def _element(column: Column, kind: Any, path: str) -> Fit:
-    """The fit of one element; elements of an extension type are fitted by their storage."""
     if isinstance(kind, pa.BaseExtensionType):
-        inner = _values(column, kind.storage_type, path)
-        return _stored(inner)
+        return _of_storage(_values(column, kind.storage_type, path))
     return _values(column, kind, path)
 
 
@@ -255,3 +212,161 @@ def _list_array(lists: Any, values: pa.Array[Any], kind: Any = None) -> Any:
     first = pa.array([0], pa.int32())
     offsets: Any = pa.concat_arrays([first, pc.cumulative_sum(lengths)])
     return pa.ListArray.from_arrays(offsets, values, type=kind)
+
+
+# -- casts: nothing is lost but the digits of a number beyond its column's scale -----------------------
+
+_TEXT: Final = ("is_string", "is_large_string", "is_string_view")
+_TAKEN: Final = {
+    "STRING": _TEXT,
+    "JSON": _TEXT,
+    "GEOGRAPHY": _TEXT,
+    "INTERVAL": (*_TEXT, "is_interval"),
+    "BYTES": ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_size_binary"),
+    "INT64": ("is_integer",),
+    "FLOAT64": ("is_floating", "is_integer"),
+    "BOOL": ("is_boolean",),
+    "TIMESTAMP": ("is_timestamp",),
+    "DATETIME": ("is_timestamp",),
+    "DATE": ("is_date",),
+    "TIME": ("is_time",),
+    "NUMERIC": ("is_decimal", "is_integer", *_TEXT),
+    "BIGNUMERIC": ("is_decimal", "is_integer", *_TEXT),
+}
+
+
+def _takes(column: Column, kind: pa.DataType) -> bool:
+    """Whether the column, not a STRUCT, takes values of the Arrow type."""
+    if column.type == "DATETIME" and pt.is_timestamp(kind) and kind.tz is not None:
+        # A point in time has no civil time until a zone is chosen.
+        return False
+    if pt.is_decimal(kind) and not 0 <= kind.scale <= kind.precision:
+        # Arrow looks up powers of ten by the scale without a check of bounds.
+        return False
+    return any(getattr(pt, question)(kind) for question in _TAKEN[column.type])
+
+
+def _cast_for(column: Column, kind: pa.DataType) -> Fit | None:
+    """How values of a type that the column takes become the column's; None if they are already."""
+    match column.type:
+        case "NUMERIC" | "BIGNUMERIC":
+            return _of_plain_text(kind, decimals_for(column, kind))
+        case "INTERVAL":
+            return intervals_of_arrow if pt.is_interval(kind) else _of_plain_text(kind, intervals_of_text)
+        case "GEOGRAPHY":
+            # Loads shapely on the thread that makes decoders, and not with the first rows on the event loop.
+            with suppress(Refused):
+                need_shapely(column.name)
+            return _of_plain_text(kind, geographies_of_text)
+    return None if kind == arrow_type(column) else _arrow_cast(column, kind)
+
+
+def _of_plain_text(kind: pa.DataType, parse: Fit) -> Fit:
+    if pt.is_string_view(kind) or pt.is_large_string(kind):
+        return lambda array, place: parse(array.cast(pa.string()), place)
+    return parse
+
+
+def _arrow_cast(column: Column, kind: pa.DataType) -> Fit:
+    target = arrow_type(column)
+    viewed = pt.is_string_view(kind) or pt.is_binary_view(kind)
+    plain: pa.DataType = pa.string() if pt.is_string_view(kind) else pa.binary()
+
+    def cast(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
+        if viewed:
+            array = array.cast(plain)
+        try:
+            return array.cast(target)
+        except pa.ArrowException:
+            bad = failing(array, lambda part: part.cast(target))
+        values = array
+        place.report(bad, lambda index: f"{shown(values, index)} does not fit {column.type} without loss.")
+        return with_nulls(array, bad).cast(target)
+
+    return cast
+
+
+# -- checks beyond the Arrow type: ranges, lengths, valid JSON -----------------------------------------
+
+_BOUNDS: Final = {
+    "TIMESTAMP": (MIN_MICROS, MAX_MICROS),
+    "DATETIME": (MIN_MICROS, MAX_MICROS),
+    "DATE": (MIN_DAY, MAX_DAY),
+    "TIME": (0, DAY_MICROS - 1),
+}
+# Raw reads the text to its end without making values of it.
+_READ_JSON: Final = msgspec.json.Decoder(msgspec.Raw).decode
+
+
+def _check_for(column: Column) -> Check | None:
+    """The check of one value of the column, or of one element; None if its Arrow type says it all."""
+    match column.type:
+        case "STRING" | "BYTES" if column.max_length:
+            return _length(column.max_length, "utf8_length" if column.type == "STRING" else "binary_length")
+        case "TIMESTAMP" | "DATETIME" | "DATE" | "TIME":
+            return _bounds(column.type)
+        case "JSON":
+            return _json
+        case "RANGE":
+            return _range
+        case _:
+            return None
+
+
+def _length(limit: int, kernel: str) -> Check:
+    def check(array: pa.Array[Any], place: Place) -> None:
+        import pyarrow.compute as pc
+
+        lengths: Any = pc.call_function(kernel, [array])
+        longest = pc.max(lengths).as_py()
+        if longest is not None and longest > limit:
+            place.report_where(
+                pc.greater(lengths, pa.scalar(limit, lengths.type)),
+                lambda index: f"a value of length {lengths[index]} is longer than {limit}.",
+            )
+
+    return check
+
+
+def _bounds(name: str) -> Check:
+    low, high = _BOUNDS[name]
+    stored = pa.int32() if name == "DATE" else pa.int64()
+    range_text = "00:00:00 to 23:59:59.999999" if name == "TIME" else "years 1 to 9999"
+
+    def check(array: pa.Array[Any], place: Place) -> None:
+        import pyarrow.compute as pc
+
+        numbers: Any = array.view(stored)
+        extremes = pc.min_max(numbers)
+        least, most = extremes["min"].as_py(), extremes["max"].as_py()
+        if least is not None and (least < low or most > high):
+            outside: Any = pc.or_(
+                pc.less(numbers, pa.scalar(low, stored)), pc.greater(numbers, pa.scalar(high, stored))
+            )
+            place.report_where(outside, f"a {name} is out of its range ({range_text}).")
+
+    return check
+
+
+def is_json(text: bytes) -> bool:
+    """Whether the text is one JSON value, nested no deeper than Python can follow."""
+    try:
+        _READ_JSON(text)
+    except (msgspec.MsgspecError, RecursionError):
+        return False
+    return True
+
+
+def _json(array: pa.Array[Any], place: Place) -> None:
+    values: list[bytes | None] = array.cast(pa.binary()).to_pylist()
+    bad = [index for index, text in enumerate(values) if text is not None and not is_json(text)]
+    place.report(bad, lambda index: f"{shown(array, index)} is not valid JSON.")
+
+
+def _range(array: Any, place: Place) -> None:
+    import pyarrow.compute as pc
+
+    start, end = array.flatten()
+    backwards: Any = pc.greater_equal(start, end)
+    if pc.any(backwards, min_count=0).as_py():
+        place.report_where(backwards, "the start of a RANGE must be before its end.")

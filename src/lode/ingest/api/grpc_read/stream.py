@@ -12,7 +12,7 @@ from lode.ingest.api.grpc_read.parquet import matching_groups, open_parquet, rea
 from lode.ingest.api.grpc_read.selection import column_paths, select
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import Code, Refused, invalid
-from lode.ingest.types.coalesce import one_batch
+from lode.ingest.types.arrays import one_batch
 from lode.lazy import pa
 from lode.store.local import LocalStore
 

@@ -14,7 +14,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from lode.ingest.decode.proto.plan import F, Shape
 from lode.ingest.decode.proto.survey import Survey
 from lode.ingest.status import invalid
-from lode.ingest.types.coalesce import one_batch
+from lode.ingest.types.arrays import one_batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
