@@ -12,11 +12,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lode.ingest.decode.packed import MAX_UNPACKED_BYTES
-from lode.ingest.decode.proto.decoder import ProtoRows
-from lode.ingest.decode.proto.parser import Parser
+from lode.ingest.decode.proto.decoder import Parser, ProtoRows
+from lode.ingest.decode.proto.descriptor import MAX_ENUM_VALUES, MAX_TYPES
 from lode.ingest.decode.proto.plan import Field
 from lode.ingest.decode.proto.survey import LONGEST_UNSEEN
-from lode.ingest.decode.proto.types import MOST_ENUM_VALUES, MOST_TYPES
 from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column, TableSchema
 from support.ingest.proto_messages import F, as_proto3, field, message, message_class, repeated
@@ -189,14 +188,14 @@ def refused(make: Callable[[DescriptorProto], Any]) -> str:
 
 
 def test_a_descriptor_of_types_without_end_is_refused() -> None:
-    types = (DescriptorProto(name=f"T{number}") for number in range(MOST_TYPES))
+    types = (DescriptorProto(name=f"T{number}") for number in range(MAX_TYPES))
     assert "too large" in refused(lambda descriptor: descriptor.nested_type.extend(types))
 
 
 def test_an_enum_of_names_without_end_is_refused() -> None:
     def make(descriptor: DescriptorProto) -> None:
         enum = descriptor.nested_type.add(name="Inner").enum_type.add(name="E")
-        for number in range(MOST_ENUM_VALUES + 1):
+        for number in range(MAX_ENUM_VALUES + 1):
             enum.value.add(name=f"V{number}", number=number)
 
     assert "too large" in refused(make)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lode.ingest.api.grpc_read.selection import parse_restriction
-from lode.ingest.decode.proto.text import dates_of_text, datetimes_of_text, times_of_text, timestamps_of_text
+from lode.ingest.decode.proto.times import dates_of_text, datetimes_of_text, times_of_text, timestamps_of_text
 from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column, TableSchema
 from lode.ingest.types.defaults import Constant, parse_default

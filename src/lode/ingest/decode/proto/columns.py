@@ -1,28 +1,50 @@
-"""Columns as ptars gives them, lists and messages included, into columns that the table takes."""
+"""Columns as ptars returns them, lists and messages included, made into columns that the table takes.
+
+Ranges, lengths and digits are checked later with those of all writers, in ``types/fit.py``.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lode.ingest.decode.proto.plan import Shape
-from lode.ingest.decode.proto.values import refuse_outside, value_converter
+from lode.ingest.decode.proto.plan import INT32, F, Shape
+from lode.ingest.decode.proto.times import (
+    dates_of_text,
+    datetimes_of_text,
+    times_of_text,
+    timestamps_of_text,
+    unpack_datetimes,
+    unpack_times,
+)
+from lode.ingest.types.decimals import decimals_of_bytes, decimals_of_floats
 from lode.ingest.types.intervals import MAX_HOURS, interval_text
+from lode.ingest.types.row_errors import shown
 from lode.lazy import pa
+from lode.times import MAX_MICROS, MIN_MICROS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lode.ingest.decode.proto.plan import Field
-    from lode.ingest.decode.proto.values import Convert
     from lode.ingest.types.row_errors import Place
 
-# The seconds of 0001-01-01 and of the end of 9999-12-31, counted from 1970-01-01.
-_MOMENTS: Final = (-719_162 * 86_400, 2_932_897 * 86_400 - 1)
+    Convert: TypeAlias = Callable[[Any, Place], Any]
+
+_TEXT_READERS: Final = {
+    "DATE": dates_of_text,
+    "TIME": times_of_text,
+    "DATETIME": datetimes_of_text,
+    "TIMESTAMP": timestamps_of_text,
+}
+_INT32_RANGE: Final = (-(2**31), 2**31 - 1)
+_TIMESTAMP_SECONDS: Final = (MIN_MICROS // 1_000_000, MAX_MICROS // 1_000_000)
 # Of an INTERVAL, so that its microseconds fit 64 bits.
-_LONGEST: Final = MAX_HOURS * 3600
-_NANOS: Final = 999_999_999
+_MAX_INTERVAL_SECONDS: Final = MAX_HOURS * 3600
+_MAX_NANOS: Final = 999_999_999
 
 
 def column_converter(field: Field) -> Convert | None:
-    """How a column of the field becomes one that the table takes; None where it is that already."""
+    """How a column of the field becomes one that the table takes; None if it is one already."""
     convert = _of_shape(field)
     if not field.repeated:
         return convert
@@ -37,14 +59,14 @@ def column_converter(field: Field) -> Convert | None:
 def _of_shape(field: Field) -> Convert | None:
     match field.shape:
         case Shape.SCALAR:
-            convert = value_converter(field)
+            convert = _value_converter(field)
             return _never_null(convert) if field.never_unset else convert
         case Shape.WRAPPER:
-            return _unwrapped(value_converter(field))
+            return _unwrapped(_value_converter(field))
         case Shape.TIMESTAMP:
-            return _timestamps
+            return _timestamp_messages
         case Shape.DURATION:
-            return _intervals
+            return _duration_messages
         case Shape.MESSAGE:
             return _structs(field)
 
@@ -70,7 +92,7 @@ def _structs(field: Field) -> Convert:
 
 
 def report_unset(array: Any, parent: Any, place: Place) -> None:
-    """Report where a field is unset that proto2 calls required, except in messages that are unset."""
+    """Report where a field that proto2 requires is unset, except in messages that are unset."""
     import pyarrow.compute as pc
 
     if array.null_count:
@@ -80,7 +102,7 @@ def report_unset(array: Any, parent: Any, place: Place) -> None:
 
 
 def _filled(array: Any) -> Any:
-    """The array with zero, or nothing, for nulls."""
+    """The array with zeros, or empty text, instead of nulls."""
     import pyarrow.compute as pc
 
     compute: Any = pc
@@ -95,7 +117,7 @@ def _never_null(convert: Convert | None) -> Convert:
 
 
 def _unwrapped(convert: Convert | None) -> Convert:
-    """Values of wrapper messages: one that is there without a value is zero, or empty."""
+    """Values of wrapper messages: one without a value is zero, or empty."""
 
     def unwrap(array: Any, place: Place) -> Any:
         import pyarrow.compute as pc
@@ -109,12 +131,12 @@ def _unwrapped(convert: Convert | None) -> Convert:
     return unwrap
 
 
-def _timestamps(array: Any, place: Place) -> Any:
+def _timestamp_messages(array: Any, place: Place) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
-    seconds = refuse_outside(_filled(array.field(0)), *_MOMENTS, place, "a Timestamp's seconds")
-    nanos = refuse_outside(_filled(array.field(1)), 0, _NANOS, place, "a Timestamp's nanos")
+    seconds = _refuse_outside(_filled(array.field(0)), *_TIMESTAMP_SECONDS, place, "a Timestamp's seconds")
+    nanos = _refuse_outside(_filled(array.field(1)), 0, _MAX_NANOS, place, "a Timestamp's nanos")
     micros = compute.add(
         compute.multiply(seconds, pa.scalar(1_000_000, pa.int64())),
         compute.divide(nanos.cast(pa.int64()), pa.scalar(1000, pa.int64())),
@@ -124,14 +146,15 @@ def _timestamps(array: Any, place: Place) -> Any:
     return micros.view(pa.timestamp("us", "UTC"))
 
 
-def _intervals(array: Any, place: Place) -> Any:
+def _duration_messages(array: Any, place: Place) -> Any:
     """Durations as INTERVALs of no months and no days, cut to microseconds as a Timestamp is."""
-    seconds = refuse_outside(_filled(array.field(0)), -_LONGEST, _LONGEST, place, "an INTERVAL").to_pylist()
-    nanos = refuse_outside(_filled(array.field(1)), -_NANOS, _NANOS, place, "a Duration's nanos").to_pylist()
+    longest = _MAX_INTERVAL_SECONDS
+    seconds = _refuse_outside(_filled(array.field(0)), -longest, longest, place, "an INTERVAL")
+    nanos = _refuse_outside(_filled(array.field(1)), -_MAX_NANOS, _MAX_NANOS, place, "a Duration's nanos")
     texts: list[str | None] = []
     bad: dict[int, str] = {}
     for index, (is_set, second, nano) in enumerate(
-        zip(array.is_valid().to_pylist(), seconds, nanos, strict=True)
+        zip(array.is_valid().to_pylist(), seconds.to_pylist(), nanos.to_pylist(), strict=True)
     ):
         texts.append(None)
         if not is_set or second is None or nano is None:
@@ -145,3 +168,84 @@ def _intervals(array: Any, place: Place) -> Any:
                 bad[index] = f"a Duration of {second} seconds {why}."
     place.report(bad, lambda index: bad[index])
     return pa.array(texts, pa.string())
+
+
+def _value_converter(field: Field) -> Convert | None:
+    """How values of a scalar field become what its column takes; None if they are already."""
+    match field.column.type:
+        case "STRING" if field.kind == F.TYPE_ENUM:
+            return _names(field)
+        case "BYTES" if field.kind == F.TYPE_STRING:
+            return lambda array, _place: array.cast(pa.binary())
+        case "BOOL" if field.kind != F.TYPE_BOOL:
+            return _booleans
+        case "NUMERIC" | "BIGNUMERIC" if field.kind == F.TYPE_BYTES:
+            return lambda array, place: decimals_of_bytes(array, field.column, place)
+        case "NUMERIC" | "BIGNUMERIC" if field.kind in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
+            return lambda array, place: decimals_of_floats(array, field.column, place)
+        case "DATE" | "TIME" | "DATETIME" | "TIMESTAMP" if field.kind == F.TYPE_STRING:
+            return _TEXT_READERS[field.column.type]
+        case "DATE":
+            return _dates if field.kind in INT32 else _far_dates
+        case "TIME":
+            return unpack_times
+        case "DATETIME":
+            return unpack_datetimes
+        case "TIMESTAMP":
+            return _timestamp_micros
+        case _:
+            return None
+
+
+def _names(field: Field) -> Convert:
+    assert field.names is not None
+    numbers, names = field.names.numbers, field.names.names
+
+    def convert(array: Any, place: Place) -> Any:
+        import pyarrow.compute as pc
+
+        compute: Any = pc
+        positions = compute.index_in(array, value_set=numbers)
+        if positions.null_count != array.null_count:
+            unknown = compute.and_(positions.is_null(), array.is_valid())
+            place.report_where(unknown, lambda index: f"its enum has no name for the number {array[index]}.")
+        return names.take(positions)
+
+    return convert
+
+
+def _booleans(array: Any, _place: Place) -> Any:
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    return compute.not_equal(array, pa.scalar(0, array.type))
+
+
+def _timestamp_micros(array: Any, _place: Place) -> Any:
+    micros = array if array.type == pa.int64() else array.cast(pa.int64())
+    return micros.view(pa.timestamp("us", "UTC"))
+
+
+def _dates(array: Any, _place: Place) -> Any:
+    return array.view(pa.date32())
+
+
+def _far_dates(array: Any, place: Place) -> Any:
+    """Days as int64, which date32 cannot all hold."""
+    return _refuse_outside(array, *_INT32_RANGE, place, "DATE").cast(pa.int32()).view(pa.date32())
+
+
+def _refuse_outside(array: Any, low: int, high: int, place: Place, what: str) -> Any:
+    """Report the integers out of a range; return the array with nulls in their places."""
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    ends = compute.min_max(array)
+    least, most = ends["min"].as_py(), ends["max"].as_py()
+    if least is None or (low <= least and most <= high):
+        return array
+    outside = compute.or_(
+        compute.less(array, pa.scalar(low, array.type)), compute.greater(array, pa.scalar(high, array.type))
+    )
+    place.report_where(outside, lambda index: f"{shown(array, index)} is out of the range of {what}.")
+    return compute.if_else(outside, pa.scalar(None, array.type), array)

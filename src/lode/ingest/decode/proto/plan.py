@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 
-from lode.ingest.decode.proto.options import column_name
-from lode.ingest.decode.proto.types import Types, brief, well_known
+from lode.ingest.decode.proto.descriptor import DeclaredTypes, brief, column_name, well_known
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.fit import extra_column
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from lode.ingest.decode.proto.types import Path
+    from lode.ingest.decode.proto.descriptor import Path
     from lode.ingest.types.columns import Column, TableSchema
 
 F: Final = FieldDescriptorProto
@@ -113,11 +112,11 @@ def plan(schema: TableSchema, descriptor: DescriptorProto) -> tuple[Field, ...]:
             "The writer schema's proto_descriptor has no fields: send the descriptor of the rows.",
             ends_call=True,
         )
-    return _Planner(Types(descriptor)).fields(descriptor, (descriptor.name,), schema.columns, "", ())
+    return _Planner(DeclaredTypes(descriptor)).fields(descriptor, (descriptor.name,), schema.columns, "", ())
 
 
 class _Planner:
-    def __init__(self, types: Types) -> None:
+    def __init__(self, types: DeclaredTypes) -> None:
         self._types = types
         self._enums: dict[Path, Names] = {}
 
