@@ -33,7 +33,7 @@ def test_cat_prints_the_rows_that_one_snapshot_added(run: Run) -> None:
     assert run("cat", "visits", "-s", "latest").json == [WEDNESDAY]
     for other in ("--as-of", "--since"):
         ended = run("cat", "visits", "--snapshot", "1", other, "1")
-        assert (ended.code, "means that one alone" in ended.err) == (2, True)
+        assert (ended.code, "selects one snapshot" in ended.err) == (2, True)
 
 
 def test_cat_prints_the_dataset_at_a_snapshot_or_a_time(run: Run, visits: lode.Dataset) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import lode
 from cli.test_process import on_a_terminal
-from lode.cli.progress import counted
+from lode.cli.terminal import counted
 
 if TYPE_CHECKING:
     from pathlib import Path

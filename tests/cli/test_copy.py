@@ -71,7 +71,7 @@ def test_everything_is_copied_and_one_that_fails_stops_no_other(run: Run, lake: 
 @pytest.mark.parametrize(
     ("arguments", "code", "sentence"),
     [
-        (["visits"], 2, "say where to copy: --to URL, or --as NAME"),
+        (["visits"], 2, "there is no destination: add --to URL, or --as NAME"),
         (["--to", "x"], 2, "name one dataset to copy, or give --all"),
         (["visits", "--all", "--to", "x"], 2, "name one dataset to copy, or give --all"),
         (["--all", "--to", "x", "--as", "y"], 2, "leave --as, --as-of and --volume out"),

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import lode
 from lode.cli.flags import described, flags_of, with_flags
-from lode.cli.key_values import store_options
+from lode.cli.parameters import store_options
 from lode.cli.serve import NO_FLAGS
 from lode.ingest.settings import Settings
 from lode.ui_settings import UiSettings
@@ -112,7 +112,7 @@ def test_values_come_from_the_line_and_from_the_environment() -> None:
         (["--room", "1.5B"], "is no size"),
         (["--pause", "soon"], "'soon' is no length of time"),
         (["--pause", "nan"], "is no length of time"),
-        (["--port", "many"], "'many' is no whole number"),
+        (["--port", "many"], "'many' is not a whole number"),
     ],
 )
 def test_a_value_of_another_kind_is_refused(flags: list[str], sentence: str) -> None:

@@ -1,6 +1,6 @@
-"""The command ``lode``: its commands in their groups, the options that all of them share, and exit codes.
+"""The application ``lode``: its commands in groups, the common options, and exit codes.
 
-Nothing heavy is imported before a command needs it, so that help and completion answer at once.
+Heavy packages are imported only by commands that need them, so help and completion stay fast.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from lode.cli import (
     evolve,
     log,
     ls,
-    progress,
     schema,
     serve,
     show,
@@ -40,19 +39,20 @@ from lode.cli import (
 )
 from lode.cli.failure import report
 from lode.cli.parameters import COMMON_JSON, COMMON_ROOT, COMMON_STORE_OPTION
+from lode.cli.terminal import set_quiet
 from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# What a shell reports for a program whose reader went away, and for one that was interrupted.
-_READER_GONE: Final = 141
+# The codes that a shell reports for SIGPIPE and SIGINT.
+_PIPE_CLOSED: Final = 141
 _INTERRUPTED: Final = 130
 _DEBUG: Final = "--debug"
-# Options of the application that people add at the end of a line.
+# Options of the application that are accepted anywhere in the line.
 _ANYWHERE: Final = (_DEBUG, "--quiet")
 
-HELP: Final = """Snapshots on plain object storage: look at them, read them, write them, check them.
+HELP: Final = """Snapshots on plain object storage: list, read, write and check them.
 
 Name the store with --root, before or after the command, or with the environment variable LODE_ROOT.
 """
@@ -72,17 +72,17 @@ class _Commands(TyperGroup):
         return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command; a reader that has seen enough, such as head, is no failure to complain about."""
+        """Run the command. A closed pipe, as by ``head``, prints no error."""
         try:
             result = super().invoke(ctx)
             sys.stdout.flush()
         except BrokenPipeError:
-            _let_go_of_stdout()
-            raise typer.Exit(_READER_GONE) from None
+            _discard_stdout()
+            raise typer.Exit(_PIPE_CLOSED) from None
         return result
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command; refuse --json before one that has none instead of ignoring it."""
+        """Find the command; refuse ``--json`` before a command without it instead of ignoring it."""
         name, command, rest = super().resolve_command(ctx, args)
         if ctx.params.get("json") and command is not None and not hasattr(command, "commands"):
             takes = {parameter.name for parameter in command.params}
@@ -91,8 +91,8 @@ class _Commands(TyperGroup):
         return name, command, rest
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
-        """List the commands by group; none of them has to be built for that."""
-        # One width for all groups, so that the descriptions are in one column.
+        """List the commands by group, without building them."""
+        # One width for all groups puts the descriptions into one column.
         width = max(map(len, self.commands))
         room = formatter.width - width - 4
         for title, commands in _GROUPS.items():
@@ -106,10 +106,7 @@ class _Commands(TyperGroup):
 
 
 class _LateCommands(MutableMapping[str, Any]):
-    """The commands by their names, each built from its function when it is asked for.
-
-    Building all of them takes longer than running most of them.
-    """
+    """The commands by name, each built on first use: building all takes longer than running most."""
 
     def __init__(self) -> None:
         self._functions = {name: made for commands in _GROUPS.values() for name, made in commands.items()}
@@ -152,16 +149,16 @@ app: Final = typer.Typer(
     help=HELP,
     epilog=EPILOG,
     no_args_is_help=True,
-    # Plain help: it starts in half the time, and can be read in any pipe.
+    # Plain help starts in half the time and is readable in any pipe.
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 _VERSION: Any = typer.Option(
-    False, "--version", callback=version.told_at_once, is_eager=True, help="Print the version."
+    False, "--version", callback=version.print_version, is_eager=True, help="Print the version."
 )
-_DEBUG_OPTION: Any = typer.Option(False, _DEBUG, help="Show where an error comes from.")
-_QUIET: Any = typer.Option(False, "--quiet", callback=progress.be_quiet, help="Show no progress.")
+_DEBUG_OPTION: Any = typer.Option(False, _DEBUG, help="Print the traceback of an error.")
+_QUIET: Any = typer.Option(False, "--quiet", callback=set_quiet, help="Show no progress.")
 
 
 @app.callback()
@@ -173,7 +170,7 @@ def _common(
     debug: bool = _DEBUG_OPTION,
     version: bool = _VERSION,
 ) -> None:
-    """Take the options before the command; those of commands fall back on them (``parameters.py``)."""
+    """Accept the common options before the command; see ``parameters.py``."""
 
 
 _GROUPS: Final[dict[str, dict[str, Callable[..., None] | typer.Typer]]] = {
@@ -215,8 +212,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     debug = _DEBUG in given[: len(_ANYWHERE)]
     try:
         ended = app(given, prog_name="lode", standalone_mode=False)
-    except SystemExit as asked:
-        return asked.code if isinstance(asked.code, int) else int(asked.code is not None)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
     except (KeyboardInterrupt, typer.Abort):
         return _INTERRUPTED
     except Exception as error:
@@ -225,13 +222,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _anywhere_first(words: list[str]) -> list[str]:
-    """Move the options that may be anywhere to the front; what follows ``--`` are values."""
+    """Move the options of ``_ANYWHERE`` to the front, except after ``--``."""
     end = words.index("--") if "--" in words else len(words)
     found = [word for word in _ANYWHERE if word in words[:end]]
     return [*found, *(word for word in words[:end] if word not in found), *words[end:]]
 
 
-def _let_go_of_stdout() -> None:
-    """Python flushes stdout once more when it ends; there must be somebody to take it."""
+def _discard_stdout() -> None:
+    """Point stdout to ``/dev/null``, since Python flushes it once more at exit."""
     with suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

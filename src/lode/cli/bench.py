@@ -1,4 +1,4 @@
-"""``lode bench``: how fast this store is with Lode, and how fast it could be at best."""
+"""``lode bench``: how fast a store is with Lode, and how fast it could be at best."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from lode.cli.failure import PROBLEMS
-from lode.cli.listing import Listing
-from lode.cli.parameters import JSON, ROOT_ARGUMENT, STORE_OPTION
-from lode.cli.terminal import as_json, facts, show
+from lode.cli.parameters import JSON, ROOT_ARGUMENT, STORE_OPTION, store_options
+from lode.cli.terminal import TextTable, facts, print_json, print_lines, progress
 from lode.units import count, size
 
 if TYPE_CHECKING:
@@ -19,8 +18,8 @@ if TYPE_CHECKING:
 
     from lode.bench import Results
 
-_SECONDS: Final[Any] = typer.Option(20.0, "--seconds", metavar="N", help="About how long it may take.")
-_WRITERS: Final[Any] = typer.Option(4, "--writers", metavar="N", help="How many writers commit at once.")
+_SECONDS: Final[Any] = typer.Option(20.0, "--seconds", metavar="N", help="The approximate duration.")
+_WRITERS: Final[Any] = typer.Option(4, "--writers", metavar="N", help="The number of concurrent writers.")
 
 
 def bench(
@@ -32,36 +31,34 @@ def bench(
 ) -> None:
     """Measure a store: with Lode, and what it could do at best.
 
-    Works in a fresh place below the URL, .lode-bench-…, and removes it at the end, also when interrupted.
-    Every row is read back; the exit code is 5 if one is lost or there twice.
+    Works in a new directory below the URL, .lode-bench-…, and removes it at the end, also when interrupted.
+    Every row is read back. The exit code is 5 if a row is lost or duplicated.
     """
     from lode.bench import measure
-    from lode.cli.key_values import store_options
-    from lode.cli.progress import progress
 
-    # Removing what was written comes before the end, also of a program that is told to go.
+    # As an exception, so that a termination too removes the files first.
     signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
     options = store_options(store_option)
     try:
         found = measure(url, options=options, seconds=seconds, writers=writers, progress=progress)
     except (KeyboardInterrupt, SystemExit):
-        print("lode: stopped before the end; what was written is removed again", file=sys.stderr)
+        print("lode: interrupted; the files of the benchmark are removed", file=sys.stderr)
         raise
     if json:
-        as_json(found)
+        print_json(found)
     else:
-        _tell(found)
+        _print(found)
     if not found.is_sound:
         raise typer.Exit(PROBLEMS)
 
 
-def _tell(found: Results) -> None:
+def _print(found: Results) -> None:
     commits, many, opening, blobs = found.commits, found.contention, found.opening, found.blobs
     fast, plain = blobs.megabytes_per_second
-    listing = Listing("", "lode", "floor", "lode / floor", right=("lode", "floor", "lode / floor"))
+    table = TextTable("", "lode", "floor", "lode / floor", right=("lode", "floor", "lode / floor"))
 
     def add(what: str, lode: float, floor: float, form: Callable[[float], str]) -> None:
-        listing.add(what, form(lode), form(floor), f"{lode / floor:.2f}")
+        table.add(what, form(lode), form(floor), f"{lode / floor:.2f}")
 
     add(f"commit of {size(commits.bytes)}, median", commits.lode.median, commits.floor.median, _time)
     add(f"the slowest of {commits.lode.rounds:,}", commits.lode.worst, commits.floor.worst, _time)
@@ -70,7 +67,7 @@ def _tell(found: Results) -> None:
     planned = f"open and plan {count(opening.snapshots, 'snapshot')}"
     add(planned, opening.lode.median, opening.floor.median, _time)
     add(f"stream of {size(blobs.bytes)}", fast, plain, lambda rate: f"{rate:,.0f} MB/s")
-    show(found.url, "", listing, "", *facts(_facts(found)))
+    print_lines(found.url, "", table, "", *facts(_facts(found)))
 
 
 def _facts(found: Results) -> Iterator[tuple[str, str]]:

@@ -8,9 +8,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.complete import offer_snapshots
-from lode.cli.output import Format, chosen, emit
-from lode.cli.parameters import AS_OF, DATASET, FORMAT, JSON_LINES, LIMIT, ROOT, SINCE, STORE_OPTION
+from lode.cli.output import Format, choose_format, print_rows, records_of
+from lode.cli.parameters import (
+    AS_OF,
+    DATASET,
+    FORMAT,
+    JSON_LINES,
+    LIMIT,
+    ROOT,
+    SINCE,
+    STORE_OPTION,
+    complete_snapshot,
+    open_root,
+)
+from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,12 +34,12 @@ _SNAPSHOT: Final[Any] = typer.Option(
     "--snapshot",
     "-s",
     metavar="SNAPSHOT",
-    help="Only the rows that this one snapshot added.",
-    autocompletion=offer_snapshots,
+    help="Only the rows that this snapshot added.",
+    autocompletion=complete_snapshot,
 )
 _COLUMNS: Final[Any] = typer.Option(None, "--columns", "-c", metavar="A,B", help="Only these columns.")
 _WHERE: Final[Any] = typer.Option(
-    None, "--where", "-w", metavar="CONDITION", help="Only rows like these: \"kind = 'a' AND n > 3\"."
+    None, "--where", "-w", metavar="CONDITION", help="Only matching rows: \"kind = 'a' AND n > 3\"."
 )
 _VERIFY: Final[Any] = typer.Option(False, "--verify", help="Check the files against their checksums first.")
 
@@ -51,70 +62,61 @@ def cat(
 
     All rows, those up to --as-of, those after --since, or those that one --snapshot added.
     """
-    from lode.cli.root import open_root
     from lode.codec.jsonl import JSONL
     from lode.discover import open_dataset
     from lode.read.files import verify_files
 
-    opened = open_dataset(dataset, open_root(root, store_option))
-    found = _found(opened, snapshot, as_of=as_of, since=since)
+    scan = _scan(open_dataset(dataset, open_root(root, store_option)), snapshot, as_of=as_of, since=since)
     if verify:
-        for manifest in found.manifests:
-            verify_files(found.store, manifest, found.components)
-    if found.components.codec is None:
-        _blobs(found, asked=[columns, where, limit, form, json or None])
+        for manifest in scan.manifests:
+            verify_files(scan.store, manifest, scan.components)
+    if scan.components.codec is None:
+        _print_blobs(scan, options=[columns, where, limit, form, json or None])
         return
-    form = chosen(form, json=json)
+    form = choose_format(form, json=json)
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
-    # JSON keeps its own shape where nobody asked for columns: records need not be alike.
-    raw = isinstance(found.components.codec, JSONL) and where is None and form in ("jsonl", "table")
-    if raw and not found.other_names():
-        emit(_records(found, names), form, limit=limit)
+    # JSON records may differ in their fields, so they are printed as stored unless columns are needed.
+    raw = isinstance(scan.components.codec, JSONL) and where is None and form in ("jsonl", "table")
+    if raw and not scan.other_names():
+        print_rows(_records(scan, names), form, limit=limit)
         return
-    reader = found.read(columns=names, where=where)
-    emit(reader, form, limit=limit, schema=reader.schema)
+    reader = scan.read(columns=names, where=where)
+    print_rows(reader, form, limit=limit, schema=reader.schema)
 
 
-def _found(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None) -> Scan:
-    from lode.errors import InvalidOptionError
-
+def _scan(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None) -> Scan:
     if snapshot is None and since is None and dataset.components.codec is None:
-        # A blob is whole. The dataset at a snapshot is the newest one.
+        # A snapshot of a blob dataset replaces the blob, so the newest one is the dataset.
         return dataset.plan_snapshot("latest" if as_of is None else as_of)
     if snapshot is None:
         return dataset.plan(as_of=as_of, since=since)
     if as_of is not None or since is not None:
         raise InvalidOptionError(
-            f"--snapshot {snapshot} means that one alone: leave it out, or --as-of and --since"
+            f"--snapshot {snapshot} selects one snapshot: leave it out, or leave out --as-of and --since"
         )
     return dataset.plan_snapshot(snapshot)
 
 
 def _records(scan: Scan, columns: Sequence[str] | None) -> Iterator[list[Any]]:
-    """The records as they were written."""
-    from lode.cli.output import records_of
+    """The records as they were written, or these fields of them."""
     from lode.read.files import check_components, decode_file
 
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
     for file in scan.files:
         for chunk in decode_file(scan.store, file, scan.components):
-            yield (
-                [_projected(record, columns) for record in records_of(chunk)]
-                if columns
-                else records_of(chunk)
-            )
+            records = records_of(chunk)
+            yield [_projected(record, columns) for record in records] if columns else records
 
 
 def _projected(record: Any, columns: Sequence[str]) -> Any:
     return {name: record.get(name) for name in columns} if isinstance(record, dict) else record
 
 
-def _blobs(scan: Scan, *, asked: Sequence[object]) -> None:
-    from lode.errors import InvalidOptionError
+def _print_blobs(scan: Scan, *, options: Sequence[object]) -> None:
     from lode.read.files import open_plain
 
-    if any(option is not None for option in asked):
+    if any(option is not None for option in options):
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: there are no rows to choose from")
     if sys.stdout.isatty():
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs: send them to a file or a pipe")

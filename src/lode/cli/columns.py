@@ -1,4 +1,4 @@
-"""Columns of definitions as people and scripts see them, and what changed between two definitions."""
+"""The columns of definitions for people and scripts, and the changes between two definitions."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
-from lode.cli.listing import Listing
+from lode.cli.terminal import TextTable
 
 if TYPE_CHECKING:
     from lode.definition import Column, Definition
 
 
-class Change(NamedTuple):
-    """One column that differs; ``was`` or ``now`` is None where there is no such column."""
+class ColumnChange(NamedTuple):
+    """One column that differs. ``was`` or ``now`` is None if the column does not exist on that side."""
 
     name: str
     was: str | None
@@ -26,14 +26,14 @@ def type_text(column: Column) -> str:
     return column.type_text if column.nullable else f"{column.type_text}!"
 
 
-def changes_between(before: Definition, after: Definition, *, by_id: bool = True) -> list[Change]:
+def changes_between(before: Definition, after: Definition, *, by_id: bool = True) -> list[ColumnChange]:
     """The columns that differ.
 
     Args:
         before: The older definition.
         after: The newer definition.
-        by_id: Whether a column is found by its id, which it keeps when it is renamed. Ids of definitions that
-            were derived from files say nothing about each other.
+        by_id: Whether to match columns by id, which renames keep. The ids of definitions that are derived
+            from files are not comparable.
     """
     old = {(column.id if by_id else column.name): column for column in before.columns or ()}
     new = {(column.id if by_id else column.name): column for column in after.columns or ()}
@@ -41,16 +41,18 @@ def changes_between(before: Definition, after: Definition, *, by_id: bool = True
     for key, column in new.items():
         then = old.get(key)
         if then is None:
-            found.append(Change(column.name, None, type_text(column)))
+            found.append(ColumnChange(column.name, None, type_text(column)))
         elif then.name != column.name or type_text(then) != type_text(column):
             renamed = then.name if then.name != column.name else None
-            found.append(Change(column.name, type_text(then), type_text(column), renamed))
-    gone = [Change(column.name, type_text(column), None) for key, column in old.items() if key not in new]
+            found.append(ColumnChange(column.name, type_text(then), type_text(column), renamed))
+    gone = [
+        ColumnChange(column.name, type_text(column), None) for key, column in old.items() if key not in new
+    ]
     return gone + found
 
 
-def changes_as_json(changes: list[Change]) -> dict[str, Any]:
-    """What changed, for scripts: the types by the present name, and the renames.
+def changes_as_json(changes: list[ColumnChange]) -> dict[str, Any]:
+    """The old and new types by present name, and the renames.
 
     A column that was dropped and added again under its name is one entry with both types.
     """
@@ -64,23 +66,21 @@ def changes_as_json(changes: list[Change]) -> dict[str, Any]:
     }
 
 
-def changes_listing(changes: list[Change]) -> Listing:
-    """What changed, for people."""
-    listing = Listing("column", "was", "is")
+def changes_table(changes: list[ColumnChange]) -> TextTable:
+    table = TextTable("column", "was", "is")
     for change in changes:
         was = change.was or "not there"
         if change.renamed_from:
             was = f"{change.renamed_from} {was}"
-        listing.add(change.name, was, change.now or "not there")
-    return listing
+        table.add(change.name, was, change.now or "not there")
+    return table
 
 
-def columns_listing(definition: Definition) -> Listing:
-    """The columns of a definition."""
-    listing = Listing("column", "type")
+def columns_table(definition: Definition) -> TextTable:
+    table = TextTable("column", "type")
     for column in definition.columns or ():
-        listing.add(column.name, type_text(column))
-    return listing
+        table.add(column.name, type_text(column))
+    return table
 
 
 def definition_as_json(definition: Definition) -> dict[str, Any]:

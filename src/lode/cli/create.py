@@ -17,11 +17,14 @@ from lode.cli.parameters import (
     STORE_OPTION,
     TIMESTAMP_COLUMN,
     CodecName,
+    key_values,
+    open_root,
 )
-from lode.cli.terminal import as_json, show
+from lode.cli.terminal import print_json, print_lines
+from lode.errors import InvalidOptionError
 
 _CODEC: Final[Any] = typer.Option(
-    None, "--codec", help="How records are stored (parquet by default), or blob for bytes as they are."
+    None, "--codec", help="The format of records (parquet by default), or blob for bytes."
 )
 _SORT_BY: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="The columns by which rows should be sorted."
@@ -29,9 +32,9 @@ _SORT_BY: Final[Any] = typer.Option(
 _PRIMARY_KEY: Final[Any] = typer.Option(
     None, "--primary-key", metavar="A,B", help="The columns that identify a row."
 )
-_DESCRIPTION: Final[Any] = typer.Option(None, "--description", metavar="TEXT", help="What it is for.")
+_DESCRIPTION: Final[Any] = typer.Option(None, "--description", metavar="TEXT", help="A description.")
 _PROPERTY: Final[Any] = typer.Option(
-    [], "--property", metavar="KEY=VALUE", help="A property of the dataset. Several are fine."
+    [], "--property", metavar="KEY=VALUE", help="A property of the dataset. May be repeated."
 )
 
 
@@ -55,12 +58,9 @@ def create(
 
     Without --schema the first write decides its columns.
     """
-    from lode.cli import key_values
-    from lode.cli.columns import columns_listing, definition_as_json
-    from lode.cli.root import open_root
+    from lode.cli.columns import columns_table, definition_as_json
     from lode.cli.write_target import BLOB, DEFAULT_CODEC, declared_schema, names_in
     from lode.dataset import Dataset
-    from lode.errors import InvalidOptionError
 
     if codec == BLOB and schema is not None:
         raise InvalidOptionError("--codec blob stores bytes, which have no columns: leave --schema out")
@@ -76,12 +76,12 @@ def create(
         sort_by=names_in("--sort-by", sort_by),
         primary_key=names_in("--primary-key", primary_key),
         description=description,
-        properties=dict(key_values.texts(properties, "--property")),
+        properties=dict(key_values(properties, "--property")),
     )
     snapshot, definition = made.latest(), made.definition
     if json:
-        as_json({"dataset": dataset, "id": snapshot.id, "definition": definition_as_json(definition)})
+        print_json({"dataset": dataset, "id": snapshot.id, "definition": definition_as_json(definition)})
         return
-    show(f"{dataset}: created with snapshot {snapshot.id}")
+    print_lines(f"{dataset}: created with snapshot {snapshot.id}")
     if definition.columns:
-        show(columns_listing(definition))
+        print_lines(columns_table(definition))

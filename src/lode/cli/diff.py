@@ -1,4 +1,4 @@
-"""``lode diff``: what came between two snapshots."""
+"""``lode diff``: the changes between two snapshots."""
 
 from __future__ import annotations
 
@@ -6,23 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.complete import offer_snapshots
-from lode.cli.listing import FAINT, Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION
-from lode.cli.terminal import as_json, show
+from lode.cli.columns import changes_as_json, changes_between, changes_table
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, complete_snapshot, open_root
+from lode.cli.terminal import FAINT, TextTable, print_json, print_lines
+from lode.errors import InvalidOptionError, NotFoundError
 from lode.units import count, size
 
 if TYPE_CHECKING:
-    from lode.cli.columns import Change
-    from lode.cli.partitions import Partition
+    from lode.cli.columns import ColumnChange
     from lode.dataset import Dataset
     from lode.snapshot import Snapshot
 
 _FROM: Final[Any] = typer.Argument(
-    ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=offer_snapshots
+    ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=complete_snapshot
 )
 _TO: Final[Any] = typer.Argument(
-    "latest", metavar="TO", help="The newer one, which counts.", autocompletion=offer_snapshots
+    "latest", metavar="TO", help="The newer snapshot, which is included.", autocompletion=complete_snapshot
 )
 
 
@@ -34,40 +33,53 @@ def diff(
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Show what came between two snapshots.
+    """Show what changed between two snapshots.
 
     Rows and files by partition, and how the columns changed.
     """
-    from lode.cli.columns import changes_as_json
-    from lode.cli.partitions import partitions_of
-    from lode.cli.root import open_root
+    from lode.cli.ls import partition_json, partitions_of_snapshots
     from lode.discover import open_dataset
 
     opened = open_dataset(dataset, open_root(root, store_option))
     start, end = opened.snapshot(older), opened.snapshot(newer)
     snapshots = _between(opened, start, end)
-    parts = partitions_of(opened, snapshots)
+    parts = partitions_of_snapshots(opened, snapshots)
     changes = _changed_columns(opened, start, end)
-    told = {
-        "dataset": dataset,
-        "from": start.id,
-        "to": end.id,
-        "snapshots": len(snapshots),
-        "rows": sum(snapshot.row_count for snapshot in snapshots),
-        "files": sum(len(snapshot.files) for snapshot in snapshots),
-        "bytes": sum(snapshot.size_bytes for snapshot in snapshots),
-        "partitions": {name: part.as_dict() for name, part in parts.items()},
-        **changes_as_json(changes),
-    }
+    rows = sum(snapshot.row_count for snapshot in snapshots)
+    files = sum(len(snapshot.files) for snapshot in snapshots)
+    total = sum(snapshot.size_bytes for snapshot in snapshots)
     if json:
-        as_json(told)
+        print_json(
+            {
+                "dataset": dataset,
+                "from": start.id,
+                "to": end.id,
+                "snapshots": len(snapshots),
+                "rows": rows,
+                "files": files,
+                "bytes": total,
+                "partitions": {name: partition_json(part) for name, part in parts.items()},
+                **changes_as_json(changes),
+            }
+        )
         return
-    _tell(told, parts, changes)
+    from rich.text import Text
+
+    added = f"+{count(rows, 'row')}, {count(files, 'file')}, {size(total)}"
+    lines: list[Any] = [Text.assemble(added, (f" in {count(len(snapshots), 'snapshot')}", FAINT))]
+    if list(parts) not in ([], [""]):
+        table = TextTable("partition", "rows", "files", "size", right=("rows", "files", "size"))
+        for name, part in parts.items():
+            table.add(
+                name, "+?" if part.rows is None else f"+{part.rows:,}", f"{part.files:,}", size(part.bytes)
+            )
+        lines += ["", table]
+    if changes:
+        lines += ["", changes_table(changes)]
+    print_lines(*lines)
 
 
 def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]:
-    from lode.errors import InvalidOptionError, NotFoundError
-
     try:
         return dataset.changes(start, end)
     except NotFoundError:
@@ -76,30 +88,9 @@ def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]
         raise
 
 
-def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Change]:
-    """The dataset's columns that are not the same at both snapshots."""
-    from lode.cli.columns import changes_between
-
+def _changed_columns(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[ColumnChange]:
     if start.id == end.id:
         return []
-    # Before its first definition was stored, a dataset's columns have no ids that last.
+    # Only stored definitions have ids that stay the same between snapshots.
     by_id = start.manifest.definition is not None and end.manifest.definition is not None
     return changes_between(dataset.definition_at(start), dataset.definition_at(end), by_id=by_id)
-
-
-def _tell(told: dict[str, Any], parts: dict[str, Partition], changes: list[Change]) -> None:
-    from rich.text import Text
-
-    from lode.cli.columns import changes_listing
-
-    grown = f"+{count(told['rows'], 'row')}, {count(told['files'], 'file')}, {size(told['bytes'])}"
-    head = Text.assemble(grown, (f" in {count(told['snapshots'], 'snapshot')}", FAINT))
-    lines: list[Any] = [head]
-    if list(parts) not in ([], [""]):
-        listing = Listing("partition", "rows", "files", "size", right=("rows", "files", "size"))
-        for name, part in parts.items():
-            listing.add(name, f"+{part.rows_text}", f"{part.files:,}", size(part.bytes))
-        lines += ["", listing]
-    if changes:
-        lines += ["", changes_listing(changes)]
-    show(*lines)

@@ -1,4 +1,4 @@
-"""``lode evolve``: other columns for a dataset, without rewriting a file."""
+"""``lode evolve``: change the columns of a dataset without rewriting a file."""
 
 from __future__ import annotations
 
@@ -6,18 +6,35 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON, METADATA, ROOT, STORE_OPTION
-from lode.cli.terminal import as_json, show
+from lode.cli.columns import (
+    changes_as_json,
+    changes_between,
+    changes_table,
+    columns_table,
+    definition_as_json,
+)
+from lode.cli.parameters import (
+    DATASET,
+    JSON,
+    METADATA,
+    ROOT,
+    STORE_OPTION,
+    key_values,
+    open_root,
+    parse_metadata,
+)
+from lode.cli.terminal import print_json, print_lines
+from lode.errors import InvalidOptionError
 
 _ADD: Final[Any] = typer.Option(
-    [], "--add", metavar="COLUMN=TYPE", help="A new column; rows that exist have null there."
+    [], "--add", metavar="COLUMN=TYPE", help="Add a column; existing rows have null there."
 )
 _WIDEN: Final[Any] = typer.Option(
-    [], "--widen", metavar="COLUMN=TYPE", help="A wider type, such as int64 for int32."
+    [], "--widen", metavar="COLUMN=TYPE", help="Widen a type, such as int32 to int64."
 )
-_RELAX: Final[Any] = typer.Option([], "--relax", metavar="COLUMN", help="A required column may be null.")
-_RENAME: Final[Any] = typer.Option([], "--rename", metavar="OLD=NEW", help="Another name for a column.")
-_DROP: Final[Any] = typer.Option([], "--drop", metavar="COLUMN", help="A column that readers no longer see.")
+_RELAX: Final[Any] = typer.Option([], "--relax", metavar="COLUMN", help="Allow null in a required column.")
+_RENAME: Final[Any] = typer.Option([], "--rename", metavar="OLD=NEW", help="Rename a column.")
+_DROP: Final[Any] = typer.Option([], "--drop", metavar="COLUMN", help="Hide a column from readers.")
 _DRY_RUN: Final[Any] = typer.Option(
     False, "--dry-run", help="Show the columns before and after, and change nothing."
 )
@@ -38,28 +55,18 @@ def evolve(
 ) -> None:
     """Change the columns of a dataset. No file is rewritten.
 
-    Columns are renamed, dropped, added, widened and relaxed, in that order, so that --widen and --relax take
-    the new name of a renamed column. Every option may be given several times.
+    Columns are renamed, dropped, added, widened and relaxed, in that order, so --widen and --relax take the
+    new name of a renamed column. Every option may be repeated.
     """
     from lode import evolution
-    from lode.cli import key_values
-    from lode.cli.columns import (
-        changes_as_json,
-        changes_between,
-        changes_listing,
-        columns_listing,
-        definition_as_json,
-    )
-    from lode.cli.root import open_root
     from lode.discover import open_dataset
-    from lode.errors import InvalidOptionError
 
-    said = key_values.metadata(metadata)
+    merged = parse_metadata(metadata)
     wanted: dict[str, Any] = {
-        "add": key_values.texts(add, "--add"),
-        "widen": key_values.texts(widen, "--widen"),
+        "add": key_values(add, "--add"),
+        "widen": key_values(widen, "--widen"),
         "relax": relax,
-        "rename": key_values.texts(rename, "--rename"),
+        "rename": key_values(rename, "--rename"),
         "drop": drop,
     }
     if not any(wanted.values()):
@@ -71,19 +78,19 @@ def evolve(
     if dry_run:
         after, snapshot = evolution.evolve(before, **wanted), None
     else:
-        snapshot = opened.evolve(**wanted, metadata=said)
+        snapshot = opened.evolve(**wanted, metadata=merged)
         after = opened.definition_at(snapshot)
     changes = changes_between(before, after)
     if json:
-        told = {"dataset": dataset, "id": snapshot.id if snapshot else None, **changes_as_json(changes)}
-        as_json({**told, "before": definition_as_json(before), "after": definition_as_json(after)})
+        result = {"dataset": dataset, "id": snapshot.id if snapshot else None, **changes_as_json(changes)}
+        print_json({**result, "before": definition_as_json(before), "after": definition_as_json(after)})
         return
     if not changes:
-        show(f"{dataset}: the columns are as asked already, nothing was changed")
+        print_lines(f"{dataset}: the columns are as asked already, nothing was changed")
         return
     if snapshot is None:
-        show("before", columns_listing(before), "", "after", columns_listing(after), "")
-        show(f"{dataset}: would change, without --dry-run")
+        print_lines("before", columns_table(before), "", "after", columns_table(after), "")
+        print_lines(f"{dataset}: would change, without --dry-run")
     else:
-        show(f"{dataset}: changed by snapshot {snapshot.id}")
-    show(changes_listing(changes))
+        print_lines(f"{dataset}: changed by snapshot {snapshot.id}")
+    print_lines(changes_table(changes))

@@ -1,4 +1,4 @@
-"""The flags of a command from a dataclass: its fields are the only place that names, types and defaults have.
+"""The flags of a command from a dataclass, whose fields are the only place for names, types and defaults.
 
 A field ``stream_ttl`` of the settings of ``serve`` is the flag ``--stream-ttl`` and the environment variable
 ``LODE_SERVE_STREAM_TTL``. Its help is its line in the docstring of the dataclass.
@@ -25,7 +25,7 @@ _ENTRY: Final = re.compile(r"^(\w+): (.*)$")
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Flag:
-    """One field as a flag: what ``--help`` and the documentation say of it."""
+    """One field as a flag, with the texts that ``--help`` and the documentation show."""
 
     field: str
     option: str
@@ -37,14 +37,14 @@ class Flag:
 
 
 def flags_of(settings: type, command: str, *, skip: frozenset[str] = frozenset()) -> Iterator[Flag]:
-    """The flags of a command, in the order of the fields; ``skip`` names the fields that have none."""
+    """The flags of a command, in the order of the fields. Fields in ``skip`` have no flag."""
     kinds = get_type_hints(settings, include_extras=True)
     helps = described(settings)
     for field in dataclasses.fields(settings):
         if field.name in skip:
             continue
         kind = kinds[field.name]
-        # A flag that is given several times is named in the singular.
+        # A flag that may be repeated has a singular name.
         name = field.name.removesuffix("s") if kind == tuple[str, ...] else field.name
         yield Flag(
             field.name,
@@ -84,7 +84,7 @@ def with_flags(
 
 
 def described(settings: type) -> dict[str, str]:
-    """What the section ``Args`` of a docstring says of each field, each on one line."""
+    """The text on each field in the section ``Args`` of the docstring, on one line."""
     _, _, section = inspect.cleandoc(settings.__doc__ or "").partition("\nArgs:\n")
     found: dict[str, list[str]] = {}
     lines: list[str] = []
@@ -115,7 +115,7 @@ def _option(flag: Flag) -> Any:
 
 
 def _read(parse: Callable[[str], Any]) -> Callable[[Any], Any]:
-    """A parser that leaves a default as it is; typer passes it through the parser too."""
+    """A parser that returns a default unchanged, since typer parses defaults too."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, str):
@@ -132,11 +132,11 @@ def _whole(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no whole number") from None
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
 def _plain(kind: Any) -> Any:
-    """The type of a field as typer takes it."""
+    """The type that typer accepts for a field."""
     if kind == Bytes:
         return int
     if kind == Seconds:
@@ -145,7 +145,7 @@ def _plain(kind: Any) -> Any:
 
 
 def _spelled(kind: Any, default: Any) -> str:
-    """A default for people, as it can be written on the command line."""
+    """A default as it can be written on the command line."""
     if default is None or default == () or default is dataclasses.MISSING:
         return ""
     if kind == Bytes:

@@ -1,4 +1,4 @@
-"""Files that are written into datasets: JSONL, CSV, Parquet and Arrow, from a path or from stdin."""
+"""Files to write into datasets: JSONL, CSV, Parquet and Arrow, from a path or from stdin."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Chunk
 
 STDIN: Final = "-"
-# So many chunks of JSON, of up to 8,192 rows each, say what its columns are.
-_CHUNKS_ASKED: Final = 2
+# The columns of JSON records are derived from this many chunks of up to 8,192 rows.
+_SCHEMA_CHUNKS: Final = 2
 _KINDS: Final = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -36,23 +36,23 @@ _KINDS: Final = {
 }
 
 
-class Intake(ABC):
-    """One file on its way in; its errors name it."""
+class InputFile(ABC):
+    """The rows of one file. Its errors name the file."""
 
     def __init__(self, name: str, kind: str) -> None:
         self._name = "stdin" if name == STDIN else name
         self._kind = kind
-        # What was read ahead to find out whether there are rows.
+        # Chunks that were read to find the columns, or to find out whether there are rows.
         self._ahead: list[Chunk] = []
         self._iterator: Iterator[Chunk] | None = None
 
     def schema(self) -> pa.Schema:
-        """Its columns."""
-        with self._blamed():
+        """The columns of the file."""
+        with self._named_errors():
             return self._schema()
 
     def has_rows(self) -> bool:
-        """Whether there is a row; reads as far as the first."""
+        """Whether there is a row. Reads up to the first one."""
         while not any(map(len, self._ahead)):
             chunk = self._next()
             if chunk is None:
@@ -61,14 +61,14 @@ class Intake(ABC):
         return True
 
     def chunks(self) -> Iterator[Chunk]:
-        """Its rows, once."""
+        """The rows, once."""
         while self._ahead:
             yield self._ahead.pop(0)
         while (chunk := self._next()) is not None:
             yield chunk
 
     def _next(self) -> Chunk | None:
-        with self._blamed():
+        with self._named_errors():
             if self._iterator is None:
                 self._iterator = self._rows()
             return next(self._iterator, None)
@@ -80,7 +80,7 @@ class Intake(ABC):
     def _rows(self) -> Iterator[Chunk]: ...
 
     @contextmanager
-    def _blamed(self) -> Iterator[None]:
+    def _named_errors(self) -> Iterator[None]:
         try:
             yield
         except (InvalidFormatError, pa.ArrowInvalid) as error:
@@ -88,11 +88,11 @@ class Intake(ABC):
 
 
 @contextmanager
-def open_intake(name: str, kind: str | None, known: pa.Schema | None) -> Iterator[Intake]:
-    """Open a file, or stdin; ``known`` columns are read as the types they have."""
+def open_input(name: str, kind: str | None, known: pa.Schema | None) -> Iterator[InputFile]:
+    """Open a file, or stdin. Columns in ``known`` are read with their types there."""
     chosen = kind or (_KINDS.get(Path(name).suffix.lower()) if name != STDIN else "jsonl")
     if chosen is None:
-        raise InvalidOptionError(f"{name} does not say what it is: say --from jsonl, csv, parquet or arrow")
+        raise InvalidOptionError(f"{name} has no known suffix: add --from jsonl, csv, parquet or arrow")
     with open_bytes(name) as file:
         if chosen == "jsonl":
             yield _Records(name, chosen, file, known)
@@ -125,7 +125,7 @@ def _reader(kind: str, file: BinaryIO, known: pa.Schema | None) -> Any:
 
 
 def _arrow(file: Any) -> Any:
-    """Arrow comes as a file or as a stream; a file says so in its first bytes."""
+    """Open an Arrow file or stream; a file begins with a magic number."""
     start = file.read(6)
     file.seek(0)
     if start != b"ARROW1":
@@ -135,18 +135,18 @@ def _arrow(file: Any) -> Any:
     return pa.RecordBatchReader.from_batches(found.schema, batches)
 
 
-class _Batches(Intake):
-    """What Arrow reads itself, in batches."""
+class _Batches(InputFile):
+    """A file that pyarrow reads in batches."""
 
     def __init__(self, name: str, kind: str, file: BinaryIO, known: pa.Schema | None) -> None:
         super().__init__(name, kind)
-        with self._blamed():
+        with self._named_errors():
             self._reader = _reader(kind, file, known)
 
     def _schema(self) -> pa.Schema:
         found: pa.Schema = self._reader.schema
         if self._kind == "csv":
-            # A column without a value in the first block of a CSV file has no type of its own.
+            # pyarrow finds no type for a column without a value in the first block of a CSV file.
             texts = [
                 field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in found
             ]
@@ -157,8 +157,8 @@ class _Batches(Intake):
         return iter(self._reader)
 
 
-class _Records(Intake):
-    """JSON records; their first rows say what the columns are, if anybody asks."""
+class _Records(InputFile):
+    """JSON records. The columns, if needed, are derived from the first rows."""
 
     def __init__(self, name: str, kind: str, file: BinaryIO, known: pa.Schema | None) -> None:
         super().__init__(name, kind)
@@ -166,13 +166,13 @@ class _Records(Intake):
         self._file = file
 
     def _schema(self) -> pa.Schema:
-        while len(self._ahead) < _CHUNKS_ASKED and (chunk := self._next()) is not None:
+        while len(self._ahead) < _SCHEMA_CHUNKS and (chunk := self._next()) is not None:
             self._ahead.append(chunk)
         values: dict[str, list[Any]] = {}
         records: Iterator[Any] = chain.from_iterable(self._ahead)  # type: ignore[arg-type]  # lists of records
         for number, record in enumerate(records):
             if not isinstance(record, dict):
-                raise InvalidFormatError(f"row {number} is not an object, which columns are made from")
+                raise InvalidFormatError(f"row {number} is not an object, so it has no columns")
             for name, value in record.items():
                 values.setdefault(name, []).append(value)
         return pa.schema(
@@ -188,6 +188,6 @@ def _type_of(name: str, values: list[Any]) -> pa.DataType:
         found: pa.DataType = pa.array(values).type
     except pa.ArrowException as error:
         raise InvalidFormatError(
-            f"column {name!r} is of no one type ({error}): say --schema, or --codec jsonl"
+            f"column {name!r} has values of several types ({error}): add --schema, or --codec jsonl"
         ) from None
     return pa.string() if pa.types.is_null(found) else found

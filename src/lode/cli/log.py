@@ -1,4 +1,4 @@
-"""``lode log``: the line of history, newest first."""
+"""``lode log``: the history of a dataset or volume, newest first."""
 
 from __future__ import annotations
 
@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.listing import FAINT, Listing
-from lode.cli.parameters import DATASET, JSON_LINES, ROOT, STORE_OPTION, VOLUME
-from lode.cli.printable import printable
-from lode.cli.terminal import as_json, brief, short_id, show
+from lode.cli.parameters import DATASET, JSON_LINES, ROOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.terminal import FAINT, TextTable, brief, print_json, print_lines, printable, short_id
 from lode.units import count, moment, size
 
 if TYPE_CHECKING:
@@ -20,23 +18,24 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
-_MOST: Final[Any] = typer.Option(None, "--number", "-n", min=0, metavar="N", help="Only the newest so many.")
+_NUMBER: Final[Any] = typer.Option(
+    None, "--number", "-n", min=0, metavar="N", help="Only the newest N snapshots."
+)
 _GRAPH: Final[Any] = typer.Option(
-    False, "--graph", "-g", help="Draw the line, with what each snapshot touched."
+    False, "--graph", "-g", help="Draw the history as a line, with the partitions of each snapshot."
 )
 
 
 def log(
     dataset: str = DATASET,
     root: str = ROOT,
-    number: int | None = _MOST,
+    number: int | None = _NUMBER,
     graph: bool = _GRAPH,
     volume: bool = VOLUME,
     json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Show the snapshots of a dataset, newest first."""
-    from lode.cli.root import open_root
     from lode.discover import open_dataset
 
     store = open_root(root, store_option)
@@ -47,23 +46,25 @@ def log(
         lines = _dataset_lines(found)
     chosen = islice(lines, number)
     if json:
-        _as_json(chosen)
+        for line in chosen:
+            print_json(line)
     elif graph:
-        _draw(chosen, None if volume else _pending(found))
+        _print_graph(chosen, None if volume else _pending(found))
     else:
-        _as_table(chosen, what="blocks" if volume else "files")
+        _print_table(list(chosen), files="blocks" if volume else "files")
 
 
 def _dataset_lines(dataset: Dataset) -> Iterator[dict[str, Any]]:
     sequence: int | None = None
     for snapshot in dataset.history():
-        # Counted down from the newest: what the Go implementation wrote has no number of its own.
+        # Counted down from the newest: manifests of the Go implementation have no sequence number.
         sequence = dataset.chain.sequence_of(snapshot.manifest) if sequence is None else sequence - 1
         yield _line(dataset, snapshot, sequence)
 
 
 def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]:
     key = snapshot.manifest.idempotency
+    partitions = {dataset.layout.partition_of(dataset.id, file.path) for file in snapshot.files}
     return {
         "sequence": sequence,
         "id": snapshot.id,
@@ -72,9 +73,7 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
         "files": len(snapshot.files),
-        "partitions": sorted(
-            {dataset.layout.partition_of(dataset.id, file.path) for file in snapshot.files} - {""}
-        ),
+        "partitions": sorted(partitions - {""}),
         "metadata": snapshot.metadata,
         "idempotency_key": list(key) if key else None,
         "rebases": snapshot.rebases,
@@ -110,20 +109,13 @@ def _pending(dataset: Dataset) -> str | None:
     return pending.manifest.snapshot_id if pending else None
 
 
-def _as_json(lines: Iterable[dict[str, Any]]) -> None:
+def _print_table(lines: list[dict[str, Any]], *, files: str) -> None:
+    # These columns are left out if they would be empty.
+    also = [name for name in ("operation", "rebases", "writer") if any(_cell(line, name) for line in lines)]
+    numbers = ("#", "rows", "size", files, "rebases")
+    headings = ("#", "snapshot", "time", "rows", "size", files, *also, "metadata")
+    table = TextTable(*headings, right=numbers, cut=True)
     for line in lines:
-        as_json(line)
-
-
-def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
-    known = list(lines)
-    # A column only where there is something to tell.
-    also = [name for name in ("operation", "rebases", "writer") if any(_told(line, name) for line in known)]
-    numbers = ("#", "rows", "size", what, "rebases")
-    listing = Listing(
-        "#", "snapshot", "time", "rows", "size", what, *also, "metadata", right=numbers, cut=True
-    )
-    for line in known:
         rows = "" if line["rows"] is None else f"{line['rows']:,}"
         cells = (
             line["sequence"],
@@ -132,15 +124,12 @@ def _as_table(lines: Iterable[dict[str, Any]], *, what: str) -> None:
             rows,
             size(line["bytes"]),
         )
-        listing.add(*cells, f"{line['files']:,}", *(_told(line, name) for name in also), _said(line))
-    show(listing)
+        table.add(*cells, f"{line['files']:,}", *(_cell(line, name) for name in also), _notes(line))
+    print_lines(table)
 
 
-def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
-    """A dot for each snapshot on one line, a diamond for one that was rebased to be there.
-
-    A ring is one whose writer has not shown it yet.
-    """
+def _print_graph(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
+    """A dot for each snapshot, a diamond for a rebased one, a ring for one that is not published yet."""
     from rich.text import Text
 
     drawn: list[Text] = []
@@ -150,44 +139,41 @@ def _draw(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
         first = line["parent"] is None
         stem = "  " if first else "│ "
         dot = ("◆ ", "yellow") if line["rebases"] else ("● ", "green")
-        head = dot, (f"{line['sequence']:,} ", "bold"), line["id"]
-        moved = f"  rebased {count(line['rebases'], 'time')}" if line["rebases"] else ""
-        kind = f"  {_told(line, 'operation')}".rstrip()
-        drawn.append(
-            Text.assemble(
-                *head, (f"  {moment(line['created_at'])}", FAINT), (kind, "cyan"), (moved, "yellow")
-            )
-        )
+        head = dot, (f"{line['sequence']:,} ", "bold"), line["id"], (f"  {moment(line['created_at'])}", FAINT)
+        rebased = f"  rebased {count(line['rebases'], 'time')}" if line["rebases"] else ""
+        operation = f"  {_cell(line, 'operation')}".rstrip()
+        drawn.append(Text.assemble(*head, (operation, "cyan"), (rebased, "yellow")))
         if line["rows"] is None:
-            grown = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
+            added = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
         else:
-            grown = f"+{count(line['rows'], 'row')}, {count(line['files'], 'file')}, {size(line['bytes'])}"
-        told = [grown, _places(line["partitions"]), _by(line), _said(line)]
-        drawn += [Text.assemble((stem, "green"), (f"  {printable(text)}", "")) for text in told if text]
+            added = f"+{count(line['rows'], 'row')}, {count(line['files'], 'file')}, {size(line['bytes'])}"
+        details = [added, _partitions(line["partitions"]), _writer(line), _notes(line)]
+        drawn += [Text.assemble((stem, "green"), (f"  {printable(text)}", "")) for text in details if text]
         if not first:
             drawn.append(Text("│", "green"))
     if drawn and drawn[-1].plain == "│":
         drawn[-1] = Text("┊", "green")
-    show(*drawn)
+    print_lines(*drawn)
 
 
-def _told(line: dict[str, Any], name: str) -> Any:
-    """The value if it is worth a column: an append is what every snapshot is unless it says otherwise."""
+def _cell(line: dict[str, Any], name: str) -> Any:
+    """The value of an optional column; an append, the usual operation, is left out."""
     return "" if line[name] == "append" else line[name] or ""
 
 
-def _places(partitions: list[str], most: int = 3) -> str:
-    rest = len(partitions) - most
-    return ", ".join(partitions[:most]) + (f" and {rest:,} more" if rest > 0 else "")
+def _partitions(partitions: list[str], limit: int = 3) -> str:
+    rest = len(partitions) - limit
+    return ", ".join(partitions[:limit]) + (f" and {rest:,} more" if rest > 0 else "")
 
 
-def _by(line: dict[str, Any]) -> str:
-    """Who wrote it, unless the key that is shown too says so."""
+def _writer(line: dict[str, Any]) -> str:
+    """The writer, unless the idempotency key already shows it."""
     writer, key = line["writer"], line["idempotency_key"]
     return f"by {writer}" if writer and not (key and key[0] == writer) else ""
 
 
-def _said(line: dict[str, Any]) -> str:
+def _notes(line: dict[str, Any]) -> str:
+    """The metadata and the idempotency key."""
     key = line["idempotency_key"]
-    named = f"key={'/'.join(part for part in key if part)}" if key else ""
-    return " ".join(part for part in (brief(line["metadata"]), named) if part)
+    shown = f"key={'/'.join(part for part in key if part)}" if key else ""
+    return " ".join(part for part in (brief(line["metadata"]), shown) if part)

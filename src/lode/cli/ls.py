@@ -1,4 +1,4 @@
-"""``lode ls``: the datasets and volumes of a store, the partitions of one dataset, or write streams."""
+"""``lode ls``: the datasets and volumes of a store, the partitions of a dataset, or write streams."""
 
 from __future__ import annotations
 
@@ -8,27 +8,29 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.complete import offer_datasets
 from lode.cli.failure import FAILED
-from lode.cli.listing import Listing
-from lode.cli.parameters import JSON_LINES, ROOT, STORE_OPTION
-from lode.cli.printable import printable
-from lode.cli.terminal import as_json, show
+from lode.cli.parameters import JSON_LINES, ROOT, STORE_OPTION, complete_dataset, open_root
+from lode.cli.terminal import TextTable, print_json, print_lines, printable
+from lode.errors import LodeError
 from lode.units import count, moment, size
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lode.dataset import Dataset
+    from lode.describe import Partition
+    from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
 _DATASET: Final[Any] = typer.Argument(
-    None, metavar="DATASET", help="List the partitions of this one.", autocompletion=offer_datasets
+    None, metavar="DATASET", help="List the partitions of this dataset.", autocompletion=complete_dataset
 )
-_NAMES: Final[Any] = typer.Option(False, "--names", "-q", help="Only names.")
+_NAMES: Final[Any] = typer.Option(False, "--names", "-q", help="Print only names.")
 _STREAMS: Final[Any] = typer.Option(
     False, "--streams", "-s", help="List write streams of the ingest server, of all tables or of one."
 )
 _STATE: Final[Any] = typer.Option(
-    None, "--state", metavar="DIR", help="The server's state directory; a local lake's is found without."
+    None, "--state", metavar="DIR", help="The server's state directory. Not needed for a local lake."
 )
 
 
@@ -41,71 +43,72 @@ def ls(
     json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """List datasets and volumes, the partitions of one, or write streams."""
-    from lode.cli.root import open_root
+    """List datasets and volumes, the partitions of a dataset, or write streams."""
     from lode.discover import open_dataset
 
     store = open_root(root, store_option)
     if streams:
         _list_streams(store, dataset, state, names=names, json=json)
-    elif dataset is None:
-        _list_store(store, names=names, json=json)
-        if not names and not json:
-            _tell_of_streams(store, state)
-    else:
+    elif dataset is not None:
         _list_partitions(open_dataset(dataset, store), names=names, json=json)
+    elif names:
+        _list_names(store, json=json)
+    else:
+        _list_store(store, state, json=json)
 
 
 def _list_streams(store: Store, dataset: str | None, state: Path | None, *, names: bool, json: bool) -> None:
-    from lode.cli.streams import logs_in, show_streams, state_of, streams_of
+    from lode.cli.streams import logs_in, print_streams, state_of, streams_of
     from lode.discover import open_dataset
 
     lines, faults = streams_of(store, dataset, logs_in(state_of(store, state)))
     if not lines and dataset is not None:
-        open_dataset(dataset, store)  # says so if there is no such thing
+        open_dataset(dataset, store)  # raises an error if there is no such dataset
     if json and not names:
         lines += faults
     if lines or names or json:
-        show_streams(lines, names=names, json=json)
+        print_streams(lines, names=names, json=json)
     elif not faults:
         print(f"no write streams in {store.url}: a server elsewhere has its own --state")
-    _end_with_faults(faults)
+    _exit_on_faults(faults)
 
 
-def _tell_of_streams(store: Store, state: Path | None) -> None:
-    from lode.cli.streams import logs_in, state_of
-
-    number = len(logs_in(state_of(store, state)))
-    if number:
-        print(f"\nand {count(number, 'write stream')}: see lode ls --streams")
-
-
-def _list_store(store: Store, *, names: bool, json: bool) -> None:
+def _list_names(store: Store, *, json: bool) -> None:
     from lode.discover import dataset_names, volume_names
-    from lode.errors import LodeError
 
-    datasets = dataset_names(store)
-    if names:
-        for name in (*datasets, *volume_names(store)):
-            if json:
-                as_json({"name": name})
-            else:
-                print(name)
-        return
+    for name in (*dataset_names(store), *volume_names(store)):
+        if json:
+            print_json({"name": name})
+        else:
+            print(name)
+
+
+def _list_store(store: Store, state: Path | None, *, json: bool) -> None:
+    from lode.discover import dataset_names, volume_names
+
     found: list[dict[str, Any]] = []
-    listed = [("dataset", _dataset_line, name) for name in datasets]
+    listed = [("dataset", _dataset_line, name) for name in dataset_names(store)]
     listed += [("volume", _volume_line, name) for name in volume_names(store)]
     for kind, line_of, name in listed:
         try:
             found.append(line_of(store, name))
-        except LodeError as error:  # one that cannot be read does not hide the others
+        except LodeError as error:  # a damaged dataset does not hide the others
             found.append({"name": name, "kind": kind, "error": str(error)})
-    _show_store(store, found, json=json)
-    _end_with_faults(found)
+    if json:
+        for line in found:
+            print_json(line)
+    else:
+        _print_store(store, found)
+    _exit_on_faults(found)
+    if not json:
+        from lode.cli.streams import logs_in, state_of
+
+        if number := len(logs_in(state_of(store, state))):
+            print(f"\nand {count(number, 'write stream')}: see lode ls --streams")
 
 
-def _end_with_faults(lines: list[dict[str, Any]]) -> None:
-    """Print why a line has no facts; exit with code 1 if there is such a line."""
+def _exit_on_faults(lines: list[dict[str, Any]]) -> None:
+    """Print the errors of lines that have one; exit with code 1 if there are any."""
     faults = [line["error"] for line in lines if "error" in line]
     for fault in faults:
         print(f"lode: {printable(fault)}", file=sys.stderr)
@@ -113,26 +116,21 @@ def _end_with_faults(lines: list[dict[str, Any]]) -> None:
         raise typer.Exit(FAILED)
 
 
-def _show_store(store: Store, found: list[dict[str, Any]], *, json: bool) -> None:
-    if json:
-        for line in found:
-            as_json(line)
-        return
+def _print_store(store: Store, found: list[dict[str, Any]]) -> None:
     if not found:
         print(f"no datasets to list in {store.url}: those of a flat layout can only be named")
         return
-    listing = Listing(
-        "name", "kind", "snapshots", "rows", "size", "last write", right=("snapshots", "rows", "size")
-    )
+    numbers = ("snapshots", "rows", "size")
+    table = TextTable("name", "kind", *numbers, "last write", right=numbers)
     for line in found:
         if "error" in line:
-            listing.add(line["name"], "cannot be read", "", "", "", "")
+            table.add(line["name"], "cannot be read", "", "", "", "")
             continue
         rows = "" if line["rows"] is None else f"{line['rows']:,}"
         kind = line["kind"] + (f" by {', '.join(line['partitioned_by'])}" if line["partitioned_by"] else "")
         cells = (line["name"], kind, f"{line['snapshots']:,}", rows, size(line["bytes"]))
-        listing.add(*cells, moment(line["last_write"]))
-    show(listing)
+        table.add(*cells, moment(line["last_write"]))
+    print_lines(table)
 
 
 def _dataset_line(store: Store, name: str) -> dict[str, Any]:
@@ -158,11 +156,10 @@ def _volume_line(store: Store, name: str) -> dict[str, Any]:
 
     volume = open_volume(name, store)
     newest = volume.latest()
-    snapshots = newest.sequence if newest.sequence is not None else len(volume.snapshots())
     return {
         "name": name,
         "kind": "volume",
-        "snapshots": snapshots,
+        "snapshots": newest.sequence if newest.sequence is not None else len(volume.snapshots()),
         "rows": None,
         "bytes": newest.size_bytes,
         "last_write": newest.created_at,
@@ -171,28 +168,40 @@ def _volume_line(store: Store, name: str) -> dict[str, Any]:
     }
 
 
-def _list_partitions(dataset: Dataset, *, names: bool, json: bool) -> None:
-    from lode.cli.partitions import partitions_of
+def partitions_of_snapshots(dataset: Dataset, snapshots: Iterable[Snapshot]) -> dict[str, Partition]:
+    """The partitions of these snapshots together, in the order of their names."""
+    from lode.describe import merge_partitions, partitions_of
 
-    found = partitions_of(dataset, dataset.snapshots())
+    found: dict[str, Partition] = {}
+    for snapshot in snapshots:
+        merge_partitions(found, partitions_of(dataset, snapshot.manifest))
+    return dict(sorted(found.items()))
+
+
+def partition_json(part: Partition) -> dict[str, Any]:
+    return {
+        "snapshots": part.snapshots,
+        "files": part.files,
+        "rows": part.rows,
+        "bytes": part.bytes,
+        "last_write": part.last_write,
+    }
+
+
+def _list_partitions(dataset: Dataset, *, names: bool, json: bool) -> None:
+    found = partitions_of_snapshots(dataset, dataset.snapshots())
     if names and not json:
         for name in found:
             print(name)
         return
     if json:
         for name, part in found.items():
-            as_json({"partition": name} if names else {"partition": name, **part.as_dict()})
+            print_json({"partition": name} if names else {"partition": name, **partition_json(part)})
         return
-    listing = Listing(
-        "partition",
-        "snapshots",
-        "files",
-        "rows",
-        "size",
-        "last write",
-        right=("snapshots", "files", "rows", "size"),
-    )
+    numbers = ("snapshots", "files", "rows", "size")
+    table = TextTable("partition", *numbers, "last write", right=numbers)
     for name, part in found.items():
-        cells = (f"{part.snapshots:,}", f"{part.files:,}", part.rows_text, size(part.bytes))
-        listing.add(name or "(not partitioned)", *cells, moment(part.last_write))
-    show(listing)
+        rows = "?" if part.rows is None else f"{part.rows:,}"
+        cells = (f"{part.snapshots:,}", f"{part.files:,}", rows, size(part.bytes))
+        table.add(name or "(not partitioned)", *cells, moment(part.last_write))
+    print_lines(table)

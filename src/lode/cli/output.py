@@ -1,4 +1,4 @@
-"""Write rows to stdout: a table for people; jsonl, csv, arrow or parquet for programs."""
+"""Rows on stdout: a table for people; jsonl, csv, arrow or parquet for programs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from lode.cli.listing import FAINT, Listing
-from lode.cli.terminal import console, show
+from lode.cli.terminal import FAINT, TextTable, console, print_lines, progress
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
 
@@ -22,33 +21,33 @@ if TYPE_CHECKING:
 
 Format: TypeAlias = Literal["table", "jsonl", "csv", "arrow", "parquet"]
 
-TABLE_ROWS: Final = 100
-_WIDEST: Final = 40
+DEFAULT_TABLE_ROWS: Final = 100
+_MAX_CELL_WIDTH: Final = 40
 
 
-def chosen(asked: Format | None, *, json: bool) -> Format:
-    """The format asked for, or the one that suits a terminal or a pipe. ``--json`` is ``--format jsonl``."""
-    if json and asked not in (None, "jsonl"):
-        raise InvalidOptionError(f"--json and --format {asked} contradict each other: give one of them")
+def choose_format(form: Format | None, *, json: bool) -> Format:
+    """Return the format of ``--format``, or a default. ``--json`` is ``--format jsonl``."""
+    if json and form not in (None, "jsonl"):
+        raise InvalidOptionError(f"--json and --format {form} contradict each other: give one of them")
     if json:
         return "jsonl"
     on_terminal = sys.stdout.isatty()
-    if asked in ("arrow", "parquet") and on_terminal:
-        raise InvalidOptionError(f"{asked} is not for a terminal: send it to a file or a pipe")
-    return asked or ("table" if on_terminal else "jsonl")
+    if form in ("arrow", "parquet") and on_terminal:
+        raise InvalidOptionError(f"{form} is not for a terminal: send it to a file or a pipe")
+    return form or ("table" if on_terminal else "jsonl")
 
 
-def emit(
+def print_rows(
     chunks: Iterable[Chunk], form: Format, *, limit: int | None, schema: pa.Schema | None = None
 ) -> None:
-    """Write rows. csv, arrow and parquet take Arrow batches of one ``schema``; the others take anything."""
+    """Print rows. csv, arrow and parquet need Arrow batches of one ``schema``; the others take any chunks."""
     if form == "table":
-        _table(chunks, TABLE_ROWS if limit is None else limit, schema)
+        _table(chunks, DEFAULT_TABLE_ROWS if limit is None else limit, schema)
         return
     sys.stdout.flush()
     out = sys.stdout.buffer
     rows = chunks if limit is None else first(chunks, limit)
-    with shown(rows) as counted:
+    with _counted(rows) as counted:
         if form == "jsonl":
             _jsonl(counted, out)
         else:
@@ -58,10 +57,8 @@ def emit(
 
 
 @contextmanager
-def shown(chunks: Iterable[Chunk]) -> Iterator[Iterable[Chunk]]:
-    """Show how many rows were written, unless the rows themselves go to the terminal."""
-    from lode.cli.progress import progress
-
+def _counted(chunks: Iterable[Chunk]) -> Iterator[Iterable[Chunk]]:
+    """Show progress, unless the rows themselves go to the terminal."""
     if sys.stdout.isatty():
         yield chunks
         return
@@ -78,7 +75,7 @@ def shown(chunks: Iterable[Chunk]) -> Iterator[Iterable[Chunk]]:
 
 
 def first(chunks: Iterable[Chunk], limit: int) -> Iterator[Chunk]:
-    """The first rows; nothing behind them is read."""
+    """The first rows; nothing after them is read."""
     left = limit
     if not left:
         return
@@ -90,14 +87,14 @@ def first(chunks: Iterable[Chunk], limit: int) -> Iterator[Chunk]:
 
 
 def records_of(chunk: Chunk) -> list[Any]:
-    """The rows of a chunk as JSON can carry them."""
+    """The rows of a chunk as values that JSON can hold."""
     from lode.codec.arrow_to_json import batch_records
 
     return chunk if isinstance(chunk, list) else batch_records(chunk, first_row=0)
 
 
 def _jsonl(chunks: Iterable[Chunk], out: BinaryIO) -> None:
-    # Unlike a dataset's own JSON, this is for looking at: what is not a number is null, the rest is text.
+    # Lossy, unlike the JSON codec: NaN becomes null, and values without a JSON type become text.
     encoder = msgspec.json.Encoder(enc_hook=str, decimal_format="number")
     for chunk in chunks:
         for start in range(0, len(chunk), 8192):
@@ -121,7 +118,7 @@ def _flat_type(kind: pa.DataType) -> pa.DataType:
 
 
 def _flat(column: Any) -> Any:
-    """A column as csv has room for it: lists and structs as JSON, bytes as base64."""
+    """A column that CSV can hold: lists and structs as JSON, bytes as base64."""
     if _flat_type(column.type) == column.type:
         return column
     records = records_of(pa.RecordBatch.from_arrays([column], names=["it"]))
@@ -147,7 +144,7 @@ def _parquet(chunks: Iterable[Any], schema: pa.Schema, out: Any) -> None:
 
 
 def _table(chunks: Iterable[Chunk], limit: int, schema: pa.Schema | None) -> None:
-    """A table of the first rows, with as many columns as there is room for; says what it leaves out."""
+    """Print the first rows with as many columns as fit, and a note about what is left out."""
     from rich.text import Text
 
     rows = [record for chunk in first(chunks, limit + 1) for record in records_of(chunk)]
@@ -158,19 +155,19 @@ def _table(chunks: Iterable[Chunk], limit: int, schema: pa.Schema | None) -> Non
         return
     on_terminal = sys.stdout.isatty()
     numbers = [name for name in names if _is_number(record.get(name) for record in shown)]
-    listing = Listing(*names, right=numbers, widest=_WIDEST if on_terminal else None)
+    table = TextTable(*names, right=numbers, max_width=_MAX_CELL_WIDTH if on_terminal else None)
     for record in shown:
-        listing.add(*(_cell(record[name]) if name in record else "" for name in names))
+        table.add(*(_cell(record[name]) if name in record else "" for name in names))
     width = console().width
-    columns = listing.fitting(width)
-    show(*listing.lines(width, columns=columns))
+    columns = table.columns_within(width)
+    print_lines(*table.lines(width, columns=columns))
     left_out = []
     if len(rows) > limit:
         left_out.append(f"more than {limit:,} rows: --limit shows more")
     if columns < len(names):
         left_out.append(f"{len(names) - columns:,} more columns: --columns chooses")
     if left_out:
-        show(Text(f"… {', '.join(left_out)}", FAINT))
+        print_lines(Text(f"… {', '.join(left_out)}", FAINT))
 
 
 def _is_number(values: Iterable[Any]) -> bool:

@@ -1,31 +1,128 @@
-"""The arguments and options that several commands share, so that they read the same everywhere.
+"""The arguments and options that several commands share: their help, their completion and their values.
 
-They are default values, not annotations: typer takes either, and only the former are ordinary values.
+They are default values, not annotations: typer takes both, and only default values are ordinary objects.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal, TypeAlias
+import os
+from contextlib import suppress
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+import msgspec
 import typer
 
-from lode.cli.complete import offer_datasets, offer_snapshots
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidMetadataError, InvalidOptionError, NotFoundError
+from lode.units import count, moment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lode.store.protocol import Store
 
 CodecName: TypeAlias = Literal["jsonl", "parquet", "arrow", "blob"]
 
 ROOT_VARIABLE: Final = "LODE_ROOT"
-_NO_ROOT: Final = "no root is given: add --root URL, or set the environment variable LODE_ROOT"
+_MAX_COMPLETED_SNAPSHOTS: Final = 20
 
 
-# These options are accepted before the command and after it. The application declares them once with their
-# names in the context's parameters; those of a command fall back on them.
+# -- values --------------------------------------------------------------------------------------
+
+
+def open_root(root: str, options: Iterable[str] = (), *, create: bool = False) -> Store:
+    """Open the store of ``--root`` and ``--store-option``. A directory must exist unless ``create``."""
+    from lode.store.local import LocalStore
+    from lode.store.open import open_store
+
+    store = open_store(root, **store_options(options))
+    if isinstance(store, LocalStore) and not create and not store.root.is_dir():
+        raise NotFoundError(f"there is no directory {store.root}: check --root")
+    return store
+
+
+def store_options(given: Iterable[str]) -> dict[str, Any]:
+    """Parse options of a store. ``true`` and ``false`` become booleans, ``a.b=c`` sets b inside a."""
+    options: dict[str, Any] = {}
+    for text in given:
+        name, value = _key_value(text, "--store-option")
+        inner, _, leaf = name.rpartition(".")
+        place = options.setdefault(inner, {}) if inner else options
+        if not isinstance(place, dict):
+            raise InvalidOptionError(f"--store-option {inner} has a value: leave out {inner} or {name}")
+        place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
+    return options
+
+
+def key_values(given: Iterable[str], option: str) -> dict[str, str]:
+    """Parse ``KEY=VALUE`` options."""
+    return dict(_key_value(text, option) for text in given)
+
+
+def parse_metadata(given: Iterable[str]) -> dict[str, Any]:
+    """Merge the values of ``--metadata``: ``KEY=VALUE`` or JSON objects."""
+    merged: dict[str, Any] = {}
+    for text in given:
+        if not text.startswith("{"):
+            name, value = _key_value(text, "--metadata")
+            merged[name] = value
+            continue
+        try:
+            merged |= msgspec.json.decode(text, type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise InvalidMetadataError(f"--metadata {text} is not a JSON object: {error}") from None
+    return merged
+
+
+def _key_value(text: str, option: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or not name:
+        raise InvalidOptionError(f"{option} is key=value, got {text!r}")
+    return name, value
+
+
+# -- completion ----------------------------------------------------------------------------------
+
+
+def complete_dataset(ctx: Any, incomplete: str) -> list[str]:
+    """Complete the name of a dataset."""
+    with suppress(Exception):  # an error must not be written into the line that is being typed
+        from lode.discover import dataset_names
+
+        return [name for name in dataset_names(_completed_root(ctx)) if name.startswith(incomplete)]
+    return []
+
+
+def complete_snapshot(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
+    """Complete the id of one of the newest snapshots, with its time and row count as a hint."""
+    with suppress(Exception):
+        from lode.discover import open_dataset
+
+        dataset = open_dataset(ctx.params["dataset"], _completed_root(ctx))
+        return [
+            (found.id, f"{moment(found.created_at)}, {count(found.row_count, 'row')}")
+            for found in islice(dataset.history(), _MAX_COMPLETED_SNAPSHOTS)
+            if found.id.startswith(incomplete)
+        ]
+    return []
+
+
+def _completed_root(ctx: Any) -> Store:
+    root = ctx.params.get("root") or os.environ[ROOT_VARIABLE]
+    return open_root(root, ctx.params.get("store_option") or ())
+
+
+# -- options before and after the command ----------------------------------------------------------
+# The application declares --root, --store-option and --json once. The same options of a command fall back on
+# those values through the context.
 
 
 def _nearest_root(ctx: typer.Context, value: str | None) -> str:
     found = _nearest_root_or_none(ctx, value)
     if found is None:
-        raise InvalidOptionError(_NO_ROOT)
+        raise InvalidOptionError(
+            f"no root is given: add --root URL, or set the environment variable {ROOT_VARIABLE}"
+        )
     return found
 
 
@@ -34,7 +131,7 @@ def _nearest_root_or_none(ctx: typer.Context, value: str | None) -> str | None:
 
 
 def _all_store_options(ctx: typer.Context, value: list[str]) -> list[str]:
-    """Those before the command and those after it; of one key given twice, the last counts."""
+    """Those before the command, then those after it: the last value of a key counts."""
     return [*(ctx.find_root().params.get("store_option") or ()), *value]
 
 
@@ -52,7 +149,7 @@ def _store_option(callback: Any = None) -> Any:
         "--store-option",
         "-o",
         metavar="KEY=VALUE",
-        help="An option of the store, such as region=eu-central-1. Several are fine.",
+        help="An option of the store, such as region=eu-central-1. May be repeated.",
         callback=callback,
     )
 
@@ -63,33 +160,33 @@ def _json(text: str, callback: Any = None) -> Any:
 
 _WHERE: Final = "Where the datasets are: a directory, s3://bucket/prefix, gs://…, az://…"
 
-# Of the application itself, before the command.
+# Of the application, before the command.
 COMMON_ROOT: Final[Any] = _root(f"{_WHERE}.", envvar=ROOT_VARIABLE)
 COMMON_STORE_OPTION: Final[Any] = _store_option()
-COMMON_JSON: Final[Any] = _json("For scripts: JSON.")
+COMMON_JSON: Final[Any] = _json("Print JSON, for scripts.")
 
 # Of a command.
 ROOT: Final[Any] = _root(f"{_WHERE} (or LODE_ROOT).", _nearest_root)
 PROBED_ROOT: Final[Any] = _root(
-    "The store to probe with a few small objects, which are removed again; without one, only this machine "
-    "is looked at.",
+    "The store to probe with a few small objects, which are removed again. Without it, only this machine "
+    "is examined.",
     _nearest_root_or_none,
 )
 ROOT_ARGUMENT: Final[Any] = typer.Argument(
     None,
     metavar="URL",
-    help="The store to measure, in a fresh place below it (or --root, or LODE_ROOT).",
+    help="The store to measure, in a new directory below it (or --root, or LODE_ROOT).",
     callback=_nearest_root,
 )
 STORE_OPTION: Final[Any] = _store_option(_all_store_options)
 DATASET: Final[Any] = typer.Argument(
-    ..., metavar="DATASET", help="The dataset's name.", autocompletion=offer_datasets
+    ..., metavar="DATASET", help="The name of the dataset.", autocompletion=complete_dataset
 )
 SNAPSHOT: Final[Any] = typer.Argument(
     "latest",
     metavar="SNAPSHOT",
     help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a date or a time.",
-    autocompletion=offer_snapshots,
+    autocompletion=complete_snapshot,
     show_default="latest",
 )
 AS_OF: Final[Any] = typer.Option(
@@ -97,30 +194,30 @@ AS_OF: Final[Any] = typer.Option(
     "--as-of",
     metavar="SNAPSHOT|TIME",
     help="Up to this snapshot, date or time, such as latest~2, 2026-11-15 or 2026-11-15T12:00Z.",
-    autocompletion=offer_snapshots,
+    autocompletion=complete_snapshot,
 )
 SINCE: Final[Any] = typer.Option(
     None,
     "--since",
     metavar="SNAPSHOT|TIME",
-    help="Leave out this snapshot, date or time and all before it.",
-    autocompletion=offer_snapshots,
+    help="Only after this snapshot, date or time.",
+    autocompletion=complete_snapshot,
 )
-JSON: Final[Any] = _json("For scripts: JSON.", _either_json)
-JSON_LINES: Final[Any] = _json("For scripts: a line of JSON for each.", _either_json)
+JSON: Final[Any] = _json("Print JSON, for scripts.", _either_json)
+JSON_LINES: Final[Any] = _json("Print a line of JSON for each, for scripts.", _either_json)
 FORMAT: Final[Any] = typer.Option(
-    None, "--format", "-f", help="How rows are written; a table on a terminal, else jsonl."
+    None, "--format", "-f", help="The format of the rows. Default: a table on a terminal, otherwise jsonl."
 )
 LIMIT: Final[Any] = typer.Option(
-    None, "--limit", "-n", min=0, metavar="ROWS", help="At most so many rows; a table has 100 unless told."
+    None, "--limit", "-n", min=0, metavar="ROWS", help="The maximum number of rows. Default of a table: 100."
 )
-VOLUME: Final[Any] = typer.Option(False, "--volume", help="The name is a volume's, not a dataset's.")
+VOLUME: Final[Any] = typer.Option(False, "--volume", help="The name is that of a volume, not of a dataset.")
 METADATA: Final[Any] = typer.Option(
     [],
     "--metadata",
     "-m",
     metavar="KEY=VALUE|JSON",
-    help="What the snapshot says of itself: key=text, or a JSON object. Several are merged.",
+    help="Metadata of the snapshot: key=text, or a JSON object. May be repeated; all are merged.",
 )
 SCHEMA: Final[Any] = typer.Option(
     None, "--schema", metavar="JSON", help='The columns: {"id": "int64!", "name": "string"}.'

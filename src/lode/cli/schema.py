@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.cli.listing import Listing
-from lode.cli.parameters import AS_OF, DATASET, JSON, ROOT, STORE_OPTION
-from lode.cli.terminal import as_json, facts, show
+from lode.cli.parameters import AS_OF, DATASET, JSON, ROOT, STORE_OPTION, open_root
+from lode.cli.terminal import TextTable, facts, print_json, print_lines
+from lode.errors import InvalidOptionError, NotFoundError
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset
@@ -22,27 +22,20 @@ def schema(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Show the columns of a dataset, and how it is stored."""
-    from lode.cli.root import open_root
-
     opened = _open(dataset, open_root(root, store_option))
     snapshot = opened.snapshot("latest" if as_of is None else as_of)
     definition = opened.definition_at(snapshot)
     described = _described(opened, definition, snapshot.id)
     if json:
-        as_json(described)
+        print_json(described)
         return
     shown = [(name, value) for name, value in _facts(described) if value]
-    lines: list[Any] = [*facts(shown), ""]
-    if definition.columns:
-        lines.append(_columns(described["columns"]))
-    else:
-        lines.append(_no_columns(opened, definition))
-    show(*lines)
+    columns = _columns(described["columns"]) if definition.columns else _no_columns(opened, definition)
+    print_lines(*facts(shown), "", columns)
 
 
 def _open(name: str, store: Store) -> Dataset:
     from lode.discover import is_volume, open_dataset
-    from lode.errors import InvalidOptionError, NotFoundError
 
     try:
         return open_dataset(name, store)
@@ -102,14 +95,14 @@ def _facts(described: dict[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-def _columns(columns: list[dict[str, Any]]) -> Listing:
+def _columns(columns: list[dict[str, Any]]) -> TextTable:
     keys = any(column["partition"] or column["primary_key"] for column in columns)
-    listing = Listing("column", "type", "nulls", *(["key"] if keys else []))
+    table = TextTable("column", "type", "nulls", *(["key"] if keys else []))
     for column in columns:
         roles = [role for role in ("partition", "primary_key") if column[role]]
         cells = [column["name"], column["type"], "allowed" if column["nullable"] else "refused"]
-        listing.add(*cells, *([", ".join(roles).replace("_", " ")] if keys else []))
-    return listing
+        table.add(*cells, *([", ".join(roles).replace("_", " ")] if keys else []))
+    return table
 
 
 def _no_columns(dataset: Dataset, definition: Definition) -> str:

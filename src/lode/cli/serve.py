@@ -6,19 +6,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import typer
 
-from lode.cli.parameters import JSON, ROOT, STORE_OPTION
+from lode.cli.failure import failing_as
+from lode.cli.parameters import JSON, ROOT, STORE_OPTION, store_options
+from lode.extras import needs
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 LogLevel: TypeAlias = Literal["debug", "info", "warning", "error"]
 
-# Fields that are no flags: the root has its own options, and secrets do not belong on a command line.
+# Fields without a flag: the root has its own options, and secrets do not belong on a command line.
 NO_FLAGS: Final = frozenset({"root", "store_options", "tokens"})
 LOG_LEVEL_VARIABLE: Final = "LODE_SERVE_LOG_LEVEL"
 
 _LOG_LEVEL: Final[Any] = typer.Option(
-    "warning", "--log-level", envvar=LOG_LEVEL_VARIABLE, help="The least severe messages that are logged."
+    "warning", "--log-level", envvar=LOG_LEVEL_VARIABLE, help="The minimum severity of logged messages."
 )
 
 
@@ -31,12 +33,9 @@ def serve(
 ) -> None:
     """Run the ingest server: the BigQuery Storage APIs over snapshots.
 
-    It runs until it receives SIGINT or SIGTERM. With --json, or if stdout is no terminal, the addresses are
-    one line of JSON.
+    It runs until it receives SIGINT or SIGTERM. With --json, or if stdout is not a terminal, the addresses
+    are one line of JSON.
     """
-    from lode.cli.failing import failing_as
-    from lode.cli.key_values import store_options
-    from lode.extras import needs
     from lode.ingest.settings import Settings
 
     with failing_as("lode serve"):
@@ -47,7 +46,7 @@ def serve(
 
 
 def with_settings() -> Callable[..., None]:
-    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    """Return the command with its flags, which help and completion of other commands do not need."""
     from lode.cli.flags import with_flags
     from lode.ingest.settings import Settings
 

@@ -1,4 +1,4 @@
-"""``lode show``: one snapshot, with its files and what is known about their columns."""
+"""``lode show``: one snapshot, with its files and the statistics of their columns."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lode.cli.listing import Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOLUME
-from lode.cli.terminal import brief, facts
-from lode.cli.terminal import show as tell
+from lode.cli.columns import columns_table, definition_as_json, type_text
+from lode.cli.parameters import DATASET, JSON, ROOT, SNAPSHOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.terminal import TextTable, brief, facts, print_lines
 from lode.format.manifest import json_text
 from lode.units import count, moment, size
 
@@ -19,7 +18,6 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.definition import Definition
-    from lode.format.manifest import ColumnStats
     from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
@@ -32,12 +30,10 @@ def show(
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Show one snapshot: what the dataset was at it, its files and what is in them.
+    """Show one snapshot: the definition of the dataset at it, its files and their columns.
 
     As JSON: the manifest, with the definition of the dataset in it.
     """
-    from lode.cli.columns import definition_as_json
-    from lode.cli.root import open_root
     from lode.definition import Definition, layout_name
     from lode.discover import open_dataset
     from lode.errors import DataError
@@ -54,8 +50,8 @@ def show(
     except DataError as error:  # the snapshot itself can still be shown
         definition, damage = Definition(layout=layout_name(opened.layout), keys=opened.layout.keys), error
     if json:
-        told = None if damage else definition_as_json(definition)
-        whole = {**msgspec.to_builtins(found.manifest), "definition": told}
+        stored = None if damage else definition_as_json(definition)
+        whole = {**msgspec.to_builtins(found.manifest), "definition": stored}
         sys.stdout.write(f"{encode_manifest(whole).decode()}\n")
     else:
         _show_dataset(opened, found, definition)
@@ -64,7 +60,7 @@ def show(
 
 
 def _show_dataset(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> None:
-    files = Listing("size", "rows", "checksum", "file", right=("size", "rows"))
+    files = TextTable("size", "rows", "checksum", "file", right=("size", "rows"))
     root = f"{dataset.chain.paths.root}/"
     for file in snapshot.files:
         rows = f"{file.stats.row_count:,}" if file.stats else ""
@@ -72,30 +68,26 @@ def _show_dataset(dataset: Dataset, snapshot: Snapshot, definition: Definition) 
         files.add(size(file.size_bytes), rows, checksum, file.path.removeprefix(root))
     parts: list[Any] = [*facts(_facts(dataset, snapshot, definition))]
     columns = _columns(snapshot, definition)
-    for listing in (columns, files):
-        if len(listing):
-            parts += ["", listing]
-    tell(*parts)
+    for table in (columns, files):
+        if len(table):
+            parts += ["", table]
+    print_lines(*parts)
 
 
-def _columns(snapshot: Snapshot, definition: Definition) -> Listing:
-    """The columns of the dataset, with what this snapshot has in them if its files say so."""
-    from lode.cli.columns import type_text
+def _columns(snapshot: Snapshot, definition: Definition) -> TextTable:
+    """The columns of the dataset, with the statistics of this snapshot if its files have some."""
+    from lode.describe import column_summaries
 
     types = {column.name: type_text(column) for column in definition.columns or ()}
-    stats = {name: rest for name, *rest in _statistics(snapshot)}
-    if not stats:
-        plain = Listing("column", "type")
-        for name, kind in types.items():
-            plain.add(name, kind)
-        return plain
-    listing = Listing("column", "type", "min", "max", "nulls", right=("nulls",))
-    for name in [*types, *(name for name in stats if name not in types)]:
-        low, high, nulls = stats.get(name, (None, None, None))
-        listing.add(
-            name, types.get(name, ""), _shown(low), _shown(high), "" if nulls is None else f"{nulls:,}"
-        )
-    return listing
+    summaries = column_summaries(snapshot.files)
+    if not summaries:
+        return columns_table(definition)
+    table = TextTable("column", "type", "min", "max", "nulls", right=("nulls",))
+    for name in [*types, *(name for name in summaries if name not in types)]:
+        found = summaries.get(name)
+        cells = (_shown(found.min), _shown(found.max), f"{found.null_count:,}") if found else ("", "", "")
+        table.add(name, types.get(name, ""), *cells)
+    return table
 
 
 def _facts(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> Iterator[tuple[str, object]]:
@@ -133,34 +125,9 @@ def _facts(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> Iter
         yield "metadata", brief(manifest.metadata)
 
 
-def _statistics(snapshot: Snapshot) -> list[tuple[str, Any, Any, int]]:
-    """Each column over all files: the least, the greatest, and how many are null."""
-    columns: dict[str, list[ColumnStats]] = {}
-    for file in snapshot.files:
-        for column in file.stats.columns if file.stats else ():
-            columns.setdefault(column.name, []).append(column)
-    return [
-        (
-            name,
-            _extreme(min, [column.min for column in found]),
-            _extreme(max, [column.max for column in found]),
-            sum(column.null_count for column in found),
-        )
-        for name, found in columns.items()
-    ]
-
-
-def _extreme(choose: Any, values: list[Any]) -> Any:
-    known = [value for value in values if value is not None]
-    try:
-        return choose(known) if known else None
-    except TypeError:
-        return None  # files that disagree about a column's type have no order between them
-
-
-def _shown(value: Any, most: int = 32) -> str:
+def _shown(value: Any, limit: int = 32) -> str:
     text = "" if value is None else str(value) if not isinstance(value, dict | list) else json_text(value)
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
@@ -173,7 +140,7 @@ def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
         sys.stdout.write(f"{encode_manifest(found.manifest).decode()}\n")
         return
     gaps = volume.missing(found)
-    told: list[tuple[str, object]] = [
+    known: list[tuple[str, object]] = [
         ("snapshot", found.id),
         ("volume", volume.id),
         ("parent", found.parent_id or "none, it is the first"),
@@ -185,8 +152,8 @@ def _show_volume(store: Store, name: str, snapshot: str, *, json: bool) -> None:
         ),
     ]
     if found.metadata:
-        told.append(("metadata", brief(found.metadata)))
-    blocks = Listing("offset", "length", "block", right=("offset", "length"))
+        known.append(("metadata", brief(found.metadata)))
+    blocks = TextTable("offset", "length", "block", right=("offset", "length"))
     for block in found.blocks:
         blocks.add(f"{block.offset:,}", f"{block.length:,}", block.path.rpartition("/")[2])
-    tell(*facts(told), "", blocks)
+    print_lines(*facts(known), "", blocks)

@@ -8,8 +8,20 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, METADATA, ROOT, SINCE, STORE_OPTION
-from lode.cli.terminal import as_json
+from lode.cli.failure import failing_as
+from lode.cli.parameters import (
+    AS_OF,
+    DATASET,
+    JSON,
+    JSON_LINES,
+    METADATA,
+    ROOT,
+    SINCE,
+    STORE_OPTION,
+    key_values,
+    parse_metadata,
+)
+from lode.cli.terminal import print_json, progress
 from lode.units import count
 
 if TYPE_CHECKING:
@@ -74,8 +86,6 @@ def run(pipeline: Path = _PIPELINE, once: bool = _ONCE, json: bool = JSON_LINES)
 
     Each batch is a line on stdout. The exit code is 1 if the pipeline fails.
     """
-    from lode.cli.failing import failing_as
-
     with failing_as("lode"):
         from lode.spark.run import run as run_pipeline
 
@@ -98,11 +108,10 @@ def write(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Write files as one snapshot, staged by tasks."""
-    from lode.cli import key_values
     from lode.spark.write import write as write_frame
 
     place = _place(root, dataset, store_option, partition_by)
-    said = key_values.metadata(metadata)
+    said = parse_metadata(metadata)
     with _session(master, conf, f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshot = write_frame(place.open(), frame, said, idempotency_key=idempotency_key)
@@ -129,11 +138,10 @@ def import_(
 
     As one snapshot, or as one for each value of a column.
     """
-    from lode.cli import key_values
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option, partition_by)
-    said = key_values.metadata(metadata)
+    said = parse_metadata(metadata)
     with _session(master, conf, f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
         snapshots = jobs.import_(frame, place, key=key, split_by=split_by, metadata=said)
@@ -160,7 +168,6 @@ def export(
 
     A receipt beside them says what they hold; the same export again does nothing.
     """
-    from lode.cli import key_values
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
@@ -174,10 +181,10 @@ def export(
             as_of=as_of,
             partition_by=_names(partition_by),
             overwrite=overwrite,
-            options=key_values.texts(option, "--option"),
+            options=key_values(option, "--option"),
         )
     if json:
-        as_json(made)
+        print_json(made)
         return
     before = ", as it had been before" if made.replayed else ""
     print(f"{made.path}: {count(made.receipt.rows, 'row')} as {made.receipt.format}{before}")
@@ -236,7 +243,6 @@ def copy(
 
     File by file as they are, checked on the way.
     """
-    from lode.cli.progress import progress
     from lode.spark import jobs
 
     source, sink = (
@@ -261,24 +267,22 @@ def verify(
 
     The exit code is 5 if there are problems.
     """
-    from lode.cli.verify import tell
+    from lode.cli.verify import print_verification
     from lode.spark import jobs
 
     place = _place(root, dataset, store_option)
     with _session(master, conf, f"verifying {dataset}") as spark:
         found = jobs.verify(spark, place, checksums=not quick)
-    tell(dataset, found, json=json)
+    print_verification(dataset, found, json=json)
 
 
 @contextmanager
 def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
     """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
-    from lode.cli import key_values
-    from lode.cli.progress import progress
     from lode.spark.session import session
 
     with progress(what, "") if what is not None else nullcontext():
-        spark = session(master, settings=key_values.texts(settings, "--conf"))
+        spark = session(master, settings=key_values(settings, "--conf"))
         try:
             yield spark
         finally:
@@ -286,17 +290,15 @@ def _session(master: str, settings: list[str], what: str | None = None) -> Itera
 
 
 def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:
-    from lode.cli import key_values
     from lode.spark.place import Place
 
-    given = {f"store.{name}": value for name, value in key_values.texts(options, "--store-option").items()}
+    given = {f"store.{name}": value for name, value in key_values(options, "--store-option").items()}
     return Place(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
 
 
 def _frame(spark: SparkSession, paths: list[str], source: str, options: list[str]) -> DataFrame:
-    from lode.cli import key_values
 
-    return spark.read.format(source).options(**key_values.texts(options, "--option")).load(paths)
+    return spark.read.format(source).options(**key_values(options, "--option")).load(paths)
 
 
 def _names(text: str | None) -> list[str]:
@@ -304,9 +306,9 @@ def _names(text: str | None) -> list[str]:
 
 
 def _tell(snapshots: list[Snapshot], *, json: bool) -> None:
-    from lode.cli.write import tell
+    from lode.cli.write import print_commit
 
     for snapshot in snapshots:
-        tell(snapshot.manifest.dataset_id, snapshot, json=json)
+        print_commit(snapshot.manifest.dataset_id, snapshot, json=json)
     if not snapshots and not json:
         print("nothing to do")

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.output import Format, chosen, emit
-from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION
-from lode.cli.printable import printable
+from lode.cli.output import Format, choose_format, print_rows
+from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION, open_root
+from lode.cli.terminal import printable
+from lode.errors import InvalidOptionError, LodeError, NotFoundError
+from lode.extras import needs
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -21,11 +23,15 @@ if TYPE_CHECKING:
 
 _QUERY: Final[Any] = typer.Argument(..., metavar="QUERY", help="The query; - reads it from stdin.")
 _ALSO: Final[Any] = typer.Option(
-    [], "--dataset", "-d", metavar="NAME", help="Another dataset to list, if lode ls cannot (a flat layout)."
+    [],
+    "--dataset",
+    "-d",
+    metavar="NAME",
+    help="A dataset that lode ls cannot list (a flat layout). May be repeated.",
 )
-# DuckDB names a table with its schema in quotes.
+# DuckDB quotes a name that contains a schema.
 _MISSING: Final = re.compile(r'Table with name (?:"([^"]+)"|(.+?)) does not exist')
-# A query that lists tables: all datasets have to be there.
+# Queries that list tables, for which all datasets are registered.
 _LISTING: Final = re.compile(
     r"\b(show|information_schema|sqlite_master|duckdb_(tables|views|columns)|pg_(tables|views|class))\b",
     re.IGNORECASE,
@@ -43,20 +49,17 @@ def sql(
     json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Ask datasets in SQL, through DuckDB.
+    """Query datasets in SQL, with DuckDB.
 
     Each dataset is a view under its name: all of its rows, or those up to --as-of. In double quotes,
-    "events@3" is what snapshot 3 added. SHOW TABLES lists the datasets.
+    "events@3" has the rows that snapshot 3 added. SHOW TABLES lists the datasets. Queries only read.
     """
-    from lode.cli.root import open_root
-    from lode.extras import needs
-
     with needs("lode sql", "sql"):
         import duckdb
-    form = chosen(form, json=json)
+    form = choose_format(form, json=json)
     text = sys.stdin.read() if query == "-" else query
     with duckdb.connect(":memory:") as connection:
-        # A table must never be a variable of this program.
+        # Otherwise the name of a Python variable would be a table.
         connection.execute("SET python_enable_replacements = false")
         views = _Views(connection, open_root(root, store_option), as_of)
         try:
@@ -67,16 +70,16 @@ def sql(
             answer: Any = None
             for statement in connection.extract_statements(text):
                 answer = views.answered(statement)
-            if answer is None:  # a statement that has no rows
+            if answer is None:  # a statement without rows
                 return
             reader = answer.to_arrow_reader(65_536)
-            emit(reader, form, limit=limit, schema=reader.schema)
+            print_rows(reader, form, limit=limit, schema=reader.schema)
         except duckdb.Error as error:
-            raise _in_our_words(error) from error
+            raise _as_lode_error(error) from error
 
 
 class _Views:
-    """The datasets of a store as views of a connection. Those that a query reads are opened when it does."""
+    """The datasets of a store as views of a connection, each opened when a query first names it."""
 
     def __init__(self, connection: Any, store: Store, as_of: str | None) -> None:
         self._connection = connection
@@ -85,13 +88,13 @@ class _Views:
         self._added: set[str] = set()
 
     def answered(self, statement: Any) -> Any:
-        """The answer to a statement. A dataset that it names is added, and the statement tried again."""
+        """Run a statement. If it names a dataset that is not registered, register it and run it again."""
         import duckdb
 
         tried: set[str] = set()
         while True:
             try:
-                # A statement with a table that is missing fails before it has an effect.
+                # Safe to repeat: a statement with a missing table fails before it has an effect.
                 return self._connection.sql(statement)
             except duckdb.CatalogException as error:
                 match = _MISSING.search(str(error))
@@ -104,9 +107,7 @@ class _Views:
                 self.add(name)
 
     def add(self, name: str) -> None:
-        """Make a view of a dataset, or of one snapshot of it: ``name@snapshot``."""
-        from lode.errors import InvalidOptionError, NotFoundError
-
+        """Register a dataset, or one snapshot of it: ``name@snapshot``."""
         snapshot: str | None = None
         try:
             dataset = self._open(name)
@@ -116,7 +117,7 @@ class _Views:
                 raise
             dataset = self._open(owner)
         if dataset.components.codec is None:
-            raise InvalidOptionError(f"dataset {dataset.id!r} holds blobs: it has no rows to ask for")
+            raise InvalidOptionError(f"dataset {dataset.id!r} holds blobs: it has no rows to query")
         plan = dataset.plan(as_of=self._as_of) if snapshot is None else dataset.plan_snapshot(snapshot)
         source = _source(plan)
         if not len(source.schema):
@@ -125,25 +126,23 @@ class _Views:
 
     def _open(self, name: str) -> Dataset:
         from lode.discover import dataset_names, open_dataset
-        from lode.errors import NotFoundError
 
         try:
             return open_dataset(name, self._store)
         except NotFoundError:
-            # DuckDB does not tell upper from lower case in names, a store does.
+            # Names are case-insensitive in DuckDB and case-sensitive in a store.
             same = [each for each in dataset_names(self._store) if each.lower() == name.lower()]
             if len(same) != 1:
                 raise
             return open_dataset(same[0], self._store)
 
     def list_all(self, *, columns: bool) -> None:
-        """Make an empty view of every dataset, for a query that lists tables.
+        """Register an empty view of every dataset, for a query that lists tables.
 
         Args:
-            columns: Whether it also lists columns. Those of records without a schema are in their files.
+            columns: Whether the query also lists columns. Without a schema they are read from the files.
         """
         from lode.discover import dataset_names, open_dataset
-        from lode.errors import LodeError
 
         for name in dataset_names(self._store):
             try:
@@ -151,7 +150,7 @@ class _Views:
                 table = None if name in self._added else _without_rows(dataset, columns=columns)
                 if table is not None:
                     self._register(name, table)
-            except LodeError as error:  # one that cannot be read does not hide the others
+            except LodeError as error:  # a damaged dataset does not hide the others
                 print(f"lode: {printable(str(error))}", file=sys.stderr)
 
     def _register(self, name: str, source: Any) -> None:
@@ -160,7 +159,7 @@ class _Views:
 
 
 def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
-    """A table with its columns; None if there is no table: for blobs, and without a column to list."""
+    """An empty table with the columns of a dataset; None for blobs, and if there is no column to list."""
     import pyarrow as pa
 
     definition = dataset.definition
@@ -175,13 +174,11 @@ def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
 
 
 def _quoted(name: str) -> Exception:
-    from lode.errors import InvalidOptionError
-
     return InvalidOptionError(f'dataset {name!r} has a dot in its name: write it in double quotes, "{name}"')
 
 
 def _source(scan: Scan) -> Any:
-    """Parquet is read in place, as far as the query needs it; all else is brought to memory."""
+    """A source that DuckDB reads: Parquet in place, as far as needed; everything else from memory."""
     if not scan.is_plain_parquet:
         return scan.read().read_all()
     from lode.read.source import check_sizes
@@ -191,10 +188,8 @@ def _source(scan: Scan) -> Any:
     return scan.arrow_dataset(scan.files, schema, schema)
 
 
-def _in_our_words(error: Exception) -> Exception:
+def _as_lode_error(error: Exception) -> Exception:
     import duckdb
-
-    from lode.errors import InvalidOptionError, LodeError, NotFoundError
 
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):

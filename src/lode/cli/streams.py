@@ -1,15 +1,14 @@
-"""``lode ls --streams``: the write streams of an ingest server, as its lake and its state tell of them.
+"""``lode ls --streams``: the write streams of an ingest server, read from its lake and its state directory.
 
-No server is asked: snapshots say how far the rows of each stream are visible, and the logs in the server's
-state directory what is staged and whether more may come.
+No server is needed: snapshots record the visible rows of each stream, and the logs in the state directory
+record staged rows and whether a stream is open.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.cli.listing import Listing
-from lode.cli.terminal import as_json, show
+from lode.cli.terminal import TextTable, print_json, print_lines
 from lode.discover import dataset_names, open_dataset
 from lode.errors import InvalidOptionError, LodeError, NotFoundError
 from lode.ingest.core.progress import METADATA, VisibleRows
@@ -30,9 +29,9 @@ if TYPE_CHECKING:
 def streams_of(
     store: Store, dataset: str | None, logs: Iterable[Path]
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """A line for each stream of one dataset, or of all, the latest written first.
+    """Return a line for each stream of one dataset, or of all, the last written first.
 
-    Beside them a line with an ``error`` for each dataset whose snapshots cannot be read.
+    The second list has a line with an ``error`` for each dataset whose snapshots cannot be read.
     """
     shown: dict[str, dict[str, VisibleRows]] = {}
     faults: list[dict[str, Any]] = []
@@ -47,45 +46,44 @@ def streams_of(
     for log in filter(None, map(inspect_log, logs)):
         table = log.facts["dataset"]
         if dataset in (None, table):
-            # A table whose rows are all staged has no snapshot, and so no dataset to be listed.
+            # A table whose rows are all staged has no snapshot, so its dataset is not listed.
             lines.append(_line(log, shown.get(table, {}).pop(parse_stream(log.facts["name"]).stream, None)))
     lines += [
-        _forgotten(dataset, stream, found)
+        _line_without_log(dataset, stream, found)
         for dataset, streams in shown.items()
         for stream, found in streams.items()
     ]
     return sorted(lines, key=lambda line: line["last_write"], reverse=True), faults
 
 
-def state_of(store: Store, said: Path | None) -> Path | None:
-    """The state directory of the lake's server: the one said, or where it is unless told otherwise."""
+def state_of(store: Store, given: Path | None) -> Path | None:
+    """The state directory of the lake's server: the given one, or the default; None if there is none."""
     try:
-        return Settings(root=store, state=said).state_directory(store)
+        return Settings(root=store, state=given).state_directory(store)
     except InvalidOptionError:
         return None
 
 
 def logs_in(state: Path | None) -> list[Path]:
-    """The logs of a server's streams; none where there is no state of one."""
+    """The logs of the streams; empty if there is no state directory."""
     folder = state / "streams" if state is not None else None
     return sorted(folder.iterdir()) if folder is not None and folder.is_dir() else []
 
 
-def show_streams(lines: Iterable[dict[str, Any]], *, names: bool, json: bool) -> None:
-    """Write them as people, or scripts, want them."""
+def print_streams(lines: Iterable[dict[str, Any]], *, names: bool, json: bool) -> None:
     if names or json:
         for line in lines:
             if json:
-                as_json({"name": line["name"]} if names else line)
+                print_json({"name": line["name"]} if names else line)
             else:
                 print(line["name"])
         return
     headings = ("table", "stream", "type", "state", "rows", "visible", "last write")
-    listing = Listing(*headings, right=("rows", "visible"))
+    table = TextTable(*headings, right=("rows", "visible"))
     for line in lines:
         cells = (line["table"], line["id"], line["type"] or "", line["state"] or "")
-        listing.add(*cells, f"{line['rows']:,}", f"{line['visible']:,}", moment(line["last_write"]))
-    show(listing)
+        table.add(*cells, f"{line['rows']:,}", f"{line['visible']:,}", moment(line["last_write"]))
+    print_lines(table)
 
 
 def _shown(dataset: str, store: Store) -> dict[str, VisibleRows]:
@@ -102,7 +100,7 @@ def _shown(dataset: str, store: Store) -> dict[str, VisibleRows]:
 
 
 def _rows(written: Any) -> dict[str, int]:
-    """What a snapshot says of streams; anybody may write metadata, so it may say anything."""
+    """The rows of each stream in a snapshot's metadata, which any writer may fill with other values."""
     streams = written.get("streams") if isinstance(written, dict) else None
     if not isinstance(streams, dict):
         return {}
@@ -127,10 +125,10 @@ def _line(log: LogSummary, shown: VisibleRows | None) -> dict[str, Any]:
     }
 
 
-def _forgotten(dataset: str, stream: str, shown: VisibleRows) -> dict[str, Any]:
-    """A stream whose log is not here: it has expired, or the state is elsewhere."""
-    told = {"table": dataset, "dataset": dataset, "name": stream, "id": stream, "type": None, "state": None}
-    return {**told, "rows": shown.rows, "visible": shown.rows, "last_write": shown.at}
+def _line_without_log(dataset: str, stream: str, shown: VisibleRows) -> dict[str, Any]:
+    """The line of a stream that has expired, or whose state directory is elsewhere."""
+    line = {"table": dataset, "dataset": dataset, "name": stream, "id": stream, "type": None, "state": None}
+    return {**line, "rows": shown.rows, "visible": shown.rows, "last_write": shown.at}
 
 
 def _state(kind: StreamType, marks: Mapping[str, Any], shown: VisibleRows | None) -> State:

@@ -1,4 +1,4 @@
-"""``lode sweep``: what dead writers left behind."""
+"""``lode sweep``: remove files that no snapshot refers to."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.listing import Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
-from lode.cli.terminal import as_json, show
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.terminal import TextTable, print_json, print_lines, progress
 from lode.units import age, count, size
 
 _OLDER: Final[Any] = typer.Option(
-    "1d", "--older-than", metavar="TIME", help="Touch nothing younger; longer than your min_age write takes."
+    "1d",
+    "--older-than",
+    metavar="TIME",
+    help="The minimum age. Must exceed the duration of your longest write.",
 )
-_DELETE: Final[Any] = typer.Option(False, "--delete", help="Remove it; without this it is only listed.")
+_DELETE: Final[Any] = typer.Option(
+    False, "--delete", help="Remove the files. Without it they are only listed."
+)
 
 
 def sweep(
@@ -26,9 +30,7 @@ def sweep(
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """List what dead writers left, or --delete it."""
-    from lode.cli.progress import progress
-    from lode.cli.root import open_root
+    """List the files of writers that failed, or --delete them."""
     from lode.discover import open_damaged, open_damaged_volume
     from lode.upkeep.sweep import sweep as clean
 
@@ -39,16 +41,16 @@ def sweep(
         found = clean(target, min_age, dry_run=not delete, progress=advance)
     if json:
         summary = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
-        as_json({**summary, "leftovers": found.leftovers, "spared": found.spared})
+        print_json({**summary, "leftovers": found.leftovers, "spared": found.spared})
         return
     what = f"{count(len(found.leftovers), 'object')}, {size(found.bytes)}"
     if not found.leftovers:
         print(f"{dataset}: nothing to sweep")
     else:
         print(f"{dataset}: {what} removed" if found.removed else f"{dataset}: {what}; --delete removes them")
-        listing = Listing("size", "object", "why", right=("size",))
+        table = TextTable("size", "object", "why", right=("size",))
         for item in found.leftovers:
-            listing.add(size(item.size), item.path, item.reason)
-        show(listing)
+            table.add(size(item.size), item.path, item.reason)
+        print_lines(table)
     for name, reason in found.spared.items():
         print(f"left alone: {name}, {reason}")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.cli.parameters import ROOT, STORE_OPTION
+from lode.cli.failure import failing_as
+from lode.cli.parameters import ROOT, STORE_OPTION, open_root
+from lode.extras import needs
+from lode.ui_settings import UiSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,20 +18,14 @@ def ui(root: str = ROOT, store_option: list[str] = STORE_OPTION, **given: Any) -
 
     The page is served on this machine only, until the command is interrupted.
     """
-    from lode.cli.failing import failing_as
-    from lode.cli.root import open_root
-    from lode.extras import needs
-    from lode.ui_settings import UiSettings
-
-    with failing_as("lode ui", usage=False):
+    with failing_as("lode ui"):
         with needs("lode ui", "server"):
             from lode.ui.run import run
         run(open_root(root, store_option), UiSettings(**given))
 
 
 def with_settings() -> Callable[..., None]:
-    """The command with its flags; made late, as help and completion of other commands need none of them."""
+    """Return the command with its flags, which help and completion of other commands do not need."""
     from lode.cli.flags import with_flags
-    from lode.ui_settings import UiSettings
 
     return with_flags(ui, UiSettings, "ui")

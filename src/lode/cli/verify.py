@@ -1,4 +1,4 @@
-"""``lode verify``: is history one line, is every file whole?"""
+"""``lode verify``: check the history and every file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from lode.cli.failure import PROBLEMS
-from lode.cli.listing import Listing
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME
-from lode.cli.terminal import as_json, show
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.terminal import TextTable, print_json, print_lines, progress
 from lode.units import count, size
 
 if TYPE_CHECKING:
     from lode.upkeep.verify import Verification
 
-_QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
+_QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare only sizes; no file is read.")
 
 
 def verify(
@@ -26,12 +25,10 @@ def verify(
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
-    """Check history and every file of a dataset, or every block of a volume.
+    """Check the history and every file of a dataset, or every block of a volume.
 
     The exit code is 5 if there are problems.
     """
-    from lode.cli.progress import progress
-    from lode.cli.root import open_root
     from lode.discover import open_damaged, open_damaged_volume
     from lode.upkeep.verify import verify as check
 
@@ -39,13 +36,13 @@ def verify(
     target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
     with progress(f"verifying {dataset}", "blocks" if volume else "files") as advance:
         found = check(target, checksums=not quick, progress=advance)
-    tell(dataset, found, what="block" if volume else "file", json=json)
+    print_verification(dataset, found, what="block" if volume else "file", json=json)
 
 
-def tell(dataset: str, found: Verification, *, what: str = "file", json: bool) -> None:
+def print_verification(dataset: str, found: Verification, *, what: str = "file", json: bool) -> None:
     """Print the result; exit with code 5 if there are problems."""
     if json:
-        as_json(
+        print_json(
             {
                 "dataset": dataset,
                 "ok": found.ok,
@@ -56,12 +53,12 @@ def tell(dataset: str, found: Verification, *, what: str = "file", json: bool) -
             }
         )
     else:
-        looked = f"{count(found.snapshots, 'snapshot')}, {count(found.files, what)}, {size(found.bytes)}"
-        print(f"{dataset}: {'ok' if found.ok else count(len(found.problems), 'problem')} in {looked}")
+        checked = f"{count(found.snapshots, 'snapshot')}, {count(found.files, what)}, {size(found.bytes)}"
+        print(f"{dataset}: {'ok' if found.ok else count(len(found.problems), 'problem')} in {checked}")
         if not found.ok:
-            listing = Listing("problem", "what")
+            table = TextTable("problem", "what")
             for problem in found.problems:
-                listing.add(problem.kind, problem.message)
-            show(listing)
+                table.add(problem.kind, problem.message)
+            print_lines(table)
     if not found.ok:
         raise typer.Exit(PROBLEMS)

@@ -1,43 +1,37 @@
-"""``lode version``: which Lode, and on what it stands."""
+"""``lode version``: the versions of Lode and of what it runs on."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING
 
 import typer
 
 from lode import __version__
 from lode.cli.parameters import JSON
-from lode.cli.terminal import as_json, facts, show
+from lode.cli.terminal import facts, print_json, print_lines
+from lode.describe import versions
 
-_PARTS: Final = ("pyarrow", "obstore", "duckdb", "pyspark", "grpcio")
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 def version(json: bool = JSON) -> None:
-    """Say which version this is, and on what it runs."""
-    told = versions()
+    """Show the version of Lode, and of what it runs on."""
     if json:
-        as_json(told)
+        print_json(versions())
     else:
-        show(*facts((name, number or "not installed") for name, number in told.items()))
+        print_versions(versions())
 
 
-def told_at_once(asked: bool) -> None:
-    """Answer ``lode --version``, whatever else is on the line."""
-    if asked:
+def print_versions(installed: Mapping[str, str | None]) -> None:
+    print_lines(*facts((name, number or "not installed") for name, number in installed.items()))
+
+
+def print_version(given: bool) -> None:
+    """Print one line for ``lode --version`` and exit, before other options are checked."""
+    if given:
         print(f"lode {__version__}")
         raise typer.Exit
-
-
-def versions() -> dict[str, str | None]:
-    """The versions of Lode, of Python, and of the parts that some commands need."""
-    import platform
-
-    return {
-        "lode": __version__,
-        "python": platform.python_version(),
-        **{name: _version_of(name) for name in _PARTS},
-    }
 
 
 def java() -> str | None:
@@ -46,12 +40,3 @@ def java() -> str | None:
 
     found = find()
     return f"{found.version} ({found.executable})" if found else None
-
-
-def _version_of(package: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

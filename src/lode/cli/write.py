@@ -1,7 +1,8 @@
-"""``lode write``: files, or what comes from a pipe, into a dataset as one snapshot."""
+"""``lode write``: files or stdin into a dataset, as one snapshot."""
 
 from __future__ import annotations
 
+import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -19,8 +20,11 @@ from lode.cli.parameters import (
     STORE_OPTION,
     TIMESTAMP_COLUMN,
     CodecName,
+    open_root,
+    parse_metadata,
 )
-from lode.cli.terminal import as_json
+from lode.cli.terminal import print_json, printable, progress
+from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.units import count, size
 
 if TYPE_CHECKING:
@@ -29,42 +33,41 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from lode.cli.input_files import Intake
+    from lode.cli.input_files import InputFile
     from lode.dataset import Dataset
     from lode.definition import Definition
-    from lode.errors import InvalidOptionError
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
     from lode.write.stream import StreamWriter
     from lode.write.transaction import Transaction
 
-Input: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
+InputFormat: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
 
 _PIECE_BYTES: Final = 1 << 20
 _FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to write; - or none is stdin.")
 _FROM: Final[Any] = typer.Option(
-    None, "--from", help="What the files are, if their names do not tell; stdin is jsonl unless told."
+    None, "--from", help="The format of files without a known suffix. Default of stdin: jsonl."
 )
 _CODEC: Final[Any] = typer.Option(
     None,
     "--codec",
-    help="How a new dataset keeps records (parquet unless told), or blob for bytes as they are.",
+    help="The format of records in a new dataset (parquet by default), or blob for bytes.",
 )
 _KEY: Final[Any] = typer.Option(
-    None, "--idempotency-key", "-k", metavar="KEY", help="A second write under this key writes nothing."
+    None, "--idempotency-key", "-k", metavar="KEY", help="A second write with this key writes nothing."
 )
 _RETRIES: Final[Any] = typer.Option(
     None,
     "--retries",
     min=0,
-    help="How often to follow another writer that was faster, without a limit if not given; 0 fails with "
-    "exit code 4.",
+    help="How often to retry after a conflict with another writer. Default: no limit. 0 fails with exit "
+    "code 4.",
 )
 _EVOLVE: Final[Any] = typer.Option(
-    False, "--evolve", help="New columns and wider types of the files become part of the dataset."
+    False, "--evolve", help="Add new columns and wider types of the files to the dataset."
 )
 _ALLOW_EMPTY: Final[Any] = typer.Option(
-    False, "--allow-empty", help="Commit a snapshot also if there is nothing to write."
+    False, "--allow-empty", help="Commit a snapshot even if there is nothing to write."
 )
 
 
@@ -72,7 +75,7 @@ def write(
     dataset: str = DATASET,
     files: list[str] = _FILES,
     root: str = ROOT,
-    source: Input | None = _FROM,
+    source: InputFormat | None = _FROM,
     codec: CodecName | None = _CODEC,
     schema: str | None = SCHEMA,
     partition_by: str | None = PARTITION_BY,
@@ -89,17 +92,13 @@ def write(
 ) -> None:
     """Write files or stdin as one snapshot.
 
-    A dataset that exists defines how its files are written and which columns it has; a new one is created as
-    the options describe it.
+    An existing dataset keeps its definition: format, layout and columns. The options describe a new one.
     """
-    from lode.cli import key_values
-    from lode.cli.input_files import open_bytes, open_intake
-    from lode.cli.progress import progress
-    from lode.cli.root import open_root
+    from lode.cli.input_files import open_bytes, open_input
     from lode.cli.write_target import declared_schema, open_target
     from lode.write.retry import Retry
 
-    said = key_values.metadata(metadata)
+    merged = parse_metadata(metadata)
     declared = declared_schema(schema)
     target, definition = open_target(
         open_root(root, store_option, create=True),
@@ -122,60 +121,54 @@ def write(
             first = source_file.read(_PIECE_BYTES)
             if not allow_empty and not first:
                 raise _nothing(dataset, "bytes")
-            with target.stream_write(said, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
-                snapshot = _blob(out, first, source_file, advance)
+            with target.stream_write(merged, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
+                snapshot = _write_blob(out, first, source_file, advance)
         else:
             known = declared if declared is not None else definition.schema
-            intakes = [stack.enter_context(open_intake(name, source, known)) for name in names]
-            if not allow_empty and not any(intake.has_rows() for intake in intakes):
+            inputs = [stack.enter_context(open_input(name, source, known)) for name in names]
+            if not allow_empty and not any(file.has_rows() for file in inputs):
                 raise _nothing(dataset, "rows")
-            columns = None if declared is not None else _columns(definition, intakes)
+            columns = None if declared is not None else _columns(definition, inputs)
             if columns is not None and not evolve:
                 _refuse_new(dataset, definition, columns)
             with target.transaction(
-                said,
+                merged,
                 idempotency_key=idempotency_key,
                 on_conflict=on_conflict,
                 schema=columns,
                 evolve=evolve,
             ) as transaction:
-                snapshot = _records(transaction, intakes, advance)
-    tell(dataset, snapshot, json=json)
+                snapshot = _write_records(transaction, inputs, advance)
+    print_commit(dataset, snapshot, json=json)
     if snapshot.sequence == 1:
-        _hint_at_near_names(target)
+        _warn_of_similar_names(target)
 
 
-def _hint_at_near_names(target: Dataset) -> None:
-    """A mistyped name creates a dataset instead of appending to one: ask on stderr which was meant."""
-    import sys
-
-    from lode.cli.printable import printable
+def _warn_of_similar_names(target: Dataset) -> None:
+    """Print similar names to stderr: a mistyped name creates a dataset instead of appending to one."""
     from lode.near import question
     from lode.reader import DatasetReader
 
     names = [name for name in DatasetReader(target.store).near(target.id) if name != target.id]
     if names:
-        text = f"lode: dataset {target.id!r} is new: {question(names)}"
-        print(printable(text), file=sys.stderr)
+        print(printable(f"lode: dataset {target.id!r} is new: {question(names)}"), file=sys.stderr)
 
 
-def _columns(definition: Definition, intakes: list[Intake]) -> pa.Schema | None:
+def _columns(definition: Definition, inputs: list[InputFile]) -> pa.Schema | None:
     """The columns of all files together; None for JSON records that are stored as they are."""
     from lode.lazy import pa
 
     if definition.codec == "jsonl" and definition.columns is None:
         return None
     columns: dict[str, pa.Field[Any]] = {}
-    for intake in intakes:
-        for field in intake.schema():
+    for file in inputs:
+        for field in file.schema():
             columns.setdefault(field.name, field)
     return pa.schema(list(columns.values())) if columns else None
 
 
 def _refuse_new(dataset: str, definition: Definition, columns: pa.Schema) -> None:
     """Refuse columns that the dataset does not have, and name the commands that add them."""
-    from lode.errors import SchemaViolationError
-
     if definition.columns is None:
         return
     for column in definition.with_schema(columns).columns or ():
@@ -187,35 +180,33 @@ def _refuse_new(dataset: str, definition: Definition, columns: pa.Schema) -> Non
             )
 
 
-def _records(
-    transaction: Transaction, intakes: list[Intake], advance: Callable[[int, int | None], None]
+def _write_records(
+    transaction: Transaction, inputs: list[InputFile], advance: Callable[[int, int | None], None]
 ) -> Snapshot:
     done = 0
 
-    def counted(intake: Intake) -> Any:
+    def counted(file: InputFile) -> Any:
         nonlocal done
-        for chunk in intake.chunks():
+        for chunk in file.chunks():
             done += len(chunk)
             advance(done, None)
-            # Records go on one by one, Arrow batches whole: what the library takes a stream of.
+            # The library takes a stream of single records or of Arrow batches.
             yield from chunk if isinstance(chunk, list) else (chunk,)
 
     if transaction.replayed is not None:
         return transaction.replayed
-    for number, intake in enumerate(intakes):
-        if intake.has_rows():
-            transaction.write_records(counted(intake), task=f"file-{number}")
+    for number, file in enumerate(inputs):
+        if file.has_rows():
+            transaction.write_records(counted(file), task=f"file-{number}")
     return transaction.commit()
 
 
 def _refuse_several(dataset: str, names: list[str]) -> None:
-    from lode.errors import InvalidOptionError
-
     if len(names) > 1:
         raise InvalidOptionError(f"a snapshot of dataset {dataset!r} is one blob: write the files one by one")
 
 
-def _blob(
+def _write_blob(
     out: StreamWriter, piece: bytes, file: BinaryIO, advance: Callable[[int, int | None], None]
 ) -> Snapshot:
     done = 0
@@ -227,21 +218,19 @@ def _blob(
 
 
 def _nothing(dataset: str, what: str) -> InvalidOptionError:
-    from lode.errors import InvalidOptionError
-
     return InvalidOptionError(
         f"there are no {what} to write to dataset {dataset!r}, so nothing was committed: commit an empty "
         "snapshot with --allow-empty"
     )
 
 
-def tell(dataset: str, snapshot: Snapshot, *, json: bool) -> None:
-    """Say what was committed, and what it took."""
+def print_commit(dataset: str, snapshot: Snapshot, *, json: bool) -> None:
+    """Print the snapshot that was committed, and the number of rebases."""
     report = snapshot.commit
     replayed = report is not None and report.replayed
     rebases = report.rebases if report is not None else 0
     if json:
-        as_json(
+        print_json(
             {
                 "dataset": dataset,
                 "id": snapshot.id,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.cli.version import versions
+from lode.describe import versions
 from lode.errors import LodeError
 from lode.store.local import LocalStore
 from lode.store.protocol import SupportsCompareAndSwap
