@@ -62,8 +62,8 @@ def test_no_root_at_all_is_told(capsys: pytest.CaptureFixture[str], monkeypatch:
     assert "--root" in capsys.readouterr().err
 
 
-def test_a_port_that_is_taken_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_port_in_use_is_exit_code_1_as_for_serve(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert main(["--root", str(root), "--port", str(port)]) == 2
-    assert f"127.0.0.1:{port}" in capsys.readouterr().err
+        assert main(["--root", str(root), "--port", str(port)]) == 1
+    assert capsys.readouterr().err.startswith(f"lode ui: cannot listen on 127.0.0.1:{port}")
