@@ -1,10 +1,15 @@
 """Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
 
 from lode.codec.arrow import ArrowIPC
+from lode.codec.checksum import Checksum
+from lode.codec.components import Components
+from lode.codec.compress import Compressor
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
+from lode.codec.protocol import Chunk, Codec
+from lode.codec.schema import SchemaSpec, TypeSpec
 from lode.codec.timestamps import Timestamped
-from lode.dataset import Dataset
+from lode.dataset import Dataset, IdempotencyKey, SnapshotRef
 from lode.definition import Column, Definition
 from lode.discover import open_dataset, open_volume
 from lode.errors import (
@@ -45,18 +50,22 @@ from lode.errors import (
     TransactionClosedError,
     UsageError,
 )
+from lode.evolution import Evolution
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
-from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
+from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.read.scan import Scan
 from lode.reader import DatasetReader, ManifestRef
+from lode.runtime import Runtime
 from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
-from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
-from lode.volume import Volume
-from lode.write.retry import Retry
+from lode.volume import Volume, VolumeSnapshotRef
+from lode.write.blocks import Readable
+from lode.write.retry import OnConflict, Retry
 from lode.write.stage import Staged, Stager
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
@@ -67,7 +76,10 @@ __all__ = [
     "JSONL",
     "ArrowIPC",
     "BlockRef",
+    "Checksum",
     "ChecksumMismatchError",
+    "Chunk",
+    "Codec",
     "CodecConfiguredError",
     "CodecNotStreamableError",
     "Column",
@@ -77,6 +89,8 @@ __all__ = [
     "CommitUnknownError",
     "CommitUnpublishedError",
     "ComponentMismatchError",
+    "Components",
+    "Compressor",
     "CopyReport",
     "DataError",
     "Dataset",
@@ -85,16 +99,19 @@ __all__ = [
     "DatasetsNotModeledError",
     "DefaultLayout",
     "Definition",
+    "Evolution",
     "FileRef",
     "FileStats",
     "FlatLayout",
     "HistoryForkedError",
     "HiveLayout",
+    "IdempotencyKey",
     "InvalidFormatError",
     "InvalidMetadataError",
     "InvalidOptionError",
     "InvalidPathError",
     "InvalidRangeError",
+    "Layout",
     "Leftover",
     "LodeError",
     "Manifest",
@@ -106,6 +123,10 @@ __all__ = [
     "NoManifestsError",
     "NoSnapshotsError",
     "NotFoundError",
+    "ObjectInfo",
+    "ObjectReader",
+    "ObjectWriter",
+    "OnConflict",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
     "Parquet",
@@ -115,10 +136,15 @@ __all__ = [
     "Problem",
     "RangeMissingError",
     "RangeReadNotSupportedError",
+    "Readable",
     "Retry",
+    "Runtime",
+    "Scan",
+    "SchemaSpec",
     "SchemaViolationError",
     "Snapshot",
     "SnapshotConflictError",
+    "SnapshotRef",
     "Staged",
     "Stager",
     "Store",
@@ -129,11 +155,13 @@ __all__ = [
     "Timestamped",
     "Transaction",
     "TransactionClosedError",
+    "TypeSpec",
     "UsageError",
     "Verification",
     "Volume",
     "VolumeManifest",
     "VolumeSnapshot",
+    "VolumeSnapshotRef",
     "__version__",
     "copy",
     "open_dataset",

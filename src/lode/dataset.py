@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
+from warnings import warn
 
 import msgspec
 
@@ -49,7 +50,7 @@ from lode.read.define import components_named
 from lode.read.files import read_files
 from lode.read.resolve import Chain, Head
 from lode.read.scan import Scan
-from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed, unique_beginning
+from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed
 from lode.reader import DatasetReader
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    import pandas as pd
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -74,9 +76,10 @@ if TYPE_CHECKING:
     from lode.evolution import Evolution
     from lode.write.stage import Stager
 
-# How a snapshot is named: see ``lode.read.which``.
-SnapshotLike: TypeAlias = Snapshot | str | int | date
-Key: TypeAlias = str | tuple[str, str]
+SnapshotRef: TypeAlias = Snapshot | str | int | date
+"""What names a snapshot: itself, an id, a number, ``latest~2`` or a time. See ``Dataset.snapshot``."""
+IdempotencyKey: TypeAlias = str | tuple[str, str]
+"""A key, or (writer, key)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +116,7 @@ class Dataset:
             ``timestamp()`` method are asked. Never guessed.
         observer: Called with (snapshot id, report) after each commit.
         writer: Name recorded in every snapshot this object commits. Default: ``$LODE_WRITER``.
+        store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -129,6 +133,7 @@ class Dataset:
         timestamp_column: str | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
         writer: str | None = None,
+        store_options: Mapping[str, Any] | None = None,
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="dataset")
@@ -144,7 +149,7 @@ class Dataset:
             parts.checksum,
             timestamp_column,
         )
-        self._store = open_store(store)
+        self._store = open_store(store, **(store_options or {}))
         self._runtime = runtime
         self._handle = DatasetHandle(
             id,
@@ -176,6 +181,7 @@ class Dataset:
         retry: Retry | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
         writer: str | None = None,
+        store_options: Mapping[str, Any] | None = None,
         runtime: Runtime = REAL,
     ) -> Dataset:
         """Create a dataset, as one empty snapshot that says what it is.
@@ -198,6 +204,7 @@ class Dataset:
             retry: As for ``Dataset``.
             observer: As for ``Dataset``.
             writer: As for ``Dataset``.
+            store_options: As for ``Dataset``.
             runtime: As for ``Dataset``.
 
         Raises:
@@ -224,6 +231,7 @@ class Dataset:
             timestamp_column=timestamp_column,
             observer=observer,
             writer=writer,
+            store_options=store_options,
             runtime=runtime,
         )
         made._create(
@@ -259,6 +267,11 @@ class Dataset:
         )
 
     @property
+    def given_layout(self) -> Layout | None:
+        """The layout that this object was opened with; None if it is found on the store."""
+        return self._handle.given.layout
+
+    @property
     def components(self) -> Components:
         """The codec, compressor and checksum its files pass through, with the newest schema."""
         found, head = self._handle.look()
@@ -275,11 +288,11 @@ class Dataset:
         """Its columns, as the newest snapshot has them; None for blobs and for records without a schema."""
         return self.definition.schema
 
-    def schema_at(self, snapshot: SnapshotLike) -> pa.Schema | None:
+    def schema_at(self, snapshot: SnapshotRef) -> pa.Schema | None:
         """Its columns at a snapshot; None for blobs and for records without a schema."""
         return self.definition_at(snapshot).schema
 
-    def definition_at(self, snapshot: SnapshotLike) -> Definition:
+    def definition_at(self, snapshot: SnapshotRef) -> Definition:
         """What the dataset was at a snapshot, named as in ``snapshot(ref)``."""
         return self._handle.find().definitions.at(self._manifest(snapshot))
 
@@ -300,8 +313,8 @@ class Dataset:
         data: Any,
         metadata: dict[str, Any] | None = None,
         *,
-        idempotency_key: Key | None = None,
-        base: SnapshotLike | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+        base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
         evolve: bool = False,
     ) -> Snapshot:
@@ -362,8 +375,8 @@ class Dataset:
         self,
         metadata: dict[str, Any] | None = None,
         *,
-        idempotency_key: Key | None = None,
-        base: SnapshotLike | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+        base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
     ) -> StreamWriter:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
@@ -385,8 +398,8 @@ class Dataset:
         records: Iterable[Any],
         metadata: dict[str, Any] | None = None,
         *,
-        idempotency_key: Key | None = None,
-        base: SnapshotLike | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+        base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
     ) -> Snapshot:
         """Write records as they are pulled from an iterator, in memory that does not grow with them."""
@@ -414,9 +427,9 @@ class Dataset:
         self,
         metadata: dict[str, Any] | None = None,
         *,
-        idempotency_key: Key | None = None,
+        idempotency_key: IdempotencyKey | None = None,
         snapshot_id: str | None = None,
-        base: SnapshotLike | None = None,
+        base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
         evolve: bool | Evolution = False,
@@ -456,9 +469,9 @@ class Dataset:
     def _begin(
         self,
         metadata: dict[str, Any] | None,
-        idempotency_key: Key | None,
+        idempotency_key: IdempotencyKey | None,
         snapshot_id: str | None,
-        base: SnapshotLike | None,
+        base: SnapshotRef | None,
         on_conflict: OnConflict,
     ) -> _Begun:
         """Check what a write was given before anything is read, then find out what the dataset is."""
@@ -618,7 +631,7 @@ class Dataset:
         """The newest snapshot, read from the store."""
         return Snapshot(self._latest())
 
-    def snapshot(self, ref: SnapshotLike) -> Snapshot:
+    def snapshot(self, ref: SnapshotRef) -> Snapshot:
         """The snapshot that ``ref`` names.
 
         Args:
@@ -628,30 +641,45 @@ class Dataset:
         """
         return Snapshot(self._manifest(ref))
 
-    def snapshots(self) -> list[Snapshot]:
-        """All snapshots, oldest first; an empty list if there are none."""
-        newest = self._visible()
-        return (
-            [Snapshot(manifest) for manifest in self._handle.find().history.oldest_first(newest)]
-            if newest
-            else []
-        )
+    def snapshots(
+        self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
+    ) -> list[Snapshot]:
+        """The snapshots after ``since``, up to and including ``as_of``, oldest first.
 
-    def history(self, *, as_of: SnapshotLike | None = None) -> Iterator[Snapshot]:
-        """The snapshots newest first, from ``as_of`` on, read only as far as you iterate."""
-        end = self._end(as_of)
-        return map(Snapshot, self._handle.find().history.newest_first(end)) if end else iter(())
-
-    def changes(self, since: SnapshotLike | None = None, until: SnapshotLike | None = None) -> list[Snapshot]:
-        """The snapshots after ``since``, up to and including ``until``, oldest first.
-
-        Both are named as in ``snapshot(ref)``. After a time are the snapshots that were made later.
+        Both are named as in ``snapshot(ref)``; without them it is the whole history. After a time are the
+        snapshots that were made later. A dataset without snapshots has an empty list.
         """
-        return [Snapshot(manifest) for manifest in self._between(since, until)[0]]
+        return list(map(Snapshot, self._between(since, as_of)[0]))
+
+    def changes(
+        self,
+        since: SnapshotRef | None = None,
+        until: SnapshotRef | None = None,
+        *,
+        as_of: SnapshotRef | None = None,
+    ) -> list[Snapshot]:
+        """The same as ``snapshots(since=…, as_of=…)``. ``until`` is the deprecated name of ``as_of``."""
+        if until is not None:
+            if as_of is not None:
+                raise InvalidOptionError("until is the old name of as_of: give as_of alone")
+            warn("changes(as_of=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
+        return self.snapshots(since=since, as_of=until if as_of is None else as_of)
+
+    def history(
+        self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
+    ) -> Iterator[Snapshot]:
+        """The snapshots from ``as_of`` back to the one after ``since``, newest first.
+
+        They are read only as far as you iterate.
+        """
+        start = None if since is None else self._start(since)
+        end = self._end(as_of)
+        found = self._handle.find().history.newest_first(end) if start is None else self._after(start, end)
+        return map(Snapshot, found)
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read(self, snapshot: SnapshotLike, *, verify: bool = False) -> Any:
+    def read(self, snapshot: SnapshotRef, *, verify: bool = False) -> Any:
         """What one snapshot itself holds: bytes without a codec, a list from JSONL, else an Arrow table.
 
         Args:
@@ -666,10 +694,11 @@ class Dataset:
     def scan(
         self,
         *,
-        as_of: SnapshotLike | None = None,
-        since: SnapshotLike | None = None,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
         """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
 
@@ -679,18 +708,46 @@ class Dataset:
             columns: Only these columns.
             where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
                 expression. Files that cannot have any are not opened.
+            limit: Stop after so many rows.
         """
-        manifests, end = self._between(since, as_of)
-        if end is None:
-            raise self._no_snapshots(near=True)
-        return self._scan(manifests, end).read(columns=columns, where=where)
+        return self._existing(since, as_of).read(columns=columns, where=where, limit=limit)
 
-    def plan(self, *, as_of: SnapshotLike | None = None, since: SnapshotLike | None = None) -> Scan:
+    def count(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        where: pc.Expression | str | None = None,
+    ) -> int:
+        """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
+        return self._existing(since, as_of).count(where)
+
+    def to_pandas(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        limit: int | None = None,
+    ) -> pd.DataFrame:
+        """A scan with these arguments as one pandas data frame. Needs pandas."""
+        found = self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit)
+        return found.read_pandas()
+
+    def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
         manifests, end = self._between(since, as_of)
         return self._scan(manifests, end)
 
-    def plan_snapshot(self, snapshot: SnapshotLike) -> Scan:
+    def _existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
+        """The plan of a scan; raises ``NoSnapshotsError`` if the dataset does not exist."""
+        manifests, end = self._between(since, as_of)
+        if end is None:
+            raise self._no_snapshots(near=True)
+        return self._scan(manifests, end)
+
+    def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
         manifest = self._manifest(snapshot)
         if manifest.definition is not None:
@@ -735,7 +792,7 @@ class Dataset:
             raise self._no_snapshots()
         return manifest
 
-    def _manifest(self, ref: SnapshotLike) -> Manifest:
+    def _manifest(self, ref: SnapshotRef) -> Manifest:
         if not isinstance(ref, Snapshot):
             named = parsed(ref)
             found = self._handle.find()
@@ -745,37 +802,36 @@ class Dataset:
             raise NotFoundError(f"{ref} is of dataset {owner!r}, this is {self.id!r}")
         return ref.manifest
 
-    def _end(self, as_of: SnapshotLike | None) -> Manifest | None:
+    def _end(self, as_of: SnapshotRef | None) -> Manifest | None:
         return self._visible() if as_of is None else self._manifest(as_of)
 
     def _between(
-        self, since: SnapshotLike | None, until: SnapshotLike | None
+        self, since: SnapshotRef | None, as_of: SnapshotRef | None
     ) -> tuple[Sequence[Manifest], Manifest | None]:
+        """The manifests after ``since`` up to ``as_of``, oldest first, and the one that ``as_of`` names."""
         if since is None:
-            end = self._end(until)
+            end = self._end(as_of)
             return (self._handle.find().history.up_to(end) if end else []), end
-        # Before the end: of a snapshot that comes between the two, latest~1 must not be the end itself.
+        # Resolved before the end: if a commit comes between the two, latest~1 must not be the end itself.
+        start = self._start(since)
+        end = self._end(as_of)
+        return list(self._after(start, end))[::-1], end
+
+    def _start(self, since: SnapshotRef) -> Moment | ExactId:
         start = None if isinstance(since, Snapshot) else parsed(since)
-        if not isinstance(start, Moment | str):
-            start = ExactId(self._manifest(since).snapshot_id)
-        end = self._end(until)
-        found: list[Manifest] = []
-        for manifest in self._handle.find().history.newest_first(end) if end else ():
+        return start if isinstance(start, Moment | ExactId) else ExactId(self._manifest(since).snapshot_id)
+
+    def _after(self, start: Moment | ExactId, end: Manifest | None) -> Iterator[Manifest]:
+        """The manifests up to ``end`` and after ``start``, newest first."""
+        for manifest in self._handle.find().history.newest_first(end):
             if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
-                return found[::-1], end
-            found.append(manifest)
-        if isinstance(start, Moment):
-            return found[::-1], end
-        found.reverse()
-        ids = [manifest.snapshot_id for manifest in found]
-        exact = isinstance(start, ExactId)
-        whole = None if exact else unique_beginning(start, ids, f"dataset {self.id!r}")
-        if whole is not None:
-            return found[ids.index(whole) + 1 :], end
-        raise NotFoundError(
-            f"snapshot {start!r} is not in the history of dataset {self.id!r}"
-            + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
-        )
+                return
+            yield manifest
+        if isinstance(start, ExactId):
+            raise NotFoundError(
+                f"snapshot {start!r} is not in the history of dataset {self.id!r}"
+                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
+            )
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Clocks, threads and observers are of this process; the copy has its own.
@@ -798,7 +854,7 @@ def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:
     return Dataset(id, store, **options)
 
 
-def _pair(key: Key | None) -> tuple[str, str] | None:
+def _pair(key: IdempotencyKey | None) -> tuple[str, str] | None:
     """The (writer, key) of an idempotent commit; a bare key has the writer ''."""
     match key:
         case None:

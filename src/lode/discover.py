@@ -1,4 +1,4 @@
-"""Find what lies on a store, and open it as it was written: its newest snapshot says how."""
+"""Find the datasets and volumes on a store, and open them as their newest snapshot describes them."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ from lode.volume import Volume
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Mapping
+    from typing import Any
 
     from lode.store.protocol import Store
     from lode.write.retry import Retry
@@ -25,15 +27,22 @@ if TYPE_CHECKING:
 _VOLUMES: Final = "volumes/"
 
 
-def open_dataset(id: str, store: str | os.PathLike[str] | Store, *, retry: Retry | None = None) -> Dataset:
+def open_dataset(
+    id: str,
+    store: str | os.PathLike[str] | Store,
+    *,
+    retry: Retry | None = None,
+    store_options: Mapping[str, Any] | None = None,
+) -> Dataset:
     """Open a dataset that must exist, as it is stored.
 
     Args:
         id: The dataset's name.
         store: A URL, a path, or a store.
         retry: Whether a conflicting commit is tried again.
+        store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
     """
-    dataset = Dataset(id, store, retry=retry)
+    dataset = Dataset(id, store, retry=retry, store_options=store_options)
     if not dataset.exists:
         raise no_dataset(id, dataset.store)
     return dataset
@@ -58,14 +67,17 @@ def open_damaged(id: str, store: Store) -> Dataset:
         raise
 
 
-def open_volume(id: str, store: str | os.PathLike[str] | Store) -> Volume:
-    """Open a volume that is there.
+def open_volume(
+    id: str, store: str | os.PathLike[str] | Store, *, store_options: Mapping[str, Any] | None = None
+) -> Volume:
+    """Open a volume that must exist, as it is stored.
 
     Args:
         id: The volume's name.
         store: A URL, a path, or a store.
+        store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
     """
-    opened = open_store(store)
+    opened = open_store(store, **(store_options or {}))
     newest = chain_of_volume(opened, check_id(id, kind="volume")).resolve().manifest
     if newest is None:
         hint = question(names_near(opened, _VOLUMES, id, lambda name: is_volume(opened, name)))

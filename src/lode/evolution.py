@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lode.definition import Definition
 
 Evolution: TypeAlias = "Callable[[Definition], Definition]"
-"""A change of a definition as a function, so that it can be applied to what somebody else changed first."""
+"""A change of a definition, as a function: it is applied again if another writer changes it first."""
 
 _UNITS: Final = {"s": 0, "ms": 1, "us": 2}
 _LISTS: Final = ("is_list", "is_large_list")

@@ -26,8 +26,8 @@ from lode.store.open import open_store
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any, BinaryIO
 
     from lode.format.manifest import FileRef
     from lode.store.protocol import ObjectReader, Store
@@ -51,11 +51,19 @@ class DatasetReader:
 
     Args:
         store: A URL, a path or a store.
-        layout: The layout the datasets were written with; each its own, but none flat, if not said.
+        layout: The layout that the datasets were written with. Without it the layout of each dataset is
+            found, unless it is flat.
+        store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
     """
 
-    def __init__(self, store: str | os.PathLike[str] | Store, *, layout: Layout | None = None) -> None:
-        self._store = open_store(store)
+    def __init__(
+        self,
+        store: str | os.PathLike[str] | Store,
+        *,
+        layout: Layout | None = None,
+        store_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._store = open_store(store, **(store_options or {}))
         self._layouts = _LISTABLE if layout is None else (layout,)
 
     def list_datasets(self, *, limit: int | None = None) -> list[str]:

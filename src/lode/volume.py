@@ -20,6 +20,7 @@ from lode.errors import (
     InvalidOptionError,
     InvalidRangeError,
     NoSnapshotsError,
+    NotFoundError,
     PermissionDeniedError,
 )
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
@@ -34,7 +35,7 @@ from lode.format.volume import (
 )
 from lode.read.blocks import PIECE, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain
-from lode.read.which import ParentLinks, find, parsed
+from lode.read.which import Moment, ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, VolumeSnapshot
 from lode.store.open import open_store
@@ -46,7 +47,7 @@ from lode.write.swept import SweptBlocks
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from typing_extensions import Buffer
 
@@ -58,9 +59,8 @@ if TYPE_CHECKING:
 # Manifests kept decoded; each lists all blocks of its snapshot.
 REMEMBERED = 4
 
-
-# How a snapshot is named: see ``lode.read.which``.
-SnapshotLike: TypeAlias = VolumeSnapshot | str | int | date
+VolumeSnapshotRef: TypeAlias = VolumeSnapshot | str | int | date
+"""What names a snapshot of a volume: itself, an id, a number, ``latest~2`` or a time."""
 
 
 class Volume:
@@ -74,8 +74,9 @@ class Volume:
         total_length: Its size in bytes, the same for ever.
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
-        observer: Told of every commit, with its snapshot's id and what it took.
-        writer: Who writes, told by each snapshot; the environment's ``LODE_WRITER`` if not given.
+        observer: Called with (snapshot id, report) after each commit.
+        writer: Name recorded in every snapshot this object commits. Default: ``$LODE_WRITER``.
+        store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
         runtime: Clock, chance and threads, for simulations.
     """
 
@@ -89,13 +90,14 @@ class Volume:
         retry: Retry | None = None,
         observer: Callable[[str, CommitReport], None] | None = None,
         writer: str | None = None,
+        store_options: Mapping[str, Any] | None = None,
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="volume")
         if not 0 < index(total_length) <= LONGEST:
             raise InvalidOptionError(f"total_length is {total_length}: a volume has 1 to 2^63 - 1 bytes")
         self._total_length = index(total_length)
-        self._store = open_store(store)
+        self._store = open_store(store, **(store_options or {}))
         self._checksum = checksum_of(checksum)
         self._retry = check_retry(retry)
         self._writer = check_writer(writer)
@@ -211,20 +213,55 @@ class Volume:
             )
         return VolumeSnapshot(self._checked(head.manifest))
 
-    def snapshot(self, ref: SnapshotLike) -> VolumeSnapshot:
+    def snapshot(self, ref: VolumeSnapshotRef) -> VolumeSnapshot:
         """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a time."""
         return VolumeSnapshot(self._manifest(ref))
 
-    def snapshots(self) -> list[VolumeSnapshot]:
-        """All snapshots, oldest first; an empty list if there are none. Each lists all its blocks."""
-        newest_first = [
-            VolumeSnapshot(manifest) for manifest in self._chain.back(self._chain.resolve().manifest)
-        ]
-        return newest_first[::-1]
+    def snapshots(
+        self, *, since: VolumeSnapshotRef | None = None, as_of: VolumeSnapshotRef | None = None
+    ) -> list[VolumeSnapshot]:
+        """The snapshots after ``since``, up to and including ``as_of``, oldest first.
+
+        Both are named as in ``snapshot(ref)``; without them it is the whole history. Each lists all blocks.
+        """
+        return list(self.history(since=since, as_of=as_of))[::-1]
+
+    def changes(
+        self, since: VolumeSnapshotRef | None = None, *, as_of: VolumeSnapshotRef | None = None
+    ) -> list[VolumeSnapshot]:
+        """The same as ``snapshots(since=…, as_of=…)``."""
+        return self.snapshots(since=since, as_of=as_of)
+
+    def history(
+        self, *, since: VolumeSnapshotRef | None = None, as_of: VolumeSnapshotRef | None = None
+    ) -> Iterator[VolumeSnapshot]:
+        """The snapshots from ``as_of`` back to the one after ``since``, newest first.
+
+        They are read only as far as you iterate.
+        """
+        start: Moment | str | None = None
+        if since is not None:
+            named = None if isinstance(since, VolumeSnapshot) else parsed(since)
+            start = named if isinstance(named, Moment) else self._manifest(since).snapshot_id
+        end = self._chain.resolve().manifest if as_of is None else self._manifest(as_of)
+        return map(VolumeSnapshot, self._after(start, end))
+
+    def _after(self, start: Moment | str | None, end: VolumeManifest | None) -> Iterator[VolumeManifest]:
+        for manifest in self._chain.back(end):
+            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
+                return
+            yield manifest
+        if isinstance(start, str):
+            raise NotFoundError(
+                f"snapshot {start!r} is not in the history of volume {self.id!r}"
+                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
+            )
 
     # -- reading -------------------------------------------------------------------------------
 
-    def read_at(self, snapshot: SnapshotLike, offset: int, length: int, *, verify: bool = False) -> bytes:
+    def read_at(
+        self, snapshot: VolumeSnapshotRef, offset: int, length: int, *, verify: bool = False
+    ) -> bytes:
         """Return exactly the bytes ``[offset, offset + length)``.
 
         Args:
@@ -257,7 +294,7 @@ class Volume:
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def open(
-        self, snapshot: SnapshotLike, *, offset: int = 0, length: int | None = None
+        self, snapshot: VolumeSnapshotRef, *, offset: int = 0, length: int | None = None
     ) -> io.BufferedReader:
         """The volume, or a range of it, as a seekable, read-only file.
 
@@ -269,7 +306,7 @@ class Volume:
         read = partial(self.read_at, pinned)
         return io.BufferedReader(VolumeFile(pinned.manifest, read, offset, size), PIECE)
 
-    def missing(self, snapshot: SnapshotLike | None = None) -> list[tuple[int, int]]:
+    def missing(self, snapshot: VolumeSnapshotRef | None = None) -> list[tuple[int, int]]:
         """The gaps as (offset, length), in order.
 
         Without a snapshot: what is left to stage now. A commit whose writer died before it could be
@@ -280,13 +317,13 @@ class Volume:
             return [(0, self._total_length)]
         return list(manifest.gaps(0, self._total_length))
 
-    def is_complete(self, snapshot: SnapshotLike | None = None) -> bool:
+    def is_complete(self, snapshot: VolumeSnapshotRef | None = None) -> bool:
         """Whether there is no gap."""
         return not self.missing(snapshot)
 
     # -- inside --------------------------------------------------------------------------------
 
-    def _manifest(self, snapshot: SnapshotLike) -> VolumeManifest:
+    def _manifest(self, snapshot: VolumeSnapshotRef) -> VolumeManifest:
         if isinstance(snapshot, VolumeSnapshot):
             return self._checked(snapshot.manifest)
         chain = self._chain

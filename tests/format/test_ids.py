@@ -120,7 +120,7 @@ def test_a_dataset_with_a_reserved_name_is_read_and_neither_written_nor_swept(tm
     with pytest.raises(InvalidPathError, match="choose another"):
         dataset.write([{"n": 2}])
     with pytest.raises(InvalidPathError, match="cannot be swept"):
-        lode.sweep(tmp_path, "volumes", timedelta(0), dry_run=False)
+        lode.sweep(lode.Dataset("volumes", tmp_path), timedelta(0), dry_run=False)
     assert dataset.scan().read_all().to_pylist() == [{"n": 1}]
 
 

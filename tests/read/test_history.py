@@ -52,11 +52,11 @@ def test_changes_are_what_came_after_one_up_to_another(memory: CountingStore) ->
     dataset = lode.Dataset("events", memory)
     assert dataset.changes() == [a, b, c, d]
     assert dataset.changes(since=b) == [c, d]
-    assert dataset.changes(since=a.id, until=c.id) == [b, c]
-    assert dataset.changes(until=b) == [a, b]
+    assert dataset.changes(since=a.id, as_of=c.id) == [b, c]
+    assert dataset.changes(as_of=b) == [a, b]
     assert dataset.changes(since=d) == []
     with pytest.raises(lode.NotFoundError):
-        dataset.changes(since=c, until=b)
+        dataset.changes(since=c, as_of=b)
 
 
 def test_a_snapshot_read_back_equals_the_one_written(store: CountingStore) -> None:
@@ -73,7 +73,7 @@ def test_a_snapshot_of_another_dataset_is_refused(memory: CountingStore) -> None
     other.write(b"y")
     for ask in (
         lambda: other.read(snapshot),
-        lambda: other.changes(until=snapshot),
+        lambda: other.changes(as_of=snapshot),
         lambda: next(other.history(as_of=snapshot)),
     ):
         with pytest.raises(lode.LodeError, match="other"):

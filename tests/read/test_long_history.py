@@ -113,10 +113,10 @@ def test_a_missing_small_segment_is_written_with_the_next_large_one() -> None:
 def test_changes_are_the_snapshots_after_one_up_to_another_in_order() -> None:
     dataset = lode.Dataset("d", grown(40))
     snapshots = dataset.snapshots()
-    between = dataset.changes(since=snapshots[9], until=snapshots[20].id)
+    between = dataset.changes(since=snapshots[9], as_of=snapshots[20].id)
     assert [snapshot.metadata["number"] for snapshot in between] == list(range(10, 21))
     with pytest.raises(lode.NotFoundError, match="not in the history"):
-        dataset.changes(since=snapshots[20], until=snapshots[9])
+        dataset.changes(since=snapshots[20], as_of=snapshots[9])
 
 
 def test_time_along_the_chain_never_runs_back_even_if_a_clock_does() -> None:

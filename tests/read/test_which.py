@@ -82,7 +82,7 @@ def test_every_snapshot_is_named_in_every_way_and_all_agree(steps: list[int], da
         assert cold.plan(as_of=name).manifests[-1] == wanted.manifest, name
         assert cold.plan_snapshot(name).manifests == [wanted.manifest], name
         assert cold.changes(since=name) == snapshots[index + 1 :], name
-        assert cold.changes(until=name) == snapshots[: index + 1], name
+        assert cold.changes(as_of=name) == snapshots[: index + 1], name
         assert cold.definition_at(name) == cold.definition, name
         if not isinstance(name, lode.Snapshot):
             assert cold.snapshot(as_text(name)) == wanted, name
@@ -130,7 +130,7 @@ def test_the_beginning_of_several_ids_names_the_candidates() -> None:
         with pytest.raises(lode.InvalidOptionError, match=r"2 snapshots .*'night' \(night-1, night-2\)"):
             ask("night")
     assert dataset.snapshot("day").id == "day-1"
-    assert [snapshot.id for snapshot in dataset.changes(since="night-1", until="night-2")] == ["night-2"]
+    assert [snapshot.id for snapshot in dataset.changes(since="night-1", as_of="night-2")] == ["night-2"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,7 @@ def test_an_id_that_looks_like_a_number_is_found_by_its_number_or_as_an_exact_id
     dataset, snapshots = with_ids_of_version_0_1(monkeypatch)
     assert dataset.snapshot("2") == snapshots[1]
     assert [dataset.snapshot(ExactId(each.id)) for each in snapshots] == snapshots
-    assert dataset.changes(since=ExactId("2"), until=ExactId("latest")) == snapshots[1:3]
+    assert dataset.changes(since=ExactId("2"), as_of=ExactId("latest")) == snapshots[1:3]
     with pytest.raises(lode.InvalidOptionError, match="'2026-11-15' means another snapshot as text"):
         as_text(snapshots[3])
 

@@ -69,7 +69,7 @@ def test_a_pipeline_takes_in_what_is_new_and_says_in_each_snapshot_what_that_was
     (taken,) = lineage.inputs
     assert (lineage.made_by, taken.dataset, taken.store) == ("totals", "visits", source.store.url)
     assert (taken.after.snapshot, taken.up_to.snapshot, taken.snapshots) == (ids[1], ids[2], 1)
-    changes = source.changes(since=taken.after.snapshot, until=taken.up_to.snapshot)
+    changes = source.changes(since=taken.after.snapshot, as_of=taken.up_to.snapshot)
     assert [snapshot.id for snapshot in changes] == ids[2:]
 
 

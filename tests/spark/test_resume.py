@@ -50,7 +50,7 @@ def test_files_of_a_job_whose_intent_was_swept_after_the_commit_are_committed(da
     transaction.add(stager.stage([{"n": 1}]))
     transaction.commit()
     dataset.write([{"n": 2}])
-    lode.sweep(dataset.store, "jobs", timedelta(0), dry_run=False)
+    lode.sweep(lode.Dataset("jobs", dataset.store), timedelta(0), dry_run=False)
     intent = dataset.layout.chain("jobs").intent(stager.snapshot_id)
     assert not dataset.store.exists(intent)
     assert may_be_committed(stager)

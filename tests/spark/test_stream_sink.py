@@ -92,7 +92,7 @@ def test_a_batch_that_spark_replays_changes_nothing(spark: SparkSession, lake: s
     assert sink_in(lake).snapshots() == before
     assert numbers(sink_in(lake)) == numbers(source)
     # What the replay staged was removed again.
-    found = lode.sweep(lake, "out", timedelta(0))
+    found = lode.sweep(lode.Dataset("out", lake), timedelta(0))
     assert {item.reason for item in found.leftovers} <= {"the intent of a snapshot that is published"}
 
 
@@ -200,6 +200,6 @@ def test_killing_the_driver_at_any_point_of_a_commit_loses_nothing_and_doubles_n
     assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 1, 2, 3]
     assert len({snapshot.metadata["spark"]["query"] for snapshot in sink.snapshots()}) == 1
     # What the dead left behind is found, and nothing else is.
-    lode.sweep(lake, "out", timedelta(0), dry_run=False)
+    lode.sweep(lode.Dataset("out", lake), timedelta(0), dry_run=False)
     assert numbers(sink) == expected
     assert lode.verify(sink).ok

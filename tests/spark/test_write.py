@@ -392,5 +392,5 @@ def test_sweep_finds_what_a_dead_job_left(spark: SparkSession, lake: str) -> Non
     job = writer(lake, df)
     job.write(iter(df.toArrow().to_batches()))
     assert len(data_files(lake)) == 1
-    assert lode.sweep(lake, "events", timedelta(0), dry_run=False).removed
+    assert lode.sweep(lode.Dataset("events", lake), timedelta(0), dry_run=False).removed
     assert data_files(lake) == []

@@ -342,7 +342,10 @@ def test_a_sweep_spares_a_copy_that_died_with_its_intents_there() -> None:
     dataset = written(source)
     with pytest.raises(SimulatedCrash):
         lode.copy(dataset, FaultStore(target, Fault("compare_and_swap", f"{ROOT}latest")))
-    assert lode.sweep(target, "d", timedelta(0), layout=dataset.layout, dry_run=False).leftovers == ()
+    assert (
+        lode.sweep(lode.Dataset("d", target, layout=dataset.layout), timedelta(0), dry_run=False).leftovers
+        == ()
+    )
     lode.copy(dataset, target)
     assert_same(source, target)
 
@@ -352,7 +355,14 @@ def test_a_sweep_that_took_the_files_of_a_dead_copy_is_named_by_the_next_one() -
     dataset = written(source)
     with pytest.raises(SimulatedCrash):
         lode.copy(dataset, FaultStore(target, Fault("put", "*/intent.json")))
-    assert len(lode.sweep(target, "d", timedelta(0), layout=dataset.layout, dry_run=False).leftovers) == 4
+    assert (
+        len(
+            lode.sweep(
+                lode.Dataset("d", target, layout=dataset.layout), timedelta(0), dry_run=False
+            ).leftovers
+        )
+        == 4
+    )
     with pytest.raises(
         lode.TransactionClosedError, match=r"swept.*remove datasets/d/segments/.*intent\.json"
     ):
@@ -371,7 +381,7 @@ def test_a_sweep_of_the_target_at_any_moment_of_a_copy_takes_no_file_of_it() -> 
         target = MemoryStore()
 
         def sweep(target: Store = target) -> None:
-            lode.sweep(target, "d", timedelta(0), layout=dataset.layout, dry_run=False)
+            lode.sweep(lode.Dataset("d", target, layout=dataset.layout), timedelta(0), dry_run=False)
 
         with suppress(lode.TransactionClosedError, lode.DataError):
             lode.copy(dataset, Hook(target, nth, sweep))

@@ -38,7 +38,9 @@ def dataset(lake: MemoryStore, clock: Clock) -> lode.Dataset:
 @pytest.fixture
 def sweep(lake: MemoryStore, clock: Clock) -> Callable[..., lode.Sweep]:
     def run(older_than: timedelta = HOUR, *, dry_run: bool = False) -> lode.Sweep:
-        return lode.sweep(lake, "events", older_than, dry_run=dry_run, runtime=Runtime(now_ns=clock))
+        return lode.sweep(
+            lode.Dataset("events", lake), older_than, dry_run=dry_run, runtime=Runtime(now_ns=clock)
+        )
 
     return run
 
@@ -53,7 +55,7 @@ def test_a_sweep_is_a_dry_run_unless_told_otherwise(
     dataset.transaction().stage([{"id": 1}])
     clock.pass_by(2 * HOUR)
     before = contents(lake)
-    found = lode.sweep(lake, "events", HOUR, runtime=Runtime(now_ns=clock))
+    found = lode.sweep(lode.Dataset("events", lake), HOUR, runtime=Runtime(now_ns=clock))
     assert not found.removed
     assert paths(found) == data_files(lake)
     assert contents(lake) == before
@@ -221,7 +223,9 @@ def test_partitions_and_flat_layouts_are_swept_alike(clock: Clock) -> None:
         kept = dataset.write([{"day": "1"}, {"day": "2"}])
         dataset.transaction().stage([{"day": "1"}, {"day": "3"}])
         clock.pass_by(2 * HOUR)
-        lode.sweep(lake, "events", HOUR, dry_run=False, layout=layout, runtime=Runtime(now_ns=clock))
+        lode.sweep(
+            lode.Dataset("events", lake, layout=layout), HOUR, dry_run=False, runtime=Runtime(now_ns=clock)
+        )
         assert data_files(lake) == [file.path for file in kept.files]
         assert lode.verify(dataset).ok
 
@@ -249,7 +253,7 @@ def test_another_dataset_is_not_touched(
 def test_a_negative_age_is_refused_before_any_call() -> None:
     store = CountingStore(MemoryStore())
     with pytest.raises(lode.InvalidOptionError, match="older_than"):
-        lode.sweep(store, "events", timedelta(seconds=-1))
+        lode.sweep(lode.Dataset("events", store), timedelta(seconds=-1))
     assert store.total == 0
 
 
@@ -259,7 +263,7 @@ def test_without_a_layout_it_finds_out_and_takes_nothing_that_is_committed(layou
     dataset = lode.Dataset("visits", store, codec=lode.JSONL(), layout=layout)
     dataset.write([{"day": "mon"}])
     dataset.transaction().stage([{"day": "tue"}])
-    swept = lode.sweep(store, "visits", timedelta(0), dry_run=False)
+    swept = lode.sweep(lode.Dataset("visits", store), timedelta(0), dry_run=False)
     assert any("never committed" in leftover.reason for leftover in swept.leftovers)
     assert lode.verify(dataset).ok
     assert dataset.scan().read_all().num_rows == 1
@@ -270,7 +274,7 @@ def test_a_layout_that_does_not_see_the_history_is_refused() -> None:
     dataset = lode.Dataset("visits", store, codec=lode.JSONL(), layout=lode.HiveLayout("day"))
     dataset.write([{"day": "mon"}])
     with pytest.raises(lode.InvalidOptionError, match="layout"):
-        lode.sweep(store, "visits", timedelta(0), dry_run=False, layout=lode.DefaultLayout())
+        lode.sweep(lode.Dataset("visits", store, layout=lode.DefaultLayout()), timedelta(0), dry_run=False)
     assert lode.verify(dataset).ok
 
 
@@ -387,8 +391,8 @@ def test_a_store_opened_at_the_dataset_itself_shows_nothing_that_may_go(
     clock.pass_by(2 * HOUR)
     before = contents(inside)
     with pytest.raises(lode.InvalidPathError, match="reserved"):
-        lode.sweep(inside, "snapshots", HOUR, dry_run=False, layout=lode.FlatLayout())
-    lode.sweep(inside, "events", HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
+        lode.sweep(lode.Dataset("snapshots", inside, layout=lode.FlatLayout()), HOUR, dry_run=False)
+    lode.sweep(lode.Dataset("events", inside), HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
     assert contents(inside) == before
 
 
@@ -396,8 +400,8 @@ def test_a_store_opened_at_the_dataset_itself_shows_nothing_that_may_go(
 @pytest.mark.parametrize("layout", [None, lode.FlatLayout(), lode.DefaultLayout()])
 def test_a_reserved_id_is_refused_before_any_call(name: str, layout: lode.FlatLayout | None) -> None:
     store = CountingStore(MemoryStore())
-    with pytest.raises(lode.InvalidPathError, match="reserved"):
-        lode.sweep(store, name, timedelta(0), dry_run=False, layout=layout)
+    with pytest.raises(lode.InvalidPathError, match=r"reserved|the folder of other data"):
+        lode.sweep(lode.Dataset(name, store, layout=layout), timedelta(0), dry_run=False)
     assert store.total == 0
 
 
@@ -415,7 +419,9 @@ def test_only_what_the_layout_writes_is_ever_taken(lake: MemoryStore, clock: Clo
         lake.put(path, b"x")
     clock.pass_by(2 * HOUR)
     runtime = Runtime(now_ns=clock)
-    found = lode.sweep(lake, "events", HOUR, dry_run=False, layout=lode.DefaultLayout(), runtime=runtime)
+    found = lode.sweep(
+        lode.Dataset("events", lake, layout=lode.DefaultLayout()), HOUR, dry_run=False, runtime=runtime
+    )
     assert paths(found) == ["datasets/events/snapshots/1/data/x"]
     assert contents(lake).keys() == {*strangers, "datasets/events/snapshots/1/intent.json"}
 
@@ -434,7 +440,7 @@ def test_two_layouts_under_one_pointer_lose_nothing_to_a_sweep_of_either(clock: 
     clock.pass_by(2 * HOUR)
     files = sorted([flat.files[0].path, *(snapshot.files[0].path for snapshot in kept)])
     for layout in (None, lode.DefaultLayout(), lode.HiveLayout("day"), lode.HiveLayout("other")):
-        lode.sweep(lake, "events", timedelta(0), dry_run=False, layout=layout, runtime=runtime)
+        lode.sweep(lode.Dataset("events", lake, layout=layout), timedelta(0), dry_run=False, runtime=runtime)
         assert data_files(lake) == files
 
 
@@ -489,7 +495,7 @@ def test_a_long_history_is_read_by_its_segments(
         lode.Dataset("events", lake, codec="jsonl", runtime=background).write([{"id": number}])
     clock.pass_by(2 * HOUR)
     counted = CountingStore(lake)
-    found = lode.sweep(counted, "events", HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
+    found = lode.sweep(lode.Dataset("events", counted), HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
     assert len(data_files(lake)) == 20
     assert len(found.leftovers) == 20  # the intents
     assert counted.counts["get"] == 1 + 4  # a segment, the manifests behind it
@@ -504,11 +510,13 @@ def test_a_dataset_and_its_name_are_swept_alike(
     dataset.transaction().stage([{"id": 1}])
     clock.pass_by(2 * HOUR)
     runtime = Runtime(now_ns=clock)
-    by_name = lode.sweep(lake, "events", HOUR, runtime=runtime)
-    assert lode.sweep(dataset, HOUR, runtime=runtime) == by_name
-    assert lode.sweep(dataset, older_than=HOUR, runtime=runtime) == by_name
-    assert lode.sweep(lake, dataset="events", older_than=HOUR, runtime=runtime) == by_name
-    assert len(by_name.leftovers) == 2
+    found = lode.sweep(dataset, HOUR, runtime=runtime)
+    assert lode.sweep(dataset, older_than=HOUR, runtime=runtime) == found
+    with pytest.warns(DeprecationWarning, match="open_dataset"):
+        assert lode.sweep(lake, "events", HOUR, runtime=runtime) == found
+    with pytest.warns(DeprecationWarning, match="open_dataset"):
+        assert lode.sweep(lake, dataset="events", older_than=HOUR, runtime=runtime) == found
+    assert len(found.leftovers) == 2
 
 
 @pytest.mark.parametrize(
@@ -518,9 +526,6 @@ def test_a_dataset_and_its_name_are_swept_alike(
         lambda sweep, dataset: sweep(dataset, 7),
         lambda sweep, dataset: sweep(dataset, "events", HOUR),
         lambda sweep, dataset: sweep(dataset, HOUR, layout=lode.FlatLayout()),
-        lambda sweep, dataset: sweep(dataset.store, HOUR),
-        lambda sweep, dataset: sweep(dataset.store, "events"),
-        lambda sweep, dataset: sweep(dataset.store, "events", HOUR, HOUR),
     ],
 )
 def test_a_call_that_is_wrong_is_refused(
@@ -528,6 +533,22 @@ def test_a_call_that_is_wrong_is_refused(
 ) -> None:
     with pytest.raises(lode.InvalidOptionError):
         call(lode.sweep, dataset)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda sweep, store: sweep(store, HOUR),
+        lambda sweep, store: sweep(store, "events"),
+        lambda sweep, store: sweep(store, "events", HOUR, HOUR),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:sweep:DeprecationWarning")
+def test_a_deprecated_call_that_is_wrong_is_refused(
+    call: Callable[[Any, lode.Store], object], store: CountingStore
+) -> None:
+    with pytest.raises(lode.InvalidOptionError):
+        call(lode.sweep, store)
 
 
 class Littered(MemoryStore):
@@ -556,10 +577,10 @@ def test_temporary_files_of_dead_writers_are_removed_once_they_are_old(clock: Cl
     young = litter("datasets/events/snapshots/.lode-3.tmp")
     store.litter = [ours, theirs, young]
     runtime = Runtime(now_ns=clock)
-    found = lode.sweep(store, "events", HOUR, runtime=runtime)
+    found = lode.sweep(lode.Dataset("events", store), HOUR, runtime=runtime)
     assert [item.path for item in found.leftovers if "temporary" in item.reason] == [ours.path]
     assert store.litter == [ours, theirs, young]
-    lode.sweep(store, "events", HOUR, dry_run=False, runtime=runtime)
+    lode.sweep(lode.Dataset("events", store), HOUR, dry_run=False, runtime=runtime)
     assert store.litter == [theirs, young]
 
 
@@ -569,5 +590,5 @@ def test_a_dataset_named_like_a_part_of_a_lake_is_swept_where_that_is_safe(clock
     kept = dataset.write([{"id": 0}])
     dataset.transaction().stage([{"id": 1}])
     clock.pass_by(2 * HOUR)
-    lode.sweep(lake, "history", HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
+    lode.sweep(lode.Dataset("history", lake), HOUR, dry_run=False, runtime=Runtime(now_ns=clock))
     assert data_files(lake) == [kept.files[0].path]

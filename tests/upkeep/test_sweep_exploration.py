@@ -108,7 +108,7 @@ def test_two_sweeps_at_once_beside_a_writer(start: str, record_property: Any) ->
 
 def guessing_sweeper(store: SwapStore) -> None:
     """A sweep that is told no layout."""
-    lode.sweep(store, DATASET, timedelta(0), dry_run=False, runtime=still(LONG_AFTER))
+    lode.sweep(lode.Dataset(DATASET, store), timedelta(0), dry_run=False, runtime=still(LONG_AFTER))
 
 
 @pytest.mark.parametrize("sweeping", [guessing_sweeper, sweeper(WHOLE)], ids=["none", "wrong"])

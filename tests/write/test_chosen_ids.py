@@ -29,7 +29,7 @@ def committed(store: lode.Store) -> lode.Dataset:
     transaction.stage([{"n": 1}])
     transaction.commit()
     dataset.write([{"n": 2}])
-    lode.sweep(store, "events", timedelta(0), dry_run=False)
+    lode.sweep(lode.Dataset("events", store), timedelta(0), dry_run=False)
     assert not store.exists(INTENT)
     return dataset
 

@@ -81,7 +81,7 @@ def diff(
 
 def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]:
     try:
-        return dataset.changes(start, end)
+        return dataset.snapshots(since=start, as_of=end)
     except NotFoundError:
         if any(snapshot.id == end.id for snapshot in dataset.history(as_of=start)):
             raise InvalidOptionError(f"{start.id} is newer than {end.id}: name the older one first") from None

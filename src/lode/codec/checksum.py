@@ -26,9 +26,13 @@ class Checksum(Protocol):
     """A hash algorithm by the name that manifests record."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that manifests record."""
+        ...
 
-    def start(self) -> Hasher: ...
+    def start(self) -> Hasher:
+        """Begin the hash of one file."""
+        ...
 
 
 @dataclass(frozen=True)

@@ -33,13 +33,17 @@ class ClosableSink(Protocol):
 
 @runtime_checkable
 class Compressor(Protocol):
-    """How a file's bytes are stored. ``extension`` ends the file's name, dot included."""
+    """How a file's bytes are stored."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that manifests record."""
+        ...
 
     @property
-    def extension(self) -> str: ...
+    def extension(self) -> str:
+        """The end of a file's name, dot included."""
+        ...
 
     def compress(self, sink: Sink) -> ClosableSink:
         """Return a sink that writes compressed bytes to ``sink``."""

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import FileStats
 
-    Chunk: TypeAlias = list[Any] | pa.RecordBatch
+Chunk: TypeAlias = "list[Any] | pa.RecordBatch"
+"""Rows between a codec and the library: records, or an Arrow batch."""
 
 
 class Sink(Protocol):
@@ -31,7 +32,9 @@ class Codec(Protocol):
     """The part every codec has: its name in manifests, and reading."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name that manifests record."""
+        ...
 
     def decode(self, source: BinaryIO) -> Iterator[Chunk]:
         """Yield the file's content in order. ``source`` is seekable unless the file is compressed."""

@@ -14,15 +14,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
 
-if TYPE_CHECKING:
-    TypeSpec: TypeAlias = str | pa.DataType
-    FieldSpec: TypeAlias = tuple[str, TypeSpec] | tuple[str, TypeSpec, str] | pa.Field[Any]
-    SchemaSpec: TypeAlias = pa.Schema | Mapping[str, TypeSpec] | Iterable[FieldSpec]
+TypeSpec: TypeAlias = "str | pa.DataType"
+"""A pyarrow type, or the name of a simple one."""
+FieldSpec: TypeAlias = "tuple[str, TypeSpec] | tuple[str, TypeSpec, str] | pa.Field[Any]"
+SchemaSpec: TypeAlias = "pa.Schema | Mapping[str, TypeSpec] | Iterable[FieldSpec]"
+"""A pyarrow schema, or a simple one such as ``{"day": "string!"}``; ``!`` means required."""
 
 _SCALARS: Final[dict[str, Callable[[], pa.DataType]]] = {
     "int32": lambda: pa.int32(),

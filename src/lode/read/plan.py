@@ -101,10 +101,12 @@ def with_present_names(file: FileRef, names: dict[str, str | None]) -> FileRef:
     return msgspec.structs.replace(file, stats=msgspec.structs.replace(file.stats, columns=columns))
 
 
-def check_options(columns: object, where: object) -> None:
+def check_options(columns: object, where: object, limit: object) -> None:
     """Refuse ``columns`` and ``where`` of other types."""
     import pyarrow.compute as pc
 
+    if limit is not None and (isinstance(limit, bool) or not isinstance(limit, int) or limit < 0):
+        raise InvalidOptionError(f"limit is {shortened(limit)}: it must be a whole number of rows, 0 or more")
     if isinstance(columns, str):
         raise InvalidOptionError(f"columns is a list of names: write columns=[{columns!r}]")
     if where is not None and not isinstance(where, pc.Expression | str):

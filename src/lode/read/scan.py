@@ -134,10 +134,21 @@ class Scan:
         return found
 
     def read(
-        self, *, columns: Sequence[str] | None = None, where: pc.Expression | str | None = None
+        self,
+        *,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        limit: int | None = None,
     ) -> pa.RecordBatchReader:
-        """Stream the rows as Arrow batches; ``where`` may be SQL, such as ``"n > 3 AND kind LIKE 'a%'"``."""
-        check_options(columns, where)
+        """Stream the rows as Arrow batches.
+
+        Args:
+            columns: Only these columns.
+            where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
+                expression.
+            limit: Stop after so many rows.
+        """
+        check_options(columns, where, limit)
         for manifest in self.manifests:
             check_components(manifest, self.components)
         if self.components.codec is None:
@@ -156,7 +167,21 @@ class Scan:
                 f"where={str(where)[:120]} does not fit dataset {self.dataset_id!r}, "
                 f"whose columns are {', '.join(schema.names)}: {error}"
             ) from None
+        if limit is not None:
+            batches = _first_rows(batches, limit)
         return pa.RecordBatchReader.from_batches(wanted, batches)
+
+    def count(self, where: pc.Expression | str | None = None) -> int:
+        """The number of rows for which ``where`` is true. Without it no data file is read."""
+        if where is None and self.components.codec is not None:
+            return self.row_count
+        columns: list[str] | None = None
+        if where is not None and self.components.codec is not None:
+            schema = self.schema()
+            found = filter_of(where, schema)
+            columns = [name for name in schema.names if found is not None and _mentions(found, name)]
+        # Without any column a batch has no number of rows.
+        return sum(batch.num_rows for batch in self.read(columns=columns or None, where=where))
 
     def schema(self) -> pa.Schema:
         """The columns of the whole scan: those of the codec, or the union of the files' columns."""
@@ -267,9 +292,7 @@ class Scan:
     ) -> Iterator[pa.RecordBatch]:
         """The same for a filter that must not prune row groups: it is applied to the batches."""
         kept = matching(files, self._partition, schema, where.where)
-        used = [
-            name for name in schema.names if any(f"{path}.".startswith(f"{name}.") for path in where.columns)
-        ]
+        used = [name for name in schema.names if _mentions(where, name)]
         wanted = list(dict.fromkeys([*columns, *used])) if columns is not None else None
         for batch in self._native(kept, schema, wanted, None):
             found = where.apply(batch)
@@ -372,6 +395,20 @@ def _groups(fragments: list[Any], files: dict[str, FileRef]) -> Iterator[list[pa
             group, held = [], 0
     if group:
         yield group
+
+
+def _mentions(where: Filter, column: str) -> bool:
+    """Whether a filter names a column or a field inside it."""
+    return any(f"{path}.".startswith(f"{column}.") for path in where.columns)
+
+
+def _first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:
+    while limit:
+        batch = next(batches, None)
+        if batch is None:
+            return
+        yield batch[:limit]
+        limit -= min(limit, batch.num_rows)
 
 
 def _inferred(records: list[Any], file: FileRef) -> pa.RecordBatch:

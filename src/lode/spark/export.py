@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lode.dataset import SnapshotLike
+    from lode.dataset import SnapshotRef
     from lode.spark.place import Where
 
 FORMATS: Final = ("parquet", "json", "csv", "orc")
@@ -48,8 +48,8 @@ def export(
     path: str,
     *,
     file_format: str = "parquet",
-    since: SnapshotLike | None = None,
-    as_of: SnapshotLike | None = None,
+    since: SnapshotRef | None = None,
+    as_of: SnapshotRef | None = None,
     partition_by: Sequence[str] = (),
     overwrite: bool = False,
     options: Mapping[str, str] | None = None,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lode.dataset import SnapshotLike
+    from lode.dataset import SnapshotRef
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
     from lode.store.protocol import Store
@@ -100,8 +100,8 @@ def rewrite(
     source: Where,
     sink: Where,
     *,
-    since: SnapshotLike | None = None,
-    as_of: SnapshotLike | None = None,
+    since: SnapshotRef | None = None,
+    as_of: SnapshotRef | None = None,
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
 ) -> Snapshot:

@@ -15,7 +15,7 @@ from lode.read.which import ExactId, Moment, parsed
 from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset, SnapshotLike
+    from lode.dataset import Dataset, SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
         return []
     try:
         found = dataset.changes(
-            since=ExactId(start.snapshot) if start.snapshot else None, until=ExactId(end.snapshot)
+            since=ExactId(start.snapshot) if start.snapshot else None, as_of=ExactId(end.snapshot)
         )
     except NotFoundError:
         raise replaced(dataset, start) from None
@@ -160,7 +160,7 @@ def starting_position(dataset: Dataset, where: str) -> Position:
         ) from None
 
 
-def _behind(dataset: Dataset, ref: SnapshotLike) -> Position:
+def _behind(dataset: Dataset, ref: SnapshotRef) -> Position:
     try:
         return position_of(dataset, dataset.snapshot(ref))
     except NoSnapshotsError:
@@ -174,9 +174,7 @@ def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
     return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
 
 
-def ends(
-    dataset: Dataset, since: SnapshotLike | None, as_of: SnapshotLike | None
-) -> tuple[Position, Position]:
+def ends(dataset: Dataset, since: SnapshotRef | None, as_of: SnapshotRef | None) -> tuple[Position, Position]:
     """The positions between which a range of history lies."""
     last = next(dataset.history(as_of=as_of), None)
     up_to = position_of(dataset, last or dataset.latest())

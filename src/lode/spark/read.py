@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, SnapshotLike
+    from lode.dataset import Dataset, SnapshotRef
     from lode.format.manifest import FileRef
     from lode.read.scan import Scan
 
@@ -40,9 +40,9 @@ def read(
     url: str | os.PathLike[str],
     dataset: str,
     *,
-    as_of: SnapshotLike | None = None,
-    since: SnapshotLike | None = None,
-    snapshot: SnapshotLike | None = None,
+    as_of: SnapshotRef | None = None,
+    since: SnapshotRef | None = None,
+    snapshot: SnapshotRef | None = None,
     columns: Sequence[str] | None = None,
     where: str | Column | None = None,
     schema: StructType | str | None = None,

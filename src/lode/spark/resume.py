@@ -17,7 +17,7 @@ from lode.runtime import REAL
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lode.dataset import Dataset, Key
+    from lode.dataset import Dataset, IdempotencyKey
     from lode.definition import Definition
     from lode.write.stage import Stager
     from lode.write.transaction import Transaction
@@ -68,7 +68,7 @@ def resume(
     snapshot_id: str,
     metadata: dict[str, Any] | None = None,
     *,
-    idempotency_key: Key | None = None,
+    idempotency_key: IdempotencyKey | None = None,
     job: Job | None = None,
 ) -> Transaction:
     """A transaction for files that were staged under ``snapshot_id``; it conflicts with nobody.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, Key, SnapshotLike
+    from lode.dataset import Dataset, IdempotencyKey, SnapshotRef
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
     from lode.write.stage import Staged, Stager
@@ -48,8 +48,8 @@ def write(
     df: DataFrame,
     metadata: dict[str, Any] | None = None,
     *,
-    idempotency_key: Key | None = None,
-    base: SnapshotLike | None = None,
+    idempotency_key: IdempotencyKey | None = None,
+    base: SnapshotRef | None = None,
     on_conflict: OnConflict = "raise",
     sort_by: Sequence[str] = (),
     target_file_bytes: int = TARGET_FILE_BYTES,
@@ -107,8 +107,8 @@ def begin(
     schema: StructType,
     metadata: dict[str, Any] | None = None,
     *,
-    idempotency_key: Key | None = None,
-    base: SnapshotLike | None = None,
+    idempotency_key: IdempotencyKey | None = None,
+    base: SnapshotRef | None = None,
     on_conflict: OnConflict = "raise",
     sort_by: Iterable[str] = (),
     evolve: bool = False,

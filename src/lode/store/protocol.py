@@ -35,13 +35,17 @@ class ObjectReader(Protocol):
     """Random access to one object."""
 
     @property
-    def size(self) -> int: ...
+    def size(self) -> int:
+        """The size of the object in bytes."""
+        ...
 
     def read_at(self, offset: int, length: int) -> bytes:
         """Return ``length`` bytes at ``offset``; fewer only where the object ends."""
         ...
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Release the object."""
+        ...
 
     def __enter__(self) -> Self: ...
 

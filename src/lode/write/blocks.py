@@ -28,9 +28,11 @@ PIECE: Final = 1 << 20
 
 
 class Readable(Protocol):
-    """What can be staged besides bytes: anything read piece by piece, such as a file or a response."""
+    """Anything that is read in pieces, such as a file or a response."""
 
-    def read(self, size: int, /) -> Buffer: ...
+    def read(self, size: int, /) -> Buffer:
+        """Return at most ``size`` bytes; none at the end."""
+        ...
 
 
 def open_input(data: Any) -> tuple[int | None, Iterator[memoryview]]:

@@ -8,6 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, get_args
 from lode.errors import InvalidOptionError
 
 OnConflict: TypeAlias = Literal["raise", "append"]
+"""What a write does that meets an overlapping snapshot of another writer."""
 CHOICES: Final = get_args(OnConflict)
 
 

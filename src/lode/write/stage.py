@@ -18,6 +18,7 @@ from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_s
 from lode.codec.records import chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
+from lode.format.manifest import FileRef
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.open import is_nearby
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from lode.codec.components import Components
     from lode.codec.protocol import Chunk
-    from lode.format.manifest import FileRef
     from lode.format.paths import Layout
     from lode.store.protocol import Store
     from lode.write.parallel import Each

@@ -88,7 +88,7 @@ DATASET: Final[dict[str, Entry]] = {
     "reader": _reader,
     "console": _console,
     "verify": lambda lake, name: lode.verify(open_damaged(name, lode.open_store(lake))),
-    "sweep": lambda lake, name: lode.sweep(lake, name, timedelta(0)),
+    "sweep": lambda lake, name: lode.sweep(lode.Dataset(name, lake), timedelta(0)),
     # These change the copy of the lake, so they come last.
     "write by key": lambda lake, name: _write(lake, name, key=KEY),
     "settle": lambda lake, name: opened(name, lode.open_store(lake, durable=False)).settle(),

@@ -22,7 +22,7 @@ from lode.ingest.names import TableName, escaped  # msgspec reads the types of f
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrays import has_required, without_inner_nulls
 from lode.ingest.types.arrow import element_of
-from lode.ingest.types.columns import TableSchema  # noqa: TC001
+from lode.ingest.types.columns import TableSchema
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
 

@@ -139,10 +139,10 @@ def _page(content: TableContent, first: int, last: int) -> list[Manifest]:
 def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot) -> TableContent:
     """Add the snapshots since the cached state, up to ``head``."""
     try:
-        added = dataset.changes(since=known.head, until=head)
+        added = dataset.changes(since=known.head, as_of=head)
     except MissingError:
         # A concurrent update has replaced the cached history, or the store was replaced.
-        known, added = TableContent(), dataset.changes(until=head)
+        known, added = TableContent(), dataset.changes(as_of=head)
     files = [file for snapshot in added for file in snapshot.manifest.files]
     counts = [count_rows(dataset.store, file) for file in files]
     totals = accumulate((len(snapshot.manifest.files) for snapshot in added), initial=len(known.files))
