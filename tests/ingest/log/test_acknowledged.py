@@ -11,7 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lode.ingest.log.acknowledged import SIZE, read_acknowledged
-from lode.ingest.log.stream_log import LogDamaged, StreamLog
+from lode.ingest.log.record import LogDamaged
+from lode.ingest.log.stream_log import StreamLog
 from support.ingest.logs import FACTS, batch, holds_its_rows, segments
 
 if TYPE_CHECKING:

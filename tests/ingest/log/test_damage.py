@@ -12,7 +12,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, StreamLog
+from lode.ingest.log.record import LogDamaged, LogIncomplete
+from lode.ingest.log.stream_log import StreamLog
 from support.ingest.logs import FACTS, batch, holds_its_rows, numbers, segments
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.log.stream_log import LogUnusable, StreamLog
+from lode.ingest.log.record import LogUnusable
+from lode.ingest.log.stream_log import StreamLog
 from support.ingest.logs import FACTS, batch, holds_its_rows, segments
 
 if TYPE_CHECKING:

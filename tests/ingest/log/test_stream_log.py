@@ -10,7 +10,8 @@ import pyarrow as pa
 import pytest
 
 from lode.errors import UsageError
-from lode.ingest.log.stream_log import LogDamaged, LogIncomplete, LogUnusable, StreamLog
+from lode.ingest.log.record import LogDamaged, LogIncomplete, LogUnusable
+from lode.ingest.log.stream_log import StreamLog
 from support.ingest.logs import FACTS, batch, holds_its_rows, numbers, segments
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ def test_directories_above_are_made(tmp_path: Path) -> None:
 
 def test_a_directory_whose_log_was_never_finished_says_so_and_can_be_used(tmp_path: Path) -> None:
     (tmp_path / "new.tmp").write_bytes(b"half a head")
-    with pytest.raises(LogIncomplete, match="never finished"):
+    with pytest.raises(LogIncomplete, match="did not finish"):
         StreamLog.open(tmp_path)
     StreamLog.create(tmp_path, FACTS).append([batch(0, 2)])
     assert holds_its_rows(StreamLog.open(tmp_path))

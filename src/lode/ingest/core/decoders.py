@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
+from cachetools import LRUCache
 from google.protobuf.descriptor_pb2 import DescriptorProto
 from google.protobuf.message import DecodeError
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
-_MAX_DECODERS: Final = 256
-# Of all writers' schemas together; a decoder takes up to a hundred times the bytes of its schema.
+Decoder: TypeAlias = ArrowRows | ProtoRows
+
+# Of all cached writers' schemas together; a decoder takes up to a hundred times the bytes of its schema.
 _MAX_SCHEMA_BYTES: Final = 4 << 20
+# A smaller schema counts as this many bytes, which limits the number of decoders to 256.
+_MIN_SCHEMA_BYTES: Final = _MAX_SCHEMA_BYTES // 256
 
 
 class Decoders:
@@ -32,37 +35,33 @@ class Decoders:
 
     def __init__(self, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> None:
         self._max_unpacked_bytes = max_unpacked_bytes
-        self._bytes = 0
-        self._kept: OrderedDict[tuple[str, TableName, int, int, bytes], ArrowRows | ProtoRows] = OrderedDict()
+        # Each with the size it counts for.
+        self._kept: LRUCache[tuple[str, TableName, int, int, bytes], tuple[Decoder, int]] = LRUCache(
+            _MAX_SCHEMA_BYTES, getsizeof=lambda kept: kept[1]
+        )
         self._lock = threading.Lock()
 
-    def find(self, kind: str, definition: TableDefinition, schema: bytes) -> ArrowRows | ProtoRows | None:
-        key = (kind, definition.name, definition.generation, definition.version, schema)
+    def find(self, kind: str, definition: TableDefinition, schema: bytes) -> Decoder | None:
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
-                self._kept.move_to_end(key)
-            return found
+            found = self._kept.get(_key(kind, definition, schema))
+        return None if found is None else found[0]
 
-    def make(self, kind: str, definition: TableDefinition, schema: bytes) -> ArrowRows | ProtoRows:
+    def make(self, kind: str, definition: TableDefinition, schema: bytes) -> Decoder:
         """Create a decoder; refuses a writer's schema that does not fit the table."""
-        made: ArrowRows | ProtoRows
+        made: Decoder
         if kind == "arrow_rows":
             made = ArrowRows(definition.schema, schema, max_unpacked_bytes=self._max_unpacked_bytes)
         else:
             descriptor = _descriptor(schema)
             made = ProtoRows(definition.schema, descriptor, max_unpacked_bytes=self._max_unpacked_bytes)
-        key = (kind, definition.name, definition.generation, definition.version, schema)
+        size = min(max(len(schema), _MIN_SCHEMA_BYTES), _MAX_SCHEMA_BYTES)
         with self._lock:
-            if key not in self._kept:
-                self._bytes += len(schema)
-            self._kept[key] = made
-            while len(self._kept) > _MAX_DECODERS or (
-                self._bytes > _MAX_SCHEMA_BYTES and len(self._kept) > 1
-            ):
-                (*_, unused), _ = self._kept.popitem(last=False)
-                self._bytes -= len(unused)
+            self._kept[_key(kind, definition, schema)] = (made, size)
         return made
+
+
+def _key(kind: str, definition: TableDefinition, schema: bytes) -> tuple[str, TableName, int, int, bytes]:
+    return kind, definition.name, definition.generation, definition.version, schema
 
 
 def _descriptor(schema: bytes) -> DescriptorProto:

@@ -1,15 +1,15 @@
-"""How far a log was acknowledged, in a small file apart from the log.
+"""The acknowledged length of a log, in a small file outside the log.
 
-The end of a log cannot tell whether something is missing behind it: a log that was cut looks like one whose
-last append did not finish. So the length that was acknowledged is kept in another directory. It is written
-after the log's sync and before the answer, so it is never ahead of what is on the disk.
+The end of a log does not show whether records are missing: a truncated log looks like one whose last append
+did not finish. So the acknowledged length is kept in another directory. It is written after the log's sync
+and before the response, so it is never ahead of the disk.
 
-It is not synced. After a crash of the process it is exact. After a power cut it may be some seconds old, and
-an old length is a smaller one, which the log still satisfies: an append that was not acknowledged is cut off
-without an error.
+The file is not synced. After a crash of the process it is exact. After a power failure it may be some seconds
+old. An old length is a smaller one, which the log still satisfies: an append that was not acknowledged is cut
+off without an error.
 """
 
-# Plain os calls: an append makes several of them and the objects around them would cost more.
+# Plain os calls: an append makes several of them, and pathlib would cost more than the calls.
 # ruff: noqa: PTH108
 
 from __future__ import annotations
@@ -27,21 +27,21 @@ from lode.ingest.log.record import LogDamaged
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.ingest.log.segment import Segment
+    from lode.ingest.log.segment import LogSegment
 
 MAGIC = b"\xa7Ln\x9c"
-# Magic, the log's salt, the newest segment's first offset and bytes, the offset of the next row; a checksum.
+# Magic, the log's salt, first offset and bytes of the newest segment, offset of the next row; a checksum.
 _FIELDS = struct.Struct("<4s4xQQQQ")
 _CHECK = struct.Struct("<Q")
 SIZE = _FIELDS.size + _CHECK.size
 
 
 class LogMissing(DataError):  # noqa: N818, a state of the log rather than of the call
-    """The whole log of a stream is gone, though its length is known."""
+    """The whole log of a stream is missing, although its acknowledged length is known."""
 
     def __init__(self, directory: Path, record: Path, rows: int) -> None:
         super().__init__(
-            f"the log {directory} is missing, though {rows} rows of it were acknowledged; restore it from a "
+            f"the log {directory} is missing, but {rows} rows of it were acknowledged; restore it from a "
             f"copy, or remove {record} to give up the stream"
         )
 
@@ -50,7 +50,7 @@ class Acknowledged(NamedTuple):
     """The length of a log at its last acknowledgement.
 
     Attributes:
-        salt: Of the log: another log does not take its place.
+        salt: Identifies the log, so that another log is not accepted in its place.
         first: The first offset of its newest segment.
         size: The bytes of that segment.
         end: The offset of the next row.
@@ -61,16 +61,16 @@ class Acknowledged(NamedTuple):
     size: int
     end: int
 
-    def check(self, newest: Segment, salt: int) -> None:
-        """Refuse a log that is shorter, given its newest segment."""
+    def check(self, newest: LogSegment, salt: int) -> None:
+        """Raise if the log with this newest segment is shorter."""
         if salt != self.salt:
-            raise LogDamaged(newest.path, 0, "it belongs to another log than the one that was acknowledged")
+            raise LogDamaged(newest.path, 0, "it belongs to another log than the acknowledged one")
         lost_bytes = newest.first == self.first and newest.size < self.size
         if lost_bytes or newest.first < self.first or newest.end < self.end:
             raise self.damage(newest.path, newest.size, newest.end)
 
     def damage(self, path: Path, size: int, rows: int) -> LogDamaged:
-        """The error of a log that ends at this size, before this row."""
+        """The error for a log that ends at this size, before this row."""
         return LogDamaged(
             path,
             size,
@@ -80,7 +80,7 @@ class Acknowledged(NamedTuple):
 
 
 def read_acknowledged(path: Path) -> Acknowledged | None:
-    """The length in this file; None if there is none, or none that can be read."""
+    """The length in this file; None if the file is missing or invalid."""
     content = b""
     with suppress(FileNotFoundError):
         content = path.read_bytes()
@@ -93,7 +93,7 @@ def read_acknowledged(path: Path) -> Acknowledged | None:
 
 
 def write_acknowledged(path: Path, length: Acknowledged, *, sync: bool = False) -> None:
-    """Write the length in place: 48 bytes at the start of a file, which a disk writes whole or not at all."""
+    """Write the length in place: a disk writes the first 48 bytes of a file atomically."""
     fields = _FIELDS.pack(MAGIC, *length)
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o644)
     try:

@@ -1,4 +1,4 @@
-"""What a stream's log says of itself, for those who only look: a server may be writing to it meanwhile."""
+"""Read a summary of a log without opening it, while a server may be writing to it."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from lode.ingest.log.segment import read_exactly, salt_at, segments_in
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.ingest.log.segment import Head
+    from lode.ingest.log.segment import SegmentHead
 
 
 @dataclass(frozen=True, slots=True)
 class LogSummary:
-    """A log at one moment: what it was made with, the latest marks, the row it has come to, and when."""
+    """A log at one moment: its facts, its latest marks, the offset of its next row, and its last write."""
 
     facts: dict[str, Any]
     marks: dict[str, Any]
@@ -30,7 +30,7 @@ class LogSummary:
 
 
 def inspect_log(directory: Path) -> LogSummary | None:
-    """Look at a log without opening it; None if its making never finished, or if it was just removed."""
+    """Summarize a log; None if its creation did not finish, or if it was just removed."""
     try:
         for first, path in reversed(segments_in(directory)):
             head = read_head(path)
@@ -41,8 +41,8 @@ def inspect_log(directory: Path) -> LogSummary | None:
     return None
 
 
-def _walk(path: Path, first: int, head: Head) -> LogSummary:
-    """Step from header to header; of payloads only marks are read. A record cut short was never promised."""
+def _walk(path: Path, first: int, head: SegmentHead) -> LogSummary:
+    """Read the headers, and the payloads of marks. An incomplete record was never acknowledged."""
     marks, end, position = dict(head.marks), first, 0
     with path.open("rb") as file:
         found = os.fstat(file.fileno())

@@ -1,7 +1,7 @@
-"""A record of a stream's log: a header that says what follows, and a payload.
+"""A record of a stream's log: a header and a payload.
 
-Every header is checked with a seed made of the log's random salt and the record's position, so that bytes
-that were a record elsewhere (in a file deleted before, in another log, inside somebody's rows) are none here.
+The checksum of a header is seeded with the log's random salt and the record's position. So bytes that are a
+record elsewhere (in a deleted file, in another log, inside a row) are not accepted as a record here.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 MAGIC = b"\xa7Lo\x9c"
-# Magic, kind, bytes of payload, first offset, rows, synced, checksum of the payload; then one of all these.
+# Magic, kind, bytes of payload, first offset, rows, synced, checksum of the payload; then one of all fields.
 _FIELDS = struct.Struct("<4sB3xQQQQQ")
 _CHECK = struct.Struct("<Q")
 HEADER = _FIELDS.size + _CHECK.size
-# Records begin at multiples of this, which is what Arrow's messages are padded to.
+# Records begin at multiples of this many bytes; Arrow pads its messages to the same.
 ALIGNMENT = 8
 _END_OF_STREAM = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 
 class LogDamaged(DataError):  # noqa: N818, a state of the log rather than of the call
-    """Bytes that had been stored safely are not there any more, or not as they were."""
+    """Bytes that were stored durably are missing or changed."""
 
     def __init__(self, path: Path, position: int, what: str) -> None:
         super().__init__(
@@ -49,32 +49,32 @@ class LogDamaged(DataError):  # noqa: N818, a state of the log rather than of th
 
 
 class LogIncomplete(MissingError):  # noqa: N818, a state of the log rather than of the call
-    """A log whose making did not finish: nothing was ever stored in it, and its directory can go."""
+    """A log whose creation did not finish: it holds no rows, and its directory can be removed."""
 
 
 class LogUnusable(StoreError):  # noqa: N818, a state of the log rather than of the call
-    """A log that takes no more records: it was removed, or a failed write could not be undone."""
+    """A log that accepts no records: it was removed, or a failed write could not be undone."""
 
 
 class Kind(IntEnum):
-    """What a record holds."""
+    """The kind of a record."""
 
-    HEAD = 1  # the first of every segment: version, salt, facts and the marks so far
-    ROWS = 2  # a whole Arrow stream of one batch
-    MARK = 3  # one fact that is newer than the head
-    SEAL = 4  # the last of every segment but the newest; no payload
+    HEAD = 1  # the first record of every segment: version, salt, facts and the marks so far
+    ROWS = 2  # an Arrow stream of one batch
+    MARK = 3  # one fact, newer than the head
+    SEAL = 4  # the last record of every segment but the newest; no payload
 
 
 class Record(NamedTuple):
     """The header of a record.
 
     Attributes:
-        kind: What the payload is.
+        kind: The kind of the payload.
         length: Bytes of the payload.
-        first: The offset of its first row; of the next row if it has none.
-        rows: How many rows.
-        synced: The position in the segment up to which all was known to be on the disk when this was
-            written. Records that were written together, and may be lost together, share it.
+        first: The offset of its first row; without rows, of the next row.
+        rows: The number of rows.
+        synced: The position in the segment up to which the file was known to be synced when this record
+            was written. Records of one write, which may be lost together, have the same value.
         checksum: Of the payload.
     """
 
@@ -103,7 +103,7 @@ def seal_header(record: Record, position: int, salt: int) -> bytes:
 
 
 def open_header(header: bytes, position: int, salt: int) -> Record | None:
-    """The record that begins with these bytes at this position, or None if none does."""
+    """The record with this header at this position; None if the header is not valid."""
     if len(header) != HEADER or not header.startswith(MAGIC):
         return None
     fields = header[: _FIELDS.size]
@@ -128,7 +128,7 @@ def json_payload(value: Any) -> bytes:
 
 
 class RowsEncoder:
-    """Batches as payloads. The last schema's bytes are kept, as nearly every batch has the one before."""
+    """Encodes batches. The bytes of the last schema are cached: nearly all batches have the same one."""
 
     def __init__(self) -> None:
         self._schema: pa.Schema | None = None
@@ -136,17 +136,17 @@ class RowsEncoder:
         self._has_dictionaries = False
 
     def size(self, batch: pa.RecordBatch) -> int:
-        """The bytes of the record of a batch without dictionaries."""
+        """The size of the record of a batch without dictionaries."""
         self._prepare(batch.schema)
         message = memoryview(self._message).nbytes
         return HEADER + message + pa.ipc.get_record_batch_size(batch) + len(_END_OF_STREAM)
 
     def payload(self, batch: pa.RecordBatch) -> list[Buffer]:
-        """A whole Arrow stream, in pieces whose lengths are multiples of the alignment."""
+        """An Arrow stream, in buffers whose lengths are multiples of the alignment."""
         schema = batch.schema
         self._prepare(schema)
         if self._has_dictionaries:
-            # A batch's own message leaves its dictionaries out; a writer sends them before it.
+            # The message of a batch does not include its dictionaries; a writer sends them before it.
             sink = pa.BufferOutputStream()
             with pa.ipc.new_stream(sink, schema) as writer:
                 writer.write_batch(batch)

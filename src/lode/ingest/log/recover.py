@@ -1,7 +1,7 @@
-"""What is good in a log that was left behind, and whether what is not is a crash's doing or damage.
+"""Recover a log after a restart: find its valid records, and distinguish a crash from damage.
 
-What a crash leaves of the last append was never acknowledged, so it is cut off. Damage is refused: something
-that had been acknowledged is gone, and going on would give its offsets to other rows.
+The remains of an append that a crash interrupted were never acknowledged, so they are cut off. Damage is an
+error: acknowledged rows are missing, and continuing would assign their offsets to other rows.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from lode.ingest.log.record import (
 )
 from lode.ingest.log.segment import (
     VERSION,
-    Head,
-    Segment,
+    LogSegment,
+    SegmentHead,
     read_exactly,
     salt_at,
     segments_in,
@@ -43,78 +43,79 @@ _CHUNK = 1 << 20
 
 def recovered(
     directory: Path, acknowledged: Acknowledged | None = None, *, durable: bool
-) -> tuple[Head, tuple[Segment, ...]]:
-    """The segments of a log, the newest read and cut after its last good record; a head with its marks.
+) -> tuple[SegmentHead, tuple[LogSegment, ...]]:
+    """Return the head of a log, with its latest marks, and its segments.
 
-    A log that is shorter than what was acknowledged is damaged. It is left as it is.
+    The newest segment is read and cut after its last valid record. A log that is shorter than its
+    acknowledged length is damaged. It is left as it is.
     """
     found = segments_in(directory)
     head = read_head(found[-1][1]) if found else None
     if head is None and acknowledged is not None and (not found or found[-1][0] <= acknowledged.first):
-        # A segment is not acknowledged before it has a head.
+        # A segment is acknowledged only after its head is written.
         first, path = found[-1] if found else (0, directory)
         raise acknowledged.damage(path, 0, first)
     if head is None and len(found) > 1:
-        # It was to be the newest one, but without a head nothing was ever written to it.
+        # A new segment without a head: nothing else was written to it.
         found.pop()[1].unlink()
         head = read_head(found[-1][1])
     if head is None:
         if found and found[0][0]:
-            raise LogDamaged(found[0][1], 0, "it has no head, and the segments before it are gone")
-        raise LogIncomplete(f"the log {directory} was never finished: remove the directory")
+            raise LogDamaged(found[0][1], 0, "it has no head, and the segments before it are missing")
+        raise LogIncomplete(f"the creation of the log {directory} did not finish: remove the directory")
 
     end, path = found.pop()
-    newest = Segment(path, end, 0)
+    newest = LogSegment(path, end, 0)
     segments = [newest]
     for first, older in reversed(found):
-        segments.append(Segment(older, first, check_sealed(older, head.salt, end), end))
+        segments.append(LogSegment(older, first, check_sealed(older, head.salt, end), end))
         end = first
     marks = _marks_of(newest, head, acknowledged, durable=durable)
     if durable:
-        # A process that died may have left names behind that are not on the disk yet.
+        # A process that died may have created or renamed files without syncing the directory.
         sync_directory(directory)
         sync_directory(directory.parent)
     return msgspec.structs.replace(head, marks=marks), tuple(reversed(segments))
 
 
-def read_head(path: Path) -> Head | None:
-    """The head of a segment; None if the file ends before it does, or is nothing but zeros."""
+def read_head(path: Path) -> SegmentHead | None:
+    """The head of a segment; None if the file ends within it, or has only zeros."""
     with path.open("rb") as file:
         header = file.read(HEADER)
         record = open_header(header, 0, 0)
         if record is None:
             if len(header) < HEADER or _is_blank(path):
                 return None
-            raise LogDamaged(path, 0, "no segment begins like this")
+            raise LogDamaged(path, 0, "it does not begin with a segment's header")
         payload = file.read(record.length)
     if len(payload) < record.length:
         return None
     if not record.matches(payload):
         raise LogDamaged(path, 0, "its head does not match its checksum")
-    head = msgspec.json.decode(payload, type=Head)
+    head = msgspec.json.decode(payload, type=SegmentHead)
     if head.version != VERSION:
-        raise LogDamaged(path, 0, f"it is of version {head.version} and this Lode knows version {VERSION}")
+        raise LogDamaged(path, 0, f"it has version {head.version}, and this Lode reads version {VERSION}")
     return head
 
 
 def check_sealed(path: Path, salt: int, end: int) -> int:
-    """Make sure that an older segment reaches the row before ``end``, by its seal; returns its size."""
+    """Check by its seal that an older segment ends right before row ``end``; returns its size."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         position = max(size - HEADER, 0)
         record = open_header(os.pread(file.fileno(), HEADER, position), position, salt)
     if record is None or record.kind is not Kind.SEAL:
-        raise LogDamaged(path, size, "it ends there without a seal, though a newer segment follows")
+        raise LogDamaged(path, size, "it ends there without a seal, but a newer segment follows")
     if record.first != end:
         raise LogDamaged(path, size, f"the segment of row {record.first} should follow, but is missing")
     return size
 
 
-def recover(descriptor: int, segment: Segment, salt: int) -> Iterator[tuple[Record, bytes]]:
-    """Grow the newest segment by each of its good records, given with its payload.
+def recover(descriptor: int, segment: LogSegment, salt: int) -> Iterator[tuple[Record, bytes]]:
+    """Grow the newest segment by each of its valid records, and yield these with their payloads.
 
-    A bad record is damage when one behind it was written after it had been synced. The very last append going
-    bad after its sync looks like a crash here; only the length that was acknowledged tells it apart.
+    An invalid record is damage if a later one was written after it had been synced. Damage to the very last
+    append looks like a crash here; only the acknowledged length reveals it.
     """
     size = os.fstat(descriptor).st_size
     position, offset = 0, segment.first
@@ -130,9 +131,9 @@ def recover(descriptor: int, segment: Segment, salt: int) -> Iterator[tuple[Reco
 
 
 def _marks_of(
-    newest: Segment, head: Head, acknowledged: Acknowledged | None, *, durable: bool
+    newest: LogSegment, head: SegmentHead, acknowledged: Acknowledged | None, *, durable: bool
 ) -> dict[str, Any]:
-    """Grow the newest segment to all its good records, cut off the rest, and return the latest marks."""
+    """Grow the newest segment by all valid records, cut off the rest, and return the latest marks."""
     marks = dict(head.marks)
     descriptor = os.open(newest.path, os.O_RDWR)
     try:
@@ -144,8 +145,8 @@ def _marks_of(
         if os.fstat(descriptor).st_size > newest.size:
             os.ftruncate(descriptor, newest.size)
         if durable:
-            # Also when nothing was cut: if a process died between a write and its sync, a good record may
-            # be in the kernel's cache only, and from now on it counts.
+            # Also if nothing was cut: a process may have died between a write and its sync. Its valid
+            # records are then only in the kernel's cache, and from now on they count.
             sync_data(descriptor)
     finally:
         os.close(descriptor)
@@ -153,7 +154,7 @@ def _marks_of(
 
 
 def _refuse_damage(descriptor: int, path: Path, bad: int, size: int, salt: int) -> None:
-    """Raise if a record behind a bad one was written when the bad one was known to be on the disk."""
+    """Raise if a record after an invalid one was written when the invalid one had been synced."""
     at = bad + ALIGNMENT
     while at < size:
         chunk = os.pread(descriptor, _CHUNK + HEADER, at)
@@ -162,7 +163,7 @@ def _refuse_damage(descriptor: int, path: Path, bad: int, size: int, salt: int) 
             later = open_header(chunk[found : found + HEADER], at + found, salt)
             if later is not None and later.synced > bad:
                 raise LogDamaged(
-                    path, bad, f"the record there is bad, though good ones follow from byte {at + found} on"
+                    path, bad, f"the record there is invalid, but valid ones follow from byte {at + found} on"
                 )
             found = chunk.find(MAGIC, found + 1)
         at += _CHUNK

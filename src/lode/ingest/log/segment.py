@@ -1,11 +1,11 @@
 """A segment of a stream's log: one file of records, named by the offset of its first row.
 
 A segment begins with a head and, unless it is the newest, ends with a seal. It gets its name only after its
-head is on the disk, and a seal is written only after all before it, so a look at both ends tells whether an
-older segment is whole.
+head is on the disk, and its seal is written only after all other records. So checking both ends is enough to
+know that an older segment is complete.
 """
 
-# Plain os calls: an append makes several of them and the objects around them would cost more.
+# Plain os calls: an append makes several of them, and pathlib would cost more than the calls.
 # ruff: noqa: PTH105, PTH208
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ VERSION = 1
 _NAME = re.compile(r"(\d{20})\.log")
 _NEW = "new.tmp"
 _INDEX_STEP = 64 << 10
-_MOST_PIECES = os.sysconf("SC_IOV_MAX")
+_MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 
 
-class Head(msgspec.Struct, frozen=True):
-    """What every segment begins with, so that the newest one is enough to know the log.
+class SegmentHead(msgspec.Struct, frozen=True):
+    """The first record of every segment, so that the newest segment describes the whole log.
 
-    Marks are carried along here, rather than kept in a file of their own: a mark is then a record like any
-    other, one write and one sync, in order with the rows around it.
+    It repeats the marks. A separate file for them would need another sync; this way a mark is a record like
+    any other, with one write and one sync, in order with the rows around it.
     """
 
     version: int
@@ -59,10 +59,10 @@ class Head(msgspec.Struct, frozen=True):
     marks: dict[str, Any]
 
 
-class Segment:
-    """A segment that is known to be good up to ``size``, where the row ``end`` will be.
+class LogSegment:
+    """A segment that is valid up to ``size`` bytes; ``end`` is the offset of its next row.
 
-    Readers may look at it while the one appender extends it: ``grow`` moves ``end`` last.
+    Readers may use it while the only appender extends it: ``grow`` changes ``end`` last.
     """
 
     def __init__(self, path: Path, first: int, size: int, end: int | None = None) -> None:
@@ -82,7 +82,7 @@ class Segment:
         self.end = record.end
 
     def note(self, offset: int, position: int) -> None:
-        """Remember where a row is, if it is far from those remembered."""
+        """Add the position of a row to the index, if it is far enough from the last entry."""
         if position < self._positions[-1] + _INDEX_STEP:
             return
         with self._lock:
@@ -91,12 +91,12 @@ class Segment:
                 self._offsets.append(offset)
 
     def place(self, offset: int) -> tuple[int, int]:
-        """The offset and position of a record not far before ``offset``, or of the first."""
+        """The offset and position of an indexed record at or before ``offset``."""
         at = max(bisect_right(self._offsets, offset) - 1, 0)
         return self._offsets[at], self._positions[at]
 
     def read(self, salt: int, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """The rows from ``start`` to ``stop``, of which at least one is here, a record at a time."""
+        """Yield the rows from ``start`` to ``stop``, one record at a time. At least one must be here."""
         try:
             descriptor = os.open(self.path, os.O_RDONLY)
         except FileNotFoundError as error:
@@ -118,7 +118,7 @@ class Segment:
                             f"rows {offset} to {record.end - 1} do not match their checksum",
                         )
                     yield decode_rows(payload).slice(max(start - offset, 0), stop - max(start, offset))
-                    del payload  # not while the next one is read
+                    del payload  # free it before the next one is read
                 self.note(offset, position)
                 offset, position = record.end, position + record.size
         finally:
@@ -126,7 +126,7 @@ class Segment:
 
 
 def salt_at(position: int, salt: int) -> int:
-    """The salt is written in the head, which therefore cannot be checked with it."""
+    """The salt of the record at this position: none for the head, which contains the salt."""
     return salt if position else 0
 
 
@@ -136,8 +136,8 @@ def segments_in(directory: Path) -> list[tuple[int, Path]]:
     return sorted((int(match[1]), directory / match[0]) for match in matches if match)
 
 
-def make_segment(directory: Path, first: int, head: Head, *, durable: bool) -> Segment:
-    """Begin a segment at this offset, in place of one that has no rows; it appears whole or not at all."""
+def make_segment(directory: Path, first: int, head: SegmentHead, *, durable: bool) -> LogSegment:
+    """Create a segment at this offset atomically, replacing one that has no rows."""
     payload = json_payload(head)
     record = record_of(Kind.HEAD, [payload], first, 0, 0)
     temporary = directory / _NEW
@@ -152,14 +152,14 @@ def make_segment(directory: Path, first: int, head: Head, *, durable: bool) -> S
     os.replace(temporary, path)
     if durable:
         sync_directory(directory)
-    return Segment(path, first, record.size)
+    return LogSegment(path, first, record.size)
 
 
-def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
-    """Write the pieces one after the other; the kernel may take fewer at once."""
-    left = [memoryview(piece).cast("B") for piece in pieces]
+def write_all(descriptor: int, buffers: Sequence[Buffer], position: int) -> None:
+    """Write buffers one after the other. The kernel may accept fewer bytes at once."""
+    left = [memoryview(buffer).cast("B") for buffer in buffers]
     while left:
-        written = os.pwritev(descriptor, left[:_MOST_PIECES], position)
+        written = os.pwritev(descriptor, left[:_MAX_BUFFERS], position)
         position += written
         done = 0
         while done < len(left) and written >= left[done].nbytes:
@@ -171,7 +171,7 @@ def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
 
 
 def read_exactly(descriptor: int, length: int, position: int) -> bytes:
-    """These bytes, or those there are if the file ends before."""
+    """Read these bytes, or fewer if the file ends before."""
     data = os.pread(descriptor, length, position)
     while len(data) < length:
         more = os.pread(descriptor, length - len(data), position + len(data))
@@ -198,6 +198,6 @@ def make_directories(directory: Path, *, durable: bool) -> None:
     for path in reversed(missing):
         path.mkdir(exist_ok=True)
     if durable:
-        # The parent in any case: a crash may have come between making the directory and syncing its name.
+        # Always the parent too: an earlier process may have created the directory without syncing it.
         for path in dict.fromkeys((directory.parent, *(path.parent for path in missing))):
             sync_directory(path)

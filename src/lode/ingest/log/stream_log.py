@@ -1,11 +1,11 @@
 """The durable log of one write stream: its rows, in order, on the local disk before they are acknowledged.
 
 A log is a directory of segments (``segment.py``), each a file of records (``record.py``). Rows are
-appended to the newest; when it is full, it is sealed and another begun. What is no longer needed goes
-by whole segments. ``recover.py`` finds out what a crash has left.
+appended to the newest segment. When it is full, it is sealed and another one is created. Rows that are no
+longer needed are deleted by whole segments. ``recover.py`` reads a log after a crash.
 """
 
-# Plain os calls: an append makes several of them and the objects around them would cost more.
+# Plain os calls: an append makes several of them, and pathlib would cost more than the calls.
 # ruff: noqa: PTH108, PTH208
 
 from __future__ import annotations
@@ -27,8 +27,6 @@ from lode.ingest.log.acknowledged import (
 )
 from lode.ingest.log.record import (
     Kind,
-    LogDamaged,
-    LogIncomplete,
     LogUnusable,
     Record,
     RowsEncoder,
@@ -39,8 +37,8 @@ from lode.ingest.log.record import (
 from lode.ingest.log.recover import recovered
 from lode.ingest.log.segment import (
     VERSION,
-    Head,
-    Segment,
+    LogSegment,
+    SegmentHead,
     make_directories,
     make_segment,
     segments_in,
@@ -55,23 +53,21 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from typing_extensions import Buffer
 
-__all__ = ["LogDamaged", "LogIncomplete", "LogUnusable", "StreamLog"]
-
 SEGMENT_BYTES = 64 << 20
 
 
 class StreamLog:
-    """Rows by offset, and marks: small facts, of which the latest of each kind counts.
+    """Rows by offset, and marks: small facts, of which the latest of each kind is valid.
 
-    Made by ``create`` or ``open``. One thread appends at a time (others wait); any number read meanwhile.
-    A file is held open only from an append to the next ``close``, so thousands of idle logs cost none.
+    Use ``create`` or ``open``. One thread appends at a time (others wait), and any number read meanwhile.
+    A file is open only from an append to the next ``close``, so idle logs need no file descriptor.
     """
 
     def __init__(
         self,
         directory: Path,
-        head: Head,
-        segments: tuple[Segment, ...],
+        head: SegmentHead,
+        segments: tuple[LogSegment, ...],
         *,
         acknowledged: Path | None,
         durable: bool,
@@ -81,7 +77,7 @@ class StreamLog:
         self.facts = head.facts
         self.marks = head.marks
         self._salt = head.salt
-        # Replaced, never changed: a reader goes on with those it began with.
+        # Replaced, never mutated: a reader keeps the segments it began with.
         self._segments = segments
         self._acknowledged = acknowledged
         self._durable = durable
@@ -103,23 +99,22 @@ class StreamLog:
         durable: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> Self:
-        """Begin a log in a directory that has none yet.
+        """Create a log in a directory that has none yet.
 
         Args:
-            directory: Where; directories above it are made too.
+            directory: Where; its parents are created too.
             facts: Any JSON object; it never changes.
-            acknowledged: The file of the length that was acknowledged, in another directory. Without it, a
-                log that is cut at its end is taken for one whose last append did not finish.
-            durable: Whether every change is on the disk itself, not only in the kernel's cache, before the
-                call that made it returns.
+            acknowledged: The file for the acknowledged length, in another directory. Without it, a log that
+                is truncated looks like one whose last append did not finish.
+            durable: Whether every change is synced to the disk before the call returns.
             segment_bytes: The size at which a segment is full.
         """
         make_directories(directory, durable=durable)
         if segments_in(directory):
             raise UsageError(f"there is a log in {directory} already: open it, or remove it first")
         facts = msgspec.json.decode(json_payload(facts), type=dict[str, Any])
-        # All salts have as many digits, so that logs of the same facts begin equally long.
-        head = Head(VERSION, secrets.randbits(62) + (1 << 62), facts, {})
+        # All salts have the same number of digits, so logs with the same facts have heads of the same size.
+        head = SegmentHead(VERSION, secrets.randbits(62) + (1 << 62), facts, {})
         segment = make_segment(directory, 0, head, durable=durable)
         return cls(
             directory,
@@ -139,13 +134,13 @@ class StreamLog:
         durable: bool = True,
         segment_bytes: int = SEGMENT_BYTES,
     ) -> Self:
-        """Take up a log where it was left, without what a crash left of an append that did not finish.
+        """Open an existing log, and cut off the remains of an append that did not finish.
 
-        Only the newest segment is read; of the older ones, the ends are checked, and their rows when read.
+        Only the newest segment is read. Of older ones the ends are checked now, the rows when they are read.
 
         Raises:
-            LogIncomplete: Its ``create`` did not finish; remove the directory.
-            LogDamaged: What had been stored is not there any more; says which file, and where in it.
+            LogIncomplete: Its creation did not finish; remove the directory.
+            LogDamaged: Stored records are missing or changed; names the file and the position.
         """
         length = None if acknowledged is None else read_acknowledged(acknowledged)
         head, segments = recovered(directory, length, durable=durable)
@@ -160,12 +155,12 @@ class StreamLog:
 
     @property
     def start(self) -> int:
-        """The offset of the first row that is still here."""
+        """The offset of the first row that was not trimmed."""
         return self._segments[0].first
 
     @property
     def end(self) -> int:
-        """The offset the next row will get."""
+        """The offset of the next row."""
         return self._segments[-1].end
 
     @property
@@ -176,9 +171,9 @@ class StreamLog:
     # -- writing -------------------------------------------------------------------------------
 
     def append(self, batches: Sequence[pa.RecordBatch]) -> int:
-        """Store rows, all of them or none; returns the offset of the first.
+        """Store rows with one write and one sync; returns the offset of the first.
 
-        An error means that none counts. They share one write and one sync.
+        After an error none of them is stored.
         """
         with self._lock:
             batches = [batch for batch in batches if batch.num_rows]
@@ -193,7 +188,7 @@ class StreamLog:
             return start
 
     def mark(self, kind: str, value: Any) -> None:
-        """Store a fact, any JSON value, in place of the one of the same kind before."""
+        """Store a fact, any JSON value, which replaces the previous one of its kind."""
         payload = json_payload({kind: value})
         with self._lock:
             self._make_room()
@@ -201,12 +196,12 @@ class StreamLog:
             self.marks = {**self.marks, **msgspec.json.decode(payload, type=dict[str, Any])}
 
     def trim(self, upto: int, *, to_nothing: bool = False) -> None:
-        """Give up the rows below ``upto``: segments without any other row are deleted.
+        """Delete the segments that have only rows below ``upto``.
 
-        If that is all of them, the newest segment goes too when it is large, or ``to_nothing`` asks for it.
+        If no row remains, the newest segment is replaced too if it is large, or with ``to_nothing``.
 
-        Not synced. A segment that a power cut brings back is as little needed as before, and file systems
-        keep deletions in order, so that it cannot come back without those behind it.
+        Not synced. A power failure may restore a deleted segment, which does no harm. File systems keep the
+        order of deletions, so a restored segment is followed by all later ones.
         """
         with self._lock:
             self._check_there()
@@ -216,17 +211,17 @@ class StreamLog:
             newest = self._segments[-1]
             worth_it = to_nothing or newest.size >= self._segment_bytes // 16
             if upto == self.end > newest.first and worth_it:
-                # No row is needed any more: a fresh segment is worth its syncs. But should the disk be
-                # full, giving back what the others took was all there was to do.
+                # No row is needed any more: a new segment is worth its syncs. It may fail on a full disk;
+                # deleting the older segments was enough then.
                 with suppress(OSError):
                     self._roll()
                     self._drop_below(upto)
 
     def remove(self) -> None:
-        """Delete the log. Does nothing the second time.
+        """Delete the log. Idempotent.
 
-        Oldest first: what is left if this is interrupted is a log that was trimmed, with all its marks. The
-        length that was acknowledged goes before it: without a log it would be taken for damage.
+        Oldest segment first: an interruption leaves a trimmed log with all its marks. The acknowledged length
+        is deleted before the log: without a log it would indicate damage.
         """
         with self._lock:
             self._close()
@@ -242,14 +237,14 @@ class StreamLog:
             self.directory.rmdir()
 
     def close(self) -> None:
-        """Let go of the open file. The next append opens it again."""
+        """Close the open file. The next append opens it again."""
         with self._lock:
             self._close()
 
     # -- reading -------------------------------------------------------------------------------
 
     def read(self, start: int, stop: int) -> Iterator[pa.RecordBatch]:
-        """The rows from ``start`` up to, not including, ``stop``, with one record in memory at a time."""
+        """Yield the rows from ``start`` up to but not including ``stop``, one record at a time."""
         segments = self._segments
         if not segments[0].first <= start <= stop <= segments[-1].end:
             raise UsageError(
@@ -258,37 +253,37 @@ class StreamLog:
             )
         return self._read(segments, start, stop)
 
-    def _read(self, segments: tuple[Segment, ...], start: int, stop: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, segments: tuple[LogSegment, ...], start: int, stop: int) -> Iterator[pa.RecordBatch]:
         for segment in segments:
             if segment.first < stop and start < segment.end:
                 yield from segment.read(self._salt, start, min(stop, segment.end))
 
-    # -- inside --------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------
 
     def _write(self, parts: list[tuple[Kind, list[Buffer], int, int]]) -> None:
-        """Write records (kind, payload, first offset, rows) at the end and sync them; all count, or none."""
+        """Write records (kind, payload, first offset, rows) at the end and sync them, all or none."""
         newest = self._segments[-1]
         position = newest.size
-        # Without syncs, nothing is ever known to be on the disk.
+        # Without syncs, no position is known to be on the disk.
         synced = position if self._durable else 0
-        pieces: list[Buffer] = []
+        buffers: list[Buffer] = []
         written: list[tuple[Record, int]] = []
         for kind, payload, first, rows in parts:
             record = record_of(kind, payload, first, rows, synced)
-            pieces += (seal_header(record, position, self._salt), *payload)
+            buffers += (seal_header(record, position, self._salt), *payload)
             written.append((record, position))
             position += record.size
-        if not pieces:
+        if not buffers:
             return
         descriptor = self._open()
         self._has_leftovers = True
         try:
-            write_all(descriptor, pieces, newest.size)
+            write_all(descriptor, buffers, newest.size)
             if self._durable:
                 sync_data(descriptor)
             self._acknowledge(position, written[-1][0].end)
         except OSError:
-            # At once, to give back what it took. The next append tries again, and refuses if it cannot.
+            # Now, to free the space. If it fails, the next append tries again and raises.
             with suppress(OSError):
                 self._cut_leftovers(descriptor)
             self._close()
@@ -298,7 +293,7 @@ class StreamLog:
         self._has_leftovers = False
 
     def _open(self) -> int:
-        """The open file of the newest segment, with nothing behind its end."""
+        """The open file of the newest segment, without leftovers of a failed write."""
         self._check_there()
         if self._descriptor is None:
             self._descriptor = os.open(self._segments[-1].path, os.O_RDWR)
@@ -308,13 +303,12 @@ class StreamLog:
             except OSError as error:
                 self._close()
                 raise LogUnusable(
-                    f"the log {self.directory} takes no more rows for now, as a write that failed "
-                    f"cannot be undone: {error}"
+                    f"the log {self.directory} accepts no rows now: a failed write cannot be undone ({error})"
                 ) from error
         return self._descriptor
 
     def _cut_leftovers(self, descriptor: int) -> None:
-        """Cut off what no append has acknowledged: a later, shorter one must not end in front of it."""
+        """Cut off the bytes of a failed write: a later, shorter one must not be followed by their rest."""
         os.ftruncate(descriptor, self._segments[-1].size)
         if self._durable:
             sync_data(descriptor)
@@ -326,22 +320,22 @@ class StreamLog:
             self._roll()
 
     def _roll(self) -> None:
-        """Begin another segment; it takes the place of the newest if that has no rows, only marks."""
+        """Create the next segment. It replaces the newest one if that has no rows, only marks."""
         newest = self._segments[-1]
         has_rows = newest.end > newest.first
         if has_rows and not newest.sealed:
             self._write([(Kind.SEAL, [], newest.end, 0)])
         if not has_rows:
-            # The segment in its place may be smaller. This must not be known later than the segment itself.
+            # The replacement may be smaller, so the acknowledged length must reach the disk before it does.
             self._acknowledge(0, newest.end, sync=self._durable)
-        head = Head(VERSION, self._salt, self.facts, self.marks)
+        head = SegmentHead(VERSION, self._salt, self.facts, self.marks)
         segment = make_segment(self.directory, newest.end, head, durable=self._durable)
         self._close()
         self._segments = (*self._segments, segment) if has_rows else (*self._segments[:-1], segment)
         self._acknowledge()
 
     def _acknowledge(self, size: int | None = None, end: int | None = None, *, sync: bool = False) -> None:
-        """Keep how long the log is, apart from it."""
+        """Write the acknowledged length."""
         if self._acknowledged is None:
             return
         newest = self._segments[-1]
@@ -369,7 +363,7 @@ class StreamLog:
             os.close(descriptor)
 
     def __del__(self) -> None:
-        # Absent when the constructor failed.
+        # Absent if the constructor failed.
         if getattr(self, "_descriptor", None) is not None:
             self._close()
 
