@@ -1,6 +1,7 @@
-"""The ingest server: BigQuery's Storage Write API onto snapshots.
+"""The ingest server: BigQuery's Storage Write API, which commits rows as snapshots.
 
-The way of an append: ``write_service.py`` (the call) → ``append_call.py`` (one request) → ``rows/`` (rows
-become an Arrow batch in the table's schema) → ``streams.py`` and ``strategies/`` (offsets and states) →
-``log/`` (what is staged, durably) or ``table.py`` (what is committed, in groups) → ``lode.Dataset``.
+The path of an append: ``api/write_service.py`` (the call) → ``api/append_call.py`` (one request) →
+``decode/`` (rows become an Arrow batch in the table's schema) → ``core/streams.py`` with
+``core/strategies.py`` (offsets and states) → ``log/`` (staged rows) or ``core/table_writer.py`` (commits in
+groups) → ``lode.Dataset``. Staged rows become visible by ``core/publish.py``.
 """

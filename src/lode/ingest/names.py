@@ -10,16 +10,16 @@ from lode.format.ids import is_utf8, shortened
 from lode.ingest.status import invalid
 
 DEFAULT_STREAM: Final = "_default"
-# A table's name and generation become one segment of a path: file systems allow 255 bytes.
+# A table's name and generation form one segment of a path, which file systems limit to 255 bytes.
 MAX_ID_BYTES: Final = 240
 
 _PROJECT = r"[^/\s]{1,255}"
 _DATASET = r"[A-Za-z0-9_]{1,1024}"
 _TABLE = r"[^/.\\\x00-\x1f\x7f]{1,1024}"
 _TABLE_NAME = re.compile(rf"projects/({_PROJECT})/datasets/({_DATASET})/tables/({_TABLE})")
-# The ids that the engine makes: any other id is malformed, and not merely unknown.
+# The form of ids that the engine creates. Any other id is malformed, not unknown.
 _STREAM_ID = r"s-[0-9a-f]{32}"
-# Java clients leave out ``streams/`` for the default stream.
+# Java clients omit ``streams/`` for the default stream.
 _STREAM_NAME = re.compile(
     rf"({_TABLE_NAME.pattern})/(?:streams/({_STREAM_ID}|{DEFAULT_STREAM})|{DEFAULT_STREAM})"
 )
@@ -39,7 +39,7 @@ class TableName(NamedTuple):
 
     @property
     def short(self) -> str:
-        """As people write it, ``project.dataset.table``, and as the snapshots' dataset is called."""
+        """``project.dataset.table``, which is also the id of the dataset with its rows."""
         return f"{self.project}.{self.dataset}.{self.table}"
 
     @property
@@ -62,7 +62,7 @@ class StreamName(NamedTuple):
 
 
 def parse_table(name: str) -> TableName:
-    """Read a table's name, or refuse it."""
+    """Parse a table's name, or refuse it."""
     match = _TABLE_NAME.fullmatch(name)
     if match is None:
         raise invalid(
@@ -74,7 +74,7 @@ def parse_table(name: str) -> TableName:
 
 
 def parse_stream(name: str) -> StreamName:
-    """Read a write stream's name, in either form of the default stream's, or refuse it."""
+    """Parse a write stream's name, or refuse it. The default stream's has two forms."""
     match = _STREAM_NAME.fullmatch(name)
     if match is None:
         raise invalid(f"Invalid stream name. Entity: {name}", ends_call=True)
@@ -83,13 +83,13 @@ def parse_stream(name: str) -> StreamName:
 
 
 def check_project(project: str) -> str:
-    """Return a project's name, or refuse it."""
+    """Return a valid name of a project, or refuse it."""
     return parse_table(f"projects/{project}/datasets/d/tables/t").project
 
 
 @lru_cache(8192)
 def _checked(name: TableName) -> TableName:
-    """Refuse decorators, and names that no path can have."""
+    """Refuse decorators, and names that cannot be part of a path."""
     if not is_utf8(name.project + name.table):
         raise invalid(
             "Invalid table name: it has a lone surrogate, which UTF-8 cannot carry.", ends_call=True
@@ -113,5 +113,5 @@ def _checked(name: TableName) -> TableName:
 
 @lru_cache(8192)
 def escaped(name: str) -> str:
-    """One name as part of a path or an id: the few characters with a meaning there are percent-escaped."""
+    """A name as part of a path or an id, with the characters that are special there percent-escaped."""
     return name.translate(_ESCAPES)

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-# Imported here, before the loop runs: an extra that is not installed is one sentence, not a server that dies.
+# Imported before the loop runs, so that a missing extra is reported in one sentence.
 from lode.ingest.server import Server
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(settings: Settings, *, log_level: str = "warning", as_json: bool = False) -> None:
-    """Serve until SIGINT or SIGTERM; the addresses go to stdout."""
+    """Serve until SIGINT or SIGTERM; print the addresses to stdout."""
     logging.basicConfig(
         level=logging.getLevelName(log_level.upper()),
         format="%(asctime)s %(levelname)s %(name)s: %(message)s",

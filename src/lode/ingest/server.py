@@ -37,17 +37,17 @@ if TYPE_CHECKING:
     from lode.ingest.settings import Settings
 
 _NOT_SERVING: Final = health_pb2.HealthCheckResponse.NOT_SERVING
-_WATCH_EVERY_SECONDS: Final = 2.0
-_MINUTE: Final = 60.0
-_HOUR: Final = 3600.0
-# gRPC ends a call with a message larger than its own limit before we can say why; so ours is met first.
-_ROOM_TO_REFUSE: Final = 16 << 20
+_WATCH_INTERVAL_SECONDS: Final = 2.0
+_MINUTE_SECONDS: Final = 60.0
+_HOUR_SECONDS: Final = 3600.0
+# A message above gRPC's own limit ends the call without an explanation, so the server's limit is lower.
+_REFUSAL_MARGIN_BYTES: Final = 16 << 20
 
 logger = logging.getLogger("lode.ingest")
 
 
 class Server:
-    """One server over one lake. ``start`` it on an event loop, ``stop`` it there."""
+    """One server for one lake. ``start`` and ``stop`` run on one event loop."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -71,8 +71,10 @@ class Server:
             undo.pop_all()
         await self._start_http(tokens, listening)
         self._expiries = [
-            asyncio.create_task(_now_and_then(self.engine.expire, every=min(_MINUTE, settings.stream_ttl))),
-            asyncio.create_task(_now_and_then(self._read.expire, every=_HOUR, at_once=True)),
+            asyncio.create_task(
+                _repeat(self.engine.expire, every_seconds=min(_MINUTE_SECONDS, settings.stream_ttl))
+            ),
+            asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, at_once=True)),
         ]
 
     async def _start_grpc(self, tokens: Tokens) -> None:
@@ -81,10 +83,10 @@ class Server:
         self._grpc = grpc.aio.server(
             interceptors=[TokenInterceptor(tokens)],
             options=[
-                ("grpc.max_receive_message_length", settings.request_bytes + _ROOM_TO_REFUSE),
+                ("grpc.max_receive_message_length", settings.request_bytes + _REFUSAL_MARGIN_BYTES),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.so_reuseport", 0),
-                # Clients hold idle calls open for hours and ask now and then whether we are still there.
+                # Clients keep idle calls open for hours, and send keepalive pings.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.max_ping_strikes", 0),
             ],
@@ -93,14 +95,14 @@ class Server:
         self._grpc.add_generic_rpc_handlers((self._write.handlers(), self._read.handlers()))
         self._health = _Health(self._readiness)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._grpc)
-        await self._health.look()
+        await self._health.update()
         shown = (*SERVICE_NAMES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         reflection.enable_server_reflection(shown, self._grpc, pool=described_services())
         self.grpc_address = address_of(settings.host, self._listen())
         await self._grpc.start()
 
     async def stop(self) -> None:
-        """Answer what was taken, end the calls, close the ports, leave the state in order."""
+        """Answer accepted requests, end the calls, close the ports, and save the state."""
         self._readiness.stopping = True
         for expiry in self._expiries:
             expiry.cancel()
@@ -116,7 +118,7 @@ class Server:
     def _listen(self) -> int:
         settings = self.settings
         address = address_of(settings.host, settings.port)
-        # gRPC would not say why it cannot, other than in lines of its own.
+        # gRPC would only log the reason of a failure.
         listen(settings.host, settings.port, "--port").close()
         try:
             if settings.tls_cert is None or settings.tls_key is None:
@@ -150,15 +152,15 @@ class Server:
         await self._http.opened.wait()
 
 
-async def _now_and_then(expire: Callable[[], int], *, every: float, at_once: bool = False) -> None:
+async def _repeat(expire: Callable[[], int], *, every_seconds: float, at_once: bool = False) -> None:
     if not at_once:
-        await asyncio.sleep(every)
+        await asyncio.sleep(every_seconds)
     while True:
         try:
             await asyncio.to_thread(expire)
-        except Exception:  # another round comes
-            logger.exception("removing what has expired failed")
-        await asyncio.sleep(every)
+        except Exception:  # the next round tries again
+            logger.exception("removing expired streams or sessions failed")
+        await asyncio.sleep(every_seconds)
 
 
 class _Health(health.aio.HealthServicer):  # type: ignore[misc,unused-ignore]  # it has no types
@@ -169,32 +171,32 @@ class _Health(health.aio.HealthServicer):  # type: ignore[misc,unused-ignore]  #
         self._readiness = readiness
 
     async def Check(self, request: Any, context: Any) -> Any:  # noqa: N802 - gRPC's name
-        await self.look()
+        await self.update()
         return await super().Check(request, context)
 
     async def Watch(self, request: Any, context: Any) -> None:  # noqa: N802 - gRPC's name
-        await self.look()
-        watching = asyncio.create_task(self._keep_watch())
+        await self.update()
+        watching = asyncio.create_task(self._update_regularly())
         try:
             await super().Watch(request, context)
         finally:
             watching.cancel()
 
-    async def look(self) -> None:
-        """Bring the statuses up to date."""
+    async def update(self) -> None:
+        """Update the statuses."""
         serving = await self._readiness.problem() is None
         status = health_pb2.HealthCheckResponse.SERVING if serving else _NOT_SERVING
         for name in ("", *SERVICE_NAMES):
             await self.set(name, status)
 
-    async def _keep_watch(self) -> None:
+    async def _update_regularly(self) -> None:
         while True:
-            await asyncio.sleep(_WATCH_EVERY_SECONDS)
-            await self.look()
+            await asyncio.sleep(_WATCH_INTERVAL_SECONDS)
+            await self.update()
 
 
 class _Http(uvicorn.Server):
-    """uvicorn without its own ideas about signals, which are the whole process's affair."""
+    """uvicorn without its signal handlers: signals belong to the process."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -238,9 +240,9 @@ class RunningServer:
         return self._server.engine
 
     def stop(self) -> None:
-        """Stop it gracefully; does nothing a second time."""
+        """Stop it gracefully. Idempotent."""
         if self._thread.is_alive():
-            with contextlib.suppress(RuntimeError):  # its loop may have ended in between
+            with contextlib.suppress(RuntimeError):  # its loop may have ended meanwhile
                 self._loop.call_soon_threadsafe(self._stopping.set)
         self._thread.join()
 

@@ -1,9 +1,9 @@
-"""How a server runs: every flag of ``lode serve`` in one place.
+"""The settings of a server: all flags of ``lode serve``.
 
-``lode.cli.flags`` makes the flags from the fields and from their lines in the docstring.
+``lode.cli.flags`` creates the flags from the fields and their lines in the docstring.
 """
 
-# Annotations are values here, not text: the flags are made from them.
+# No ``from __future__ import annotations``: the flags are created from the types.
 
 import re
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.units import Bytes, Seconds
 
-# How many times larger than the largest request its rows may be in memory. Dense rows take two to three times
-# their size in Protobuf, integers of one byte eight times.
+# The memory of decoded rows, as a multiple of the largest request. Dense rows take two to three times their
+# size in Protobuf, integers of one byte eight times.
 MAX_EXPANSION = 8
 
 
@@ -91,23 +91,23 @@ class Settings:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
 
     def known_hosts(self, address: str) -> tuple[str, ...] | None:
-        """The names that HTTP requests to this address may give, besides loopback; None if any will do."""
+        """The host names allowed in HTTP requests to this address, besides loopback; None allows all."""
         if is_loopback(address) or self.allow_hosts:
             return (self.host, *self.allow_hosts)
         return None
 
     @property
     def unpacked_bytes(self) -> int:
-        """How much memory the rows of one append may take."""
+        """The memory that the rows of one append may take."""
         return MAX_EXPANSION * self.request_bytes
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others could reach the server without a secret."""
+        """Whether other hosts can reach the server without a token or certificate."""
         return not is_loopback(self.host) and self.client_ca is None and not self.all_tokens()
 
     def all_tokens(self) -> frozenset[str]:
-        """The tokens clients may present; none means that no token is asked for."""
+        """The accepted tokens; if there are none, no token is required."""
         if self.token_file is None:
             return self.tokens
         try:
@@ -120,14 +120,14 @@ class Settings:
         return found | self.tokens
 
     def open_root(self) -> Store:
-        """The lake's store, which must be able to compare and swap."""
+        """Open the lake's store, which must support compare-and-swap."""
         store = open_store(self.root, **self.store_options)
         if not isinstance(store, SupportsCompareAndSwap):
             raise InvalidOptionError(f"{store.url} cannot compare and swap: a server needs a store that can")
         return store
 
     def state_directory(self, store: Store) -> Path:
-        """Where streams survive."""
+        """The local directory for write streams."""
         if self.state is not None:
             return self.state
         if isinstance(store, LocalStore):

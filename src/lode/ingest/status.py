@@ -1,7 +1,7 @@
-"""Refusals: what the server answers when it does not do what was asked.
+"""Refusals: the error responses of the server.
 
-Two channels lead back to a client. Most refusals of an append travel inside its response and the call goes
-on; those with ``ends_call`` end it with a gRPC status, as every refusal of a unary method does.
+Most refusals of an append are sent inside its response, and the call continues. Those with ``ends_call`` end
+the call with a gRPC status, like every refusal of a unary method.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Code(IntEnum):
 
 
 class StorageCode(IntEnum):
-    """The codes of ``StorageError``, which clients' retry logic reads."""
+    """The codes of ``StorageError``, which the retry logic of clients uses."""
 
     UNSPECIFIED = 0
     TABLE_NOT_FOUND = 1
@@ -48,22 +48,22 @@ class StorageCode(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class RowProblem:
-    """One bad row of a request, by its index in the request, and what is wrong with it."""
+    """One invalid row of a request: its index in the request, and the reason."""
 
     index: int
     message: str
 
 
-class Refused(Exception):  # noqa: N818, an answer rather than a failure of ours
-    """A request that is answered with ``code`` and one sentence, and of which nothing was stored.
+class Refused(Exception):  # noqa: N818, a response rather than a failure of the server
+    """A request that failed with ``code`` and one sentence. Nothing of it was stored.
 
     Args:
         code: The code of the status.
-        message: One sentence that names the thing and the remedy.
-        storage: The code of the ``StorageError`` that goes with it, if the service sends one.
-        entity: The stream or table the ``StorageError`` is about.
-        ends_call: Whether an append call ends with it; otherwise it is one response among others.
-        rows: The bad rows, when the refusal is about rows.
+        message: One sentence that names the problem and the remedy.
+        storage: The code of its ``StorageError``, if the service sends one.
+        entity: The stream or table of the ``StorageError``.
+        ends_call: Whether it ends an append call; otherwise it is sent as a response, and the call continues.
+        rows: The invalid rows, if they are the reason.
     """
 
     def __init__(
@@ -83,12 +83,12 @@ class Refused(Exception):  # noqa: N818, an answer rather than a failure of ours
         self.entity = entity
         self.ends_call = ends_call
         self.rows = rows
-        # The stream a refused append was meant for, as its client calls it.
+        # The stream of a refused append, by the name that the client used.
         self.stream = ""
 
 
 def not_found(entity: str, storage: StorageCode) -> Refused:
-    """A stream or table that does not exist, in the words of the Storage Write API."""
+    """The refusal for a missing stream or table, in the words of the Storage Write API."""
     return Refused(
         Code.NOT_FOUND,
         f"Requested entity was not found. Entity: {entity}",
@@ -99,12 +99,12 @@ def not_found(entity: str, storage: StorageCode) -> Refused:
 
 
 def invalid(message: str, *, ends_call: bool = False) -> Refused:
-    """A request that cannot be understood."""
+    """The refusal of an invalid request."""
     return Refused(Code.INVALID_ARGUMENT, message, ends_call=ends_call)
 
 
 def bad_rows(problems: list[RowProblem] | tuple[RowProblem, ...], *, all_known: bool = True) -> Refused:
-    """A request with bad rows: refused whole, its call goes on."""
+    """The refusal of a request with invalid rows: none is appended, and the call continues."""
     return Refused(
         Code.INVALID_ARGUMENT,
         f"Errors found while processing rows: {len(problems)}{'' if all_known else ' or more'} of them bad, "

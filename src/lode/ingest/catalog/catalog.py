@@ -1,9 +1,9 @@
-"""The catalog: which datasets and tables there are, as objects on the lake's own store.
+"""The catalog: the datasets and tables of a lake, as objects on its store.
 
-``catalog/<project>/<dataset>/dataset.json`` and ``catalog/<project>/<dataset>/tables/<table>.json``, each
-changed only by compare-and-swap, so that servers on one store agree without knowing of each other. What is
-deleted leaves a tombstone that keeps its generation. Deleting a dataset with its tables is one swap: a table
-says which generation of its dataset it belongs to, and is gone with it.
+``catalog/<project>/<dataset>/dataset.json`` and ``catalog/<project>/<dataset>/tables/<table>.json`` are
+changed only by compare-and-swap, so servers on one store agree without knowing of each other. A deleted
+dataset or table leaves a tombstone with its generation. Deleting a dataset with its tables is one swap: a
+table records the generation of its dataset, and is deleted with it.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from lode.ingest.catalog.paths import (
     check_table_name,
     dataset_of,
     dataset_path,
+    display_name,
     no_dataset,
     no_table,
-    said,
     table_path,
     tables_prefix,
 )
@@ -47,14 +47,14 @@ class DatasetInUse(Refused):
 
 
 class Catalog:
-    """Datasets and tables on one store. Safe for threads, and for any number of servers on the store.
+    """Datasets and tables on one store. Thread-safe, and safe for any number of servers on the store.
 
     Args:
         store: A URL, a path or a store that can compare and swap.
-        location: Where datasets are that name no location.
-        max_age: For how many seconds a definition may be answered from memory; what this process changed is
-            always seen at once.
-        runtime: Clock, chance and threads.
+        location: The location of datasets that are created without one.
+        max_age: How many seconds a cached definition is valid; changes by this process are always visible
+            at once.
+        runtime: Clock, randomness and threads.
     """
 
     def __init__(
@@ -85,17 +85,17 @@ class Catalog:
 
     @property
     def location(self) -> str:
-        """Where datasets are that name no location."""
+        """The location of datasets that are created without one."""
         return self._location
 
     def location_of(self, name: TableName | DatasetName) -> str:
-        """Where a table or a dataset is: its dataset's location."""
+        """The location of a dataset, or of a table's dataset."""
         return self.dataset(DatasetName(name.project, name.dataset)).location
 
     # -- tables --------------------------------------------------------------------------------
 
     def table(self, name: TableName, *, fresh: bool = False) -> TableDefinition:
-        """The table's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
+        """The table's definition, at most ``max_age`` seconds old; ``fresh`` bypasses the cache."""
         record = self._tables.read(table_path(name), fresh=fresh)
         if isinstance(record, TableDefinition):
             dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
@@ -104,7 +104,7 @@ class Catalog:
         raise no_table(name)
 
     def is_known_deleted(self, name: TableName, generation: int) -> bool:
-        """Whether this process has seen that the table is gone. Does not ask the store."""
+        """Whether this process knows that the table was deleted. Does not read the store."""
         record = self._tables.recent(table_path(name))
         if isinstance(record, DeletedTable) or (record is not None and record.generation > generation):
             return True
@@ -119,17 +119,17 @@ class Catalog:
         partitioning: Partitioning | None = None,
         info: dict[str, Any] | None = None,
     ) -> TableDefinition:
-        """Define a table, or refuse it with ALREADY_EXISTS."""
+        """Create a table, or refuse it with ALREADY_EXISTS."""
         check_table_name(name)
         check_schema(schema)
         checked = None if partitioning is None else check_partitioning(partitioning, schema)
 
         def create(current: TableDefinition | DeletedTable | None) -> TableDefinition:
-            # Read behind the table: were it the other way round, a stale look at the dataset could take a
-            # table of the next generation for a dead one.
+            # Read after the table: with an older dataset definition, a table of the next generation would
+            # look deleted.
             dataset = self.dataset(dataset_of(name), fresh=True)
             if isinstance(current, TableDefinition) and _holds(dataset, current):
-                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {said(name)}")
+                raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(name)}")
             now = self._now_ms()
             return TableDefinition(
                 name=name,
@@ -155,19 +155,21 @@ class Catalog:
         *,
         etag: str | None = None,
     ) -> TableDefinition:
-        """Change a table's schema or what is said about it.
+        """Change a table's schema or its info.
 
         Args:
-            name: Which table.
-            change: Makes the new definition of the current one; called again if another was faster.
-            etag: Change only this state of it, else refuse with FAILED_PRECONDITION.
+            name: The table.
+            change: Makes the new definition of the current one; called again after a conflict.
+            etag: Refuse with FAILED_PRECONDITION if the table has another etag.
         """
 
         def update(found: TableDefinition | DeletedTable | None) -> TableDefinition:
-            current = self._living(name, found, etag)
+            current = self._current(name, found, etag)
             wanted = change(current)
             if wanted.partitioning != current.partitioning:
-                raise invalid(f"The partitioning of {said(name)} cannot change: create another table.")
+                raise invalid(
+                    f"The partitioning of {display_name(name)} cannot change: create another table."
+                )
             if wanted.schema != current.schema:
                 check_schema(wanted.schema)
                 check_evolution(current.schema, wanted.schema)
@@ -185,10 +187,10 @@ class Catalog:
         return changed
 
     def delete_table(self, name: TableName, *, etag: str | None = None) -> None:
-        """Delete a table; its snapshots stay on the store, where the library can still read them."""
+        """Delete a table; its snapshots stay on the store, and the library can still read them."""
 
-        def bury(found: TableDefinition | DeletedTable | None) -> DeletedTable:
-            current = self._living(name, found, etag)
+        def delete(found: TableDefinition | DeletedTable | None) -> DeletedTable:
+            current = self._current(name, found, etag)
             return DeletedTable(
                 name=name,
                 version=current.version + 1,
@@ -197,12 +199,12 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        self._tables.change(table_path(name), bury)
+        self._tables.change(table_path(name), delete)
 
     def list_tables(
         self, name: DatasetName, *, after: str = "", limit: int | None = None
     ) -> list[TableDefinition]:
-        """The tables of a dataset in the order of their paths, those behind the table ``after``."""
+        """The tables of a dataset in the order of their paths, starting after the table ``after``."""
         dataset = self.dataset(name, fresh=True)
         found: list[TableDefinition] = []
         start = table_path(TableName(*name, after)) if after else ""
@@ -217,7 +219,7 @@ class Catalog:
     # -- datasets ------------------------------------------------------------------------------
 
     def dataset(self, name: DatasetName, *, fresh: bool = False) -> DatasetDefinition:
-        """The dataset's definition, at most ``max_age`` seconds old; ``fresh`` asks the store."""
+        """The dataset's definition, at most ``max_age`` seconds old; ``fresh`` bypasses the cache."""
         record = self._datasets.read(dataset_path(name), fresh=fresh)
         if not isinstance(record, DatasetDefinition):
             raise no_dataset(name)
@@ -226,7 +228,7 @@ class Catalog:
     def create_dataset(
         self, name: DatasetName, *, location: str = "", info: dict[str, Any] | None = None
     ) -> DatasetDefinition:
-        """Define a dataset, or refuse it with ALREADY_EXISTS."""
+        """Create a dataset, or refuse it with ALREADY_EXISTS."""
         check_table_name(TableName(*name, "t"))
 
         def create(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
@@ -255,7 +257,7 @@ class Catalog:
         *,
         etag: str | None = None,
     ) -> DatasetDefinition:
-        """Change what is said about a dataset; the arguments are those of ``update_table``."""
+        """Change a dataset's info; the arguments are those of ``update_table``."""
 
         def update(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
             if not isinstance(current, DatasetDefinition):
@@ -280,13 +282,13 @@ class Catalog:
     def delete_dataset(
         self, name: DatasetName, *, delete_contents: bool = False, etag: str | None = None
     ) -> None:
-        """Delete a dataset, with its tables if ``delete_contents`` says so; snapshots stay on the store."""
+        """Delete a dataset, with ``delete_contents`` also its tables; snapshots stay on the store."""
 
-        def bury(current: DatasetDefinition | DeletedDataset | None) -> DeletedDataset:
+        def delete(current: DatasetDefinition | DeletedDataset | None) -> DeletedDataset:
             if not isinstance(current, DatasetDefinition):
                 raise no_dataset(name)
             _check_etag(current.etag, etag)
-            # A table made after this look changes the dataset's counter, and with that the swap fails.
+            # A table that is created after this listing changes the dataset's counter, and the swap fails.
             if not delete_contents and self.list_tables(name, limit=1):
                 raise DatasetInUse(
                     Code.INVALID_ARGUMENT,
@@ -297,12 +299,12 @@ class Catalog:
                 name=name, generation=current.generation, deleted_ms=self._now_ms(), etag=self._etag()
             )
 
-        self._datasets.change(dataset_path(name), bury)
+        self._datasets.change(dataset_path(name), delete)
 
     def list_datasets(
         self, project: str, *, after: str = "", limit: int | None = None
     ) -> list[DatasetDefinition]:
-        """The datasets of a project in the order of their paths, those behind the dataset ``after``."""
+        """The datasets of a project in the order of their paths, starting after the dataset ``after``."""
         prefix = f"{ROOT}{escaped(project)}/"
         found: list[DatasetDefinition] = []
         folders = self._folders(prefix, f"{prefix}{escaped(after)}0" if after else "")
@@ -318,9 +320,9 @@ class Catalog:
         """The projects that have, or had, a dataset."""
         return [unquote(folder) for folder in self._folders(ROOT, "")]
 
-    # -- inside --------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------
 
-    def _living(
+    def _current(
         self, name: TableName, found: TableDefinition | DeletedTable | None, etag: str | None
     ) -> TableDefinition:
         dataset = self.dataset(dataset_of(name), fresh=True)
@@ -330,7 +332,7 @@ class Catalog:
         return found
 
     def _count_table(self, table: TableDefinition) -> None:
-        """Let whoever deletes the dataset at this moment notice that it has one more table."""
+        """Change the dataset's counter, so that a concurrent deletion of the empty dataset fails."""
         name = dataset_of(table.name)
 
         def count(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
@@ -343,7 +345,7 @@ class Catalog:
         self._datasets.change(dataset_path(name), count)
 
     def _folders(self, prefix: str, after: str) -> Iterator[str]:
-        """The names right below a prefix; what lies in a folder is skipped, not listed."""
+        """The folders directly below a prefix. Their contents are skipped, not listed."""
         while True:
             info = next(iter(self._store.list(prefix, after=after)), None)
             if info is None:
@@ -351,7 +353,7 @@ class Catalog:
             folder, slash, _ = info.path.removeprefix(prefix).partition("/")
             if slash:
                 yield folder
-            after = f"{prefix}{folder}0" if slash else info.path  # "0" is what comes behind "/"
+            after = f"{prefix}{folder}0" if slash else info.path  # "0" follows "/"
 
     def _now_ms(self) -> int:
         return self._runtime.now_ns() // 1_000_000
@@ -365,11 +367,11 @@ def _holds(dataset: DatasetDefinition | DeletedDataset | None, table: TableDefin
 
 
 def _check_table(record: TableDefinition | DeletedTable) -> None:
-    """Raise if the columns of a table cannot be."""
+    """Raise if the columns of a table are not valid."""
     if isinstance(record, TableDefinition) and record.partitioning is not None and record.partitioning.column:
         record.arrow.field(record.partitioning.column)
     elif isinstance(record, TableDefinition):
-        record.arrow  # noqa: B018, computed here for the first time
+        record.arrow  # noqa: B018, computed and cached here
 
 
 def _check_etag(current: str, wanted: str | None) -> None:

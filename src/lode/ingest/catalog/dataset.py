@@ -1,4 +1,4 @@
-"""What a BigQuery dataset is here: a name for tables to be in, and what people say about it."""
+"""The definition of a BigQuery dataset: a namespace of tables, with a location and info."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class DatasetName(NamedTuple):
 
 
 class DatasetDefinition(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lode-tables"):
-    """One state of a dataset's definition; ``version`` counts its changes."""
+    """One version of a dataset's definition; ``version`` counts its changes."""
 
     format_version: str = "1.0.0"
     name: DatasetName
     location: str
-    # What REST clients say about it and the server only keeps: description, labels and the like.
+    # Fields of REST clients that the server only stores: description, labels and the like.
     info: dict[str, Any] = {}
     version: int = 1
     generation: int = 1
-    # Changes with every table made in it, so that deleting an empty dataset cannot miss a new one.
+    # Changes with every table that is created, so that deleting an empty dataset cannot miss a new one.
     tables_created: int = 0
     created_ms: int
     modified_ms: int
     etag: str
-    # Makes every state unlike any other, also where the etag stays as it is.
+    # Makes every version unique, also if the etag does not change.
     nonce: str
 
 
 class DeletedDataset(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lode-tables-deleted"):
-    """What stays of a deleted dataset: its generation, which its tables do not outlive."""
+    """The tombstone of a dataset. It keeps the generation, which its tables do not outlive."""
 
     format_version: str = "1.0.0"
     name: DatasetName

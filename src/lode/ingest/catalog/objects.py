@@ -1,4 +1,4 @@
-"""Small JSON objects that several servers change: read through a cache, changed by compare-and-swap."""
+"""Small JSON objects that several servers share: read through a cache, changed by compare-and-swap."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_ATTEMPTS: Final = 30
-_PAUSE: Final = 0.005
-_LONGEST_PAUSE: Final = 0.2
+_MAX_ATTEMPTS: Final = 30
+_MIN_PAUSE_SECONDS: Final = 0.005
+_MAX_PAUSE_SECONDS: Final = 0.2
 
 
 class _Seen(NamedTuple):
-    """What was read or written last, and when."""
+    """The last content that was read or written, and when."""
 
     content: bytes
     record: Any
@@ -40,14 +40,14 @@ class _Seen(NamedTuple):
 
 
 class Objects(Generic[T]):
-    """The objects of one kind. Safe for threads, and for other processes on the same store.
+    """The objects of one kind. Thread-safe, and safe for other processes on the same store.
 
     Args:
-        store: Where they are; it must be able to compare and swap.
-        kind: The type of the records, as msgspec decodes it; each has a ``format_version``.
-        check: Raises for a record that decodes and cannot be used.
-        max_age: For how many seconds a read may be answered from memory.
-        runtime: Clock, chance and threads.
+        store: Where they are; it must support compare-and-swap.
+        kind: The type of the records for msgspec; each has a ``format_version``.
+        check: Raises for a record that decodes but cannot be used.
+        max_age: How many seconds a cached record is valid.
+        runtime: Clock, randomness and threads.
     """
 
     def __init__(
@@ -74,28 +74,28 @@ class Objects(Generic[T]):
         self._lock = threading.Lock()
 
     def read(self, path: str, *, fresh: bool = False) -> T | None:
-        """The record at ``path``, None if there is none; ``fresh`` asks the store whatever is in memory."""
+        """The record at ``path``, None if there is none; ``fresh`` bypasses the cache."""
         seen = self._seen.get(path)
         if not fresh and seen is not None and self._runtime.monotonic() - seen.at <= self._max_age:
             return self._record(seen)
         return self._fetch(path)[1]
 
     def recent(self, path: str) -> T | None:
-        """The record as this process saw it last, however long ago; None if it saw none."""
+        """The cached record, no matter how old; None if there is none."""
         seen = self._seen.get(path)
         return None if seen is None else self._record(seen)
 
     def read_all(self, paths: list[str]) -> list[T | None]:
-        """The records at ``paths``, several at a time, from the store."""
+        """The records at ``paths``, read from the store in parallel."""
         return self._runtime.each(lambda path: self.read(path, fresh=True), paths)
 
     def change(self, path: str, change: Callable[[T | None], T]) -> T:
-        """Replace the record by what ``change`` makes of it; None stands for no record.
+        """Replace the record by the result of ``change``; None stands for no record.
 
-        ``change`` is called again when somebody else was faster. What it raises ends the change. Each
-        record it returns must be unlike any other ever made, so that a lost answer can be settled.
+        ``change`` is called again after a conflict. An exception from it ends the change. Each record it
+        returns must be unique, so that the outcome is clear if the store's response is lost.
         """
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_MAX_ATTEMPTS):
             current, record = self._fetch(path)
             replacement = change(record)
             content = encode(replacement)
@@ -103,10 +103,11 @@ class Objects(Generic[T]):
                 with self._lock:
                     self._seen[path] = _Seen(content, replacement, self._runtime.monotonic())
                 return replacement
-            pause = min(_LONGEST_PAUSE, _PAUSE * 2**attempt)
+            pause = min(_MAX_PAUSE_SECONDS, _MIN_PAUSE_SECONDS * 2**attempt)
             self._runtime.sleep(pause * self._runtime.random())
         raise Refused(
-            Code.ABORTED, f"{path} is changed by others faster than this change gets through: try it again."
+            Code.ABORTED,
+            f"{path} is changed by others all the time: try this change again.",
         )
 
     def _swapped(self, path: str, current: bytes | None, content: bytes) -> bool:
@@ -117,8 +118,8 @@ class Objects(Generic[T]):
                 return True
             raise Refused(
                 Code.UNAVAILABLE,
-                f"The change of {path} was sent and its answer lost: look whether it took effect, then try "
-                "again.",
+                f"The change of {path} was sent and the response was lost: check whether it took "
+                "effect, then try again.",
             ) from error
         except StoreError as error:
             raise self._named(error) from error
@@ -133,11 +134,11 @@ class Objects(Generic[T]):
                 if self._seen.get(path) is before:
                     self._seen.pop(path, None)
             return None, None
-        # The same content keeps the record it has, and with it what others keep beside that.
+        # The same content keeps its record, and with it the values that are cached on the record.
         unchanged = before is not None and before.content == content
         record = before.record if before is not None and unchanged else self._decode(path, content)
         with self._lock:
-            # What was changed here in the meantime is newer than what was read.
+            # A change by this process in the meantime is newer than the content that was read.
             if self._seen.get(path) is before:
                 self._seen[path] = _Seen(content, record, asked)
         return content, record
@@ -151,7 +152,7 @@ class Objects(Generic[T]):
             raise self._named(error) from error
 
     def _named(self, error: StoreError) -> StoreError:
-        """The error with the lake it is about: a client may use several."""
+        """The error with the URL of the lake: a client may use several."""
         return type(error)(f"lake {self._store.url}: {error}")
 
     def _decode(self, path: str, content: bytes) -> Any:
@@ -162,7 +163,7 @@ class Objects(Generic[T]):
         check_version(record.format_version, path)
         try:
             self._check(record)
-        except Exception as error:  # whatever it is, the object causes it
+        except Exception as error:  # any error is caused by the object
             raise ManifestInvalidError(f"{path} is not a definition of a table: {error!r}") from None
         return record
 
@@ -172,5 +173,5 @@ class Objects(Generic[T]):
 
 
 def encode(record: Any) -> bytes:
-    """A record as it is stored."""
+    """The stored form of a record."""
     return msgspec.json.format(msgspec.json.encode(record), indent=2)

@@ -1,7 +1,7 @@
-"""How a table is partitioned: by time or by ranges of integers, as Hive partitions.
+"""Partitioning of tables, by time or by ranges of integers, as Hive partitions.
 
-A DAY of a column is a partition of that column itself: Lode puts a timestamp into the partition of its day.
-Everything else has a column of its own, ``_PARTITIONID``, made from the rows or from the time they arrive.
+Partitioning by DAY of a column uses that column itself: Lode puts a timestamp into the partition of its day.
+All other kinds use a separate column ``_PARTITIONID``, computed from the rows or from their time of arrival.
 BigQuery reserves that name, so no column of a user can have it.
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 PARTITION_ID: Final = "_PARTITIONID"
 NULL_ID: Final = "__NULL__"
 OUTSIDE_ID: Final = "__UNPARTITIONED__"
-MOST_RANGES: Final = 10_000
-# Of a column's name and a day in one segment of a path, which file systems limit to 255 bytes.
+MAX_RANGES: Final = 10_000
+# A column's name and a day form one segment of a path, which file systems limit to 255 bytes.
 MAX_KEY_BYTES: Final = 240
 
 Unit: TypeAlias = Literal["HOUR", "DAY", "MONTH", "YEAR"]
@@ -36,7 +36,7 @@ _UNITS_OF: Final[dict[str, tuple[Unit, ...]]] = {
     "DATETIME": ("HOUR", "DAY", "MONTH", "YEAR"),
     "DATE": ("DAY", "MONTH", "YEAR"),
 }
-# The parts of a time that make an id, and how many digits it has.
+# The parts of a time that form an id, and its number of digits.
 _PARTS_OF: Final[dict[Unit, tuple[tuple[str, ...], int]]] = {
     "HOUR": (("year", "month", "day", "hour"), 10),
     "DAY": (("year", "month", "day"), 8),
@@ -46,14 +46,14 @@ _PARTS_OF: Final[dict[Unit, tuple[tuple[str, ...], int]]] = {
 
 
 class TimePartitioning(msgspec.Struct, frozen=True, tag="time"):
-    """One partition a ``unit``, of a column, or of the time of arrival when ``column`` is empty."""
+    """One partition for each ``unit`` of a column, or of the time of arrival if ``column`` is empty."""
 
     unit: Unit
     column: str = ""
 
 
 class RangePartitioning(msgspec.Struct, frozen=True, tag="range"):
-    """One partition for each ``interval`` integers from ``start`` up to, and without, ``end``."""
+    """One partition for each ``interval`` integers from ``start`` up to but not including ``end``."""
 
     column: str
     start: int
@@ -65,7 +65,7 @@ Partitioning: TypeAlias = TimePartitioning | RangePartitioning
 
 
 def check_partitioning(partitioning: Partitioning, schema: TableSchema) -> Partitioning:
-    """Return it with its column spelt as in the schema, or refuse it."""
+    """Return it with its column spelled as in the schema, or refuse it."""
     if isinstance(partitioning, TimePartitioning) and not partitioning.column:
         return partitioning
     column = _column(partitioning, schema)
@@ -77,7 +77,7 @@ def check_partitioning(partitioning: Partitioning, schema: TableSchema) -> Parti
     if not is_derived(checked) and len(quote(column.name, safe="")) > MAX_KEY_BYTES:
         raise invalid(
             f"The table cannot be partitioned by DAY of {shortened(column.name)}: the name is part of a "
-            f"path, and may have {MAX_KEY_BYTES} bytes there, percent-escaped."
+            f"path, where it may have {MAX_KEY_BYTES} bytes, percent-escaped."
         )
     try:
         layout_of(checked)
@@ -87,7 +87,7 @@ def check_partitioning(partitioning: Partitioning, schema: TableSchema) -> Parti
 
 
 def is_derived(partitioning: Partitioning | None) -> bool:
-    """Tell whether the partitions need the column ``_PARTITIONID``."""
+    """Whether the partitions need the column ``_PARTITIONID``."""
     match partitioning:
         case None:
             return False
@@ -97,14 +97,14 @@ def is_derived(partitioning: Partitioning | None) -> bool:
 
 
 def layout_of(partitioning: Partitioning | None) -> Layout:
-    """The layout that puts each partition's rows into files of their own."""
+    """The layout with separate files for each partition."""
     if partitioning is None:
         return DefaultLayout()
     return HiveLayout(PARTITION_ID if is_derived(partitioning) else partitioning.column)
 
 
 def partition_ids(partitioning: Partitioning, batch: pa.RecordBatch, *, now_ms: int | None = None) -> Any:
-    """The ``_PARTITIONID`` of every row; ``now_ms`` is when the rows arrived, if not now."""
+    """The ``_PARTITIONID`` of every row; ``now_ms`` is the time of arrival, by default now."""
     if isinstance(partitioning, RangePartitioning):
         return _range_ids(batch.column(partitioning.column), partitioning)
     if partitioning.column:
@@ -142,12 +142,12 @@ def _check_range(partitioning: RangePartitioning, column: Column) -> None:
         )
     if interval < 1 or start >= end or not all(-(2**63) <= n < 2**63 for n in (start, end, end - start)):
         raise invalid(
-            f"The ranges from {start} to {end} by {interval} are none: start must be less than end and "
+            f"The ranges from {start} to {end} by {interval} are not valid: start must be less than end and "
             "interval at least 1, all within 64 bits."
         )
-    if -(-(end - start) // interval) > MOST_RANGES:
+    if -(-(end - start) // interval) > MAX_RANGES:
         raise invalid(
-            f"The ranges from {start} to {end} by {interval} are more than {MOST_RANGES}: "
+            f"The ranges from {start} to {end} by {interval} are more than {MAX_RANGES}: "
             "use a larger interval."
         )
 
@@ -155,8 +155,8 @@ def _check_range(partitioning: RangePartitioning, column: Column) -> None:
 def _time_ids(column: Any, unit: Unit) -> Any:
     import pyarrow.compute as pc
 
-    compute: Any = pc  # the stubs do not know what the parts of a time return
-    # Without its zone, which is UTC, a time needs no database of zones.
+    compute: Any = pc  # the stubs lack the result types of these functions
+    # The zone is always UTC. Without it, no time zone database is needed.
     moments = column.cast(pa.timestamp("us")) if pa.types.is_timestamp(column.type) else column
     parts, digits = _PARTS_OF[unit]
     number: Any = pa.scalar(0, pa.int64())
@@ -173,7 +173,7 @@ def _range_ids(column: Any, ranges: RangePartitioning) -> Any:
     inside = compute.and_(
         compute.greater_equal(column, start), compute.less(column, pa.scalar(ranges.end, pa.int64()))
     )
-    # Whatever is outside would overflow the subtraction; it stands at the start until it is replaced.
+    # Values outside could overflow the subtraction, so they count as ``start`` until they are replaced.
     steps = compute.divide(compute.subtract(compute.if_else(inside, column, start), start), ranges.interval)
     number = compute.add(start, compute.multiply(steps, ranges.interval))
     return _without_nulls(compute.if_else(inside, compute.cast(number, pa.string()), OUTSIDE_ID))

@@ -1,4 +1,4 @@
-"""The paths of definitions, the names they may have, and the answer when there is none."""
+"""The paths of definitions on the store, the check of new names, and the errors for missing definitions."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from lode.ingest.names import TableName, escaped, parse_table
 from lode.ingest.status import Code, Refused, StorageCode, invalid
 
 ROOT: Final = "catalog/"
-# Letters, marks, numbers, connectors, dashes and spaces: what a table's name may be made of.
+# Allowed in a table's name: letters, marks, numbers, connectors, dashes and spaces.
 _NAME_CATEGORIES: Final = ("L", "M", "N", "Pc", "Pd", "Zs")
 
 
 def check_table_name(name: TableName) -> None:
-    """Refuse a name that no table may have."""
+    """Refuse a name that is not allowed for a table."""
     if parse_table(str(name)) != name:
-        raise invalid(f"Invalid table name {said(name)!r}.")
+        raise invalid(f"Invalid table name {display_name(name)!r}.")
     for char in name.table:
         if not unicodedata.category(char).startswith(_NAME_CATEGORIES):
             raise invalid(
@@ -33,7 +33,8 @@ def check_table_name(name: TableName) -> None:
         raise invalid(f"Invalid table name {name.table!r}: {error}.") from None
 
 
-def said(name: TableName) -> str:
+def display_name(name: TableName) -> str:
+    """The name as BigQuery's REST API shows it."""
     return f"{name.project}:{name.dataset}.{name.table}"
 
 
@@ -56,7 +57,7 @@ def table_path(name: TableName) -> str:
 def no_table(name: TableName) -> Refused:
     return Refused(
         Code.NOT_FOUND,
-        f"Not found: Table {said(name)}",
+        f"Not found: Table {display_name(name)}",
         storage=StorageCode.TABLE_NOT_FOUND,
         entity=str(name),
         ends_call=True,

@@ -1,4 +1,4 @@
-"""What a table is: its schema, its partitions and what people say about it, as one object on the store."""
+"""The definition of a table: its schema, partitioning and info, and how its rows fit its dataset."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import msgspec
 
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
-from lode.ingest.catalog.claim import claiming, fitting
+from lode.errors import ComponentMismatchError, InvalidOptionError, SchemaViolationError
+from lode.evolution import adopt, evolve, include, united
 from lode.ingest.catalog.partitioning import (
     PARTITION_ID,
     Partitioning,
@@ -18,7 +19,7 @@ from lode.ingest.catalog.partitioning import (
     layout_of,
     partition_ids,
 )
-from lode.ingest.names import TableName, escaped  # msgspec reads the types of fields
+from lode.ingest.names import TableName, escaped  # msgspec needs the types of fields
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrays import has_required, without_inner_nulls
 from lode.ingest.types.arrow import element_of
@@ -37,22 +38,22 @@ CHECKSUM: Final = "xxh3-128"
 class TableDefinition(
     msgspec.Struct, frozen=True, kw_only=True, dict=True, tag_field="kind", tag="lode-table"
 ):
-    """One state of a table's definition; ``version`` counts its changes.
+    """One version of a table's definition; ``version`` counts its changes.
 
-    Deleting a table and creating it again makes the next ``generation`` of it, with a new, empty dataset.
-    The snapshots of the generations before stay on the store: nothing is deleted behind anybody's back, and
-    ``lode.Dataset`` still reads them, the first as ``project.dataset.table``, the second with ``.2`` added.
+    Deleting a table and creating it again makes its next ``generation``, with a new, empty dataset. The
+    snapshots of earlier generations stay on the store, and ``lode.Dataset`` still reads them: the first as
+    ``project.dataset.table``, the second with ``.2`` added.
     """
 
     format_version: str = "1.0.0"
     name: TableName
     schema: TableSchema
     partitioning: Partitioning | None = None
-    # What REST clients say about a table and the server only keeps: description, labels and the like.
+    # Fields of REST clients that the server only stores: description, labels and the like.
     info: dict[str, Any] = {}
     version: int = 1
     generation: int = 1
-    # The generation of the dataset it belongs to: when that is gone, so is the table.
+    # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1
     created_ms: int
     modified_ms: int
@@ -65,15 +66,15 @@ class TableDefinition(
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The columns of its files: the table's own, and ``_PARTITIONID`` where partitions need it."""
+        """The columns of its files: those of the table, and ``_PARTITIONID`` if partitions need it."""
         own = self.schema.arrow
         return own.append(pa.field(PARTITION_ID, pa.string())) if is_derived(self.partitioning) else own
 
     def open(self, store: Store) -> Dataset:
-        """The dataset that holds its rows. A conflict is raised at once: the committer decides.
+        """Open the dataset with its rows. It raises conflicts at once: the table writer handles them.
 
-        It is opened without a schema: what the dataset has may differ from what the table has until the next
-        commit, which evolves it by ``evolution``.
+        It is opened without a schema: the columns of the dataset may differ from those of the table until
+        the next commit, which evolves them by ``evolution``.
         """
         return Dataset(
             self.dataset_id,
@@ -89,20 +90,20 @@ class TableDefinition(
         """How a commit of its rows changes the dataset's definition.
 
         Args:
-            acknowledged: The rows were acknowledged before, so that nothing may refuse them.
+            acknowledged: The rows were acknowledged before, so they must not be refused.
         """
         return self._claiming if acknowledged else self._fitting
 
     @cached_property
     def _fitting(self) -> Evolution:
-        return _remembered(lambda definition: fitting(definition, self.arrow, self._timestamp_column))
+        return _cached(lambda definition: _fit_definition(definition, self.arrow, self._timestamp_column))
 
     @cached_property
     def _claiming(self) -> Evolution:
-        return _remembered(lambda definition: claiming(definition, self.arrow, self._timestamp_column))
+        return _cached(lambda definition: _claim_definition(definition, self.arrow, self._timestamp_column))
 
     def prepare(self, batch: pa.RecordBatch, *, now_ms: int | None = None) -> pa.RecordBatch:
-        """Rows in ``schema.arrow`` as rows of its files; ``now_ms`` is when they arrived, if not now."""
+        """Convert rows from ``schema.arrow`` to ``arrow``; they arrived at ``now_ms``, by default now."""
         if self._is_plain:
             return batch
         columns: list[Any] = [without_inner_nulls(column) for column in batch.columns]
@@ -112,14 +113,14 @@ class TableDefinition(
 
     @cached_property
     def _is_plain(self) -> bool:
-        """Whether its files hold batches as they come."""
+        """Whether batches are stored unchanged."""
         return not is_derived(self.partitioning) and not any(
             has_required(field.type) for field in self.schema.arrow
         )
 
     @property
     def _timestamp_column(self) -> str | None:
-        """The column whose range snapshots record: the partitioning one, if it is a timestamp."""
+        """The column whose range snapshots record: the partitioning column, if it is a timestamp."""
         match self.partitioning:
             case TimePartitioning(column=column) if column:
                 return column if pt.is_timestamp(self.schema.arrow.field(column).type) else None
@@ -127,7 +128,7 @@ class TableDefinition(
 
 
 class DeletedTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="lode-table-deleted"):
-    """What stays of a deleted table's definition, so that the next of its name gets a new generation."""
+    """The tombstone of a table, so that the next table of its name gets a new generation."""
 
     format_version: str = "1.0.0"
     name: TableName
@@ -138,13 +139,13 @@ class DeletedTable(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
 
 
 def dataset_id_of(name: TableName, generation: int) -> str:
-    """The id of the dataset that holds the rows of one generation of a table."""
+    """The id of the dataset for the rows of one generation of a table."""
     own = ".".join(map(escaped, name))
     return own if generation == 1 else f"{own}.{generation}"
 
 
-def _remembered(change: Evolution) -> Evolution:
-    """The same change, computed again only for another definition: each commit applies it twice."""
+def _cached(change: Evolution) -> Evolution:
+    """Cache the last result: each commit applies the change twice to the same definition."""
     last: list[tuple[str, Definition]] = []
 
     def apply(definition: Definition) -> Definition:
@@ -156,11 +157,63 @@ def _remembered(change: Evolution) -> Evolution:
     return apply
 
 
-def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
-    """Return scanned rows exactly in ``schema.arrow``, whatever the table had when they were written.
+def _fit_definition(definition: Definition, schema: pa.Schema, timestamp_column: str | None) -> Definition:
+    """Return the dataset's definition with the table's new columns, wider types and relaxed modes.
 
-    A column that came later is null in older rows, and where it is REPEATED, empty. Columns the schema does
-    not have, ``_PARTITIONID`` among them, are left out.
+    It is the same object if nothing changes.
+
+    Raises:
+        ComponentMismatchError: A column of the table does not fit the type it has in the dataset.
+    """
+    if not len(schema):
+        return definition
+    try:
+        found = include(adopt(definition, schema), schema, declared=True)
+    except (InvalidOptionError, SchemaViolationError) as error:
+        raise ComponentMismatchError(
+            f"the dataset's columns are not those of the table: {error}; rename the dataset's column with "
+            "lode.Dataset(…).evolve(rename=…), or use another table"
+        ) from error
+    return _with_timestamps(found, schema, timestamp_column)
+
+
+def _claim_definition(definition: Definition, schema: pa.Schema, timestamp_column: str | None) -> Definition:
+    """Return a definition of the dataset that always fits the table's rows, for acknowledged rows.
+
+    A column of the dataset with the name of a table's column and an incompatible type was created by another
+    writer. It is renamed, and keeps its values.
+    """
+    stored = definition.schema
+    if stored is not None:
+        for field in schema:
+            index = stored.get_field_index(field.name)
+            if index >= 0 and united(stored.field(index).type, field.type) is None:
+                free = _free_name(field.name, {*definition.ids, *schema.names})
+                definition = evolve(definition, rename={field.name: free})
+    return _fit_definition(definition, schema, timestamp_column)
+
+
+def _free_name(name: str, taken: set[str]) -> str:
+    number = 2
+    while f"{name}_{number}" in taken:
+        number += 1
+    return f"{name}_{number}"
+
+
+def _with_timestamps(definition: Definition, schema: pa.Schema, wanted: str | None) -> Definition:
+    """Set the column whose range snapshots record: a timestamp that every row of the table has."""
+    present = definition.timestamp_column
+    index = -1 if present is None else schema.get_field_index(present)
+    if wanted is None and index >= 0 and pt.is_timestamp(schema.field(index).type):
+        wanted = present
+    return definition if wanted == present else msgspec.structs.replace(definition, timestamp_column=wanted)
+
+
+def complete(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Convert scanned rows to ``schema.arrow``, also if the table had another schema when they were written.
+
+    A column that was added later is null in older rows, or empty if it is REPEATED. Columns that are not in
+    the schema, such as ``_PARTITIONID``, are dropped.
     """
     wanted = schema.arrow
     if batch.schema.equals(wanted, check_metadata=True) and not any(
@@ -183,14 +236,14 @@ def _fitted(array: Any, field: pa.Field[Any]) -> Any:
         raise Refused(
             Code.FAILED_PRECONDITION,
             f"Column {field.name!r} is {array.type} in the dataset, where another program changed it, and "
-            f"has a value that is none of the table's type ({error}): leave it out of the selected fields.",
+            f"has a value that does not fit the table's type ({error}): leave it out of the selected fields.",
         ) from error
 
 
 def stored_as(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch:
-    """Rows of a table's files in the types that its dataset has for their columns, which may be wider.
+    """Convert rows to the column types of the dataset, which may be wider than those of the table.
 
-    Columns that only the dataset has are left to the encoder, which fills them with nulls.
+    The encoder fills columns that only the dataset has with nulls.
     """
     if schema is None or batch.schema.equals(schema):
         return batch
@@ -203,7 +256,7 @@ def stored_as(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch
 
 
 def _complete(array: Any, kind: Any) -> Any:
-    """One column or member in its type, with members that are missing, and without null lists."""
+    """Convert a column or member to a type: add missing members, and replace null lists by empty ones."""
     if pt.is_struct(kind):
         members = [
             _complete(array.field(array.type.get_field_index(member.name)), member.type)
@@ -223,8 +276,8 @@ def _complete_list(array: Any, kind: Any) -> Any:
 
     compute: Any = pc
     if not pt.is_list(array.type):
-        array = array.cast(pa.list_(element_of(array.type).type))  # another writer's kind of list, or a map
-    # The items of the lists that are not null, without what lies between and behind them.
+        array = array.cast(pa.list_(element_of(array.type).type))  # a map, or another list type
+    # Only the items of the lists that are not null, without unused values between them.
     items = _complete(array.flatten(), kind.value_type)
     if not array.null_count and not array.offset and len(items) == len(array.values):
         return pa.ListArray.from_arrays(array.offsets, items, type=kind)
