@@ -1,4 +1,4 @@
-"""The catalog: definitions on the store, their generations, their cache, and what is refused."""
+"""The catalog: definitions on the store, their generations, their cache, and refusals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WIDER = TableSchema((*SCHEMA.columns, Column("score", "FLOAT64")))
 
 
 class Clock:
-    """Seconds that pass when told to."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.seconds = 100.0
@@ -174,7 +174,7 @@ def test_a_new_table_leaves_the_etag_of_its_dataset(catalog: Catalog) -> None:
     assert described.etag != before.etag
 
 
-def test_listings_have_pages_in_order_and_leave_out_the_dead(catalog: Catalog) -> None:
+def test_listings_have_pages_in_order_without_deleted_entries(catalog: Catalog) -> None:
     names = ["a", "a b", "a-b", "b", "B", "ü", "z_1"]
     for name in names:
         catalog.create_table(TableName("p", "d", name), SCHEMA)
@@ -205,7 +205,7 @@ def test_listing_datasets_reads_no_tables(store: MemoryStore) -> None:
 
 
 @pytest.mark.parametrize("project", ["example.com:lake", "..", "a%2Fb", "a\\b", "a\x01b"])
-def test_names_that_paths_cannot_hold_are_escaped(project: str, tmp_path: Path) -> None:
+def test_characters_that_are_not_allowed_in_paths_are_escaped(project: str, tmp_path: Path) -> None:
     catalog = Catalog(LocalStore(tmp_path))
     name = TableName(project, "d", "tab le-ü")
     catalog.create_dataset(DatasetName(project, "d"))
@@ -217,7 +217,7 @@ def test_names_that_paths_cannot_hold_are_escaped(project: str, tmp_path: Path) 
 
 
 def test_no_two_tables_share_a_dataset_id() -> None:
-    # Without an escape the second generation of the one would be the first of the other.
+    # Without the escape the second generation of one would be the first of the other.
     catalog = Catalog(MemoryStore())
     catalog.create_dataset(DatasetName("a", "b"))
     catalog.create_dataset(DatasetName("a.b", "c"))
@@ -230,12 +230,12 @@ def test_no_two_tables_share_a_dataset_id() -> None:
 
 
 @pytest.mark.parametrize("table", ["", "a/b", "a.b", "t$20260101", "a*", "x" * 300, "a\nb"])
-def test_names_that_tables_may_not_have_are_refused(catalog: Catalog, table: str) -> None:
+def test_invalid_table_names_are_refused(catalog: Catalog, table: str) -> None:
     with refusal(Code.INVALID_ARGUMENT, "Invalid table name"):
         catalog.create_table(TableName("p", "d", table), SCHEMA)
 
 
-def test_a_read_is_answered_from_memory_until_it_is_too_old(store: MemoryStore) -> None:
+def test_a_definition_is_cached_for_max_age(store: MemoryStore) -> None:
     Catalog(store).create_dataset(DATASET)
     other = Catalog(store)
     other.create_table(NAME, SCHEMA)
@@ -251,7 +251,7 @@ def test_a_read_is_answered_from_memory_until_it_is_too_old(store: MemoryStore) 
     assert catalog.table(NAME).version == 2
 
 
-def test_fresh_asks_the_store_at_once(catalog: Catalog, store: MemoryStore) -> None:
+def test_fresh_bypasses_the_cache(catalog: Catalog, store: MemoryStore) -> None:
     catalog.create_table(NAME, SCHEMA)
     Catalog(store).update_table(NAME, widened)
     assert catalog.table(NAME).version == 1
@@ -264,9 +264,9 @@ def test_a_definition_that_did_not_change_stays_the_same_object(catalog: Catalog
     assert catalog.table(NAME, fresh=True) is created
 
 
-def test_a_slow_read_does_not_hide_a_change_made_meanwhile(store: MemoryStore) -> None:
+def test_a_slow_read_does_not_hide_a_concurrent_change(store: MemoryStore) -> None:
     class Slow(FaultStore):
-        """Changes the table, through the catalog, between a read of it and the read's return."""
+        """Changes the table through the catalog while a read of it is in progress."""
 
         armed = False
 
@@ -295,12 +295,12 @@ def test_a_swap_whose_answer_is_lost_is_settled_by_reading_back(store: MemorySto
     assert catalog.create_table(NAME, SCHEMA) == Catalog(store).table(NAME)
 
 
-def test_a_swap_that_may_not_have_happened_is_told(store: MemoryStore) -> None:
+def test_a_swap_with_an_unknown_outcome_is_unavailable(store: MemoryStore) -> None:
     faulty = FaultStore(store)
     catalog = Catalog(faulty)
     catalog.create_dataset(DATASET)
     faulty.add(Fault("compare_and_swap", "*/t.json", error=lode.OutcomeUnknownError("lost")))
-    with refusal(Code.UNAVAILABLE, "answer lost"):
+    with refusal(Code.UNAVAILABLE, "response was lost"):
         catalog.create_table(NAME, SCHEMA)
 
 
@@ -320,7 +320,7 @@ def test_a_damaged_definition_is_named(catalog: Catalog, store: MemoryStore) -> 
         catalog.table(NAME)
 
 
-def test_a_definition_of_a_later_format_is_left_alone(catalog: Catalog, store: MemoryStore) -> None:
+def test_a_definition_of_a_later_format_is_refused(catalog: Catalog, store: MemoryStore) -> None:
     catalog.create_table(NAME, SCHEMA)
     path = "catalog/p/d/tables/t.json"
     later = store.get(path).replace(b'"1.0.0"', b'"2.0.0"')

@@ -1,4 +1,4 @@
-"""Every interleaving of catalogs on one store, with crashes and lost answers wherever they can happen."""
+"""All interleavings of catalogs on one store, with crashes and lost responses at every call."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SCHEMA = TableSchema((Column("id", "INT64"),))
 
 
 def catalog_of(store: Any, number: int) -> Catalog:
-    """A catalog whose clock stands still and whose chance counts, so that it does the same each time."""
+    """A deterministic catalog: its clock is fixed, and its random numbers are a counter."""
     drawn = iter(range(number << 32, (number + 1) << 32))
     runtime = Runtime(
         now_ns=lambda: 0,
@@ -44,7 +44,7 @@ def catalog_of(store: Any, number: int) -> Catalog:
 
 
 def actor(number: int, work: Callable[[Catalog], Any]) -> Actor:
-    """Does the work; a refusal is told by its name."""
+    """Run the work; a refusal becomes the name of its code."""
 
     def run(store: SwapStore) -> Any:
         try:
@@ -100,7 +100,7 @@ def initial(*, table: bool) -> dict[str, bytes]:
 
 
 def table_of(store: SwapStore) -> Any:
-    """The table there is, if there is one."""
+    """The table, or None."""
     try:
         return catalog_of(store, 98).table(NAME)
     except Refused:
@@ -139,7 +139,7 @@ def test_an_empty_dataset_is_deleted_or_gets_its_first_table_never_both(
     assert report.count(lambda view: was_made(view.returned.get("maker"))) > 0
 
 
-def test_of_two_who_create_a_table_exactly_one_does(
+def test_exactly_one_of_two_catalogs_creates_a_table(
     explored: Callable[[Scenario, Check], Report],
 ) -> None:
     def check(view: View) -> None:
@@ -152,7 +152,7 @@ def test_of_two_who_create_a_table_exactly_one_does(
     explored(Scenario(actors=actors, initial=initial(table=False), unknown=1), check)
 
 
-def test_no_change_of_two_is_lost(explored: Callable[[Scenario, Check], Report]) -> None:
+def test_neither_of_two_changes_is_lost(explored: Callable[[Scenario, Check], Report]) -> None:
     def check(view: View) -> None:
         names = view.ask(table_of).schema.arrow.names
         for column in ("x", "y"):
@@ -164,7 +164,7 @@ def test_no_change_of_two_is_lost(explored: Callable[[Scenario, Check], Report])
     explored(Scenario(actors=actors, initial=initial(table=True), crashes=1, unknown=1), check)
 
 
-def test_a_table_of_the_new_dataset_is_not_taken_for_one_of_the_old(
+def test_a_table_of_a_recreated_dataset_does_not_look_deleted(
     explored: Callable[[Scenario, Check], Report],
 ) -> None:
     def check(view: View) -> None:

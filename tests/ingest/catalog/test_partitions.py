@@ -1,4 +1,4 @@
-"""Partitions, what older files lack, and what Parquet does not take: batches on their way in and out."""
+"""Batches that are written and read: partitions, columns that older files lack, types Parquet lacks."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def created(partitioning: Partitioning | None, schema: TableSchema = SCHEMA) -> 
 
 
 def written(definition: TableDefinition, *rows: dict[str, Any]) -> tuple[set[str], list[dict[str, Any]]]:
-    """The partitions the rows lie in, and the rows as they are read back."""
+    """The partitions of the rows, and the rows as they are read back."""
     store = MemoryStore()
     batch = pa.RecordBatch.from_pylist(list(rows), schema=definition.schema.arrow)
     dataset = definition.open(store)
@@ -73,7 +73,7 @@ def written(definition: TableDefinition, *rows: dict[str, Any]) -> tuple[set[str
         (RangePartitioning("id", 30, 100, 10), "_PARTITIONID=__UNPARTITIONED__", "_PARTITIONID=__NULL__"),
     ],
 )
-def test_rows_lie_in_the_partition_that_bigquery_names(
+def test_rows_are_in_the_partition_that_bigquery_names(
     partitioning: Partitioning, expected: str, of_null: str
 ) -> None:
     partitions, read = written(created(partitioning), ROW, NULLS)
@@ -81,7 +81,7 @@ def test_rows_lie_in_the_partition_that_bigquery_names(
     assert sorted(read, key=lambda row: row["id"] is None) == [ROW, dict.fromkeys(ROW) | NULLS]
 
 
-def test_an_unpartitioned_table_takes_batches_as_they_are() -> None:
+def test_an_unpartitioned_table_stores_batches_unchanged() -> None:
     definition = created(None)
     batch = pa.RecordBatch.from_pylist([ROW], schema=SCHEMA.arrow)
     assert definition.prepare(batch) is batch
@@ -101,7 +101,7 @@ def test_an_unpartitioned_table_takes_batches_as_they_are() -> None:
         (RangePartitioning("id", -(2**63), 2**63 - 1, 2**62), "64 bits"),
     ],
 )
-def test_a_partitioning_that_cannot_be_is_refused(partitioning: Partitioning, complaint: str) -> None:
+def test_an_invalid_partitioning_is_refused(partitioning: Partitioning, complaint: str) -> None:
     with pytest.raises(Refused, match=complaint):
         created(partitioning)
 
@@ -121,7 +121,7 @@ def test_the_partitioning_cannot_change() -> None:
     st.integers(1, 500),
     st.integers(1, 7),
 )
-def test_ranges_are_what_integers_say(
+def test_range_partitions_agree_with_integer_arithmetic(
     values: list[int | None], start: int, length: int, interval: int
 ) -> None:
     ranges = RangePartitioning("id", start, start + length, interval)
@@ -159,7 +159,7 @@ NEW = TableSchema(
 
 
 @pytest.mark.parametrize("partitioning", [None, TimePartitioning("MONTH"), RangePartitioning("id", 0, 9, 1)])
-def test_older_files_read_as_null_and_empty_in_columns_that_came_later(
+def test_older_files_read_as_null_or_empty_in_columns_that_were_added_later(
     partitioning: Partitioning | None,
 ) -> None:
     store = MemoryStore()
@@ -201,7 +201,7 @@ def test_older_files_read_as_null_and_empty_in_columns_that_came_later(
     ]
 
 
-def test_a_batch_is_completed_also_where_it_is_a_slice_and_lists_are_null() -> None:
+def test_a_slice_with_null_lists_is_completed() -> None:
     kind = pa.list_(pa.int64())
     batch = pa.record_batch({"lates": pa.array([[9], None, [1, 2], None, [3]], kind)}).slice(1, 3)
     schema = TableSchema((Column("lates", "INT64", "REPEATED"),))
@@ -246,7 +246,7 @@ def test_a_null_struct_may_have_required_fields() -> None:
     assert read == [{"a": None, "l": []}, full, {"a": None, "l": [{"a": None}]}]
 
 
-def test_a_slice_with_null_structs_is_written_as_it_is() -> None:
+def test_a_slice_with_null_structs_is_written_unchanged() -> None:
     definition = created(None, REQUIRED_INSIDE)
     full = {"a": {"n": 1, "s": "x", "yes": True, "b": {"d": 2, "o": "o"}}, "l": [{"a": {"n": 7}}]}
     rows: list[dict[str, Any]] = [full, {"a": None, "l": [{"a": None}]}, full, {"a": None, "l": []}]

@@ -1,4 +1,4 @@
-"""Several catalogs on one store at once: exactly one of them wins, and nothing is lost."""
+"""Several catalogs on one store concurrently: exactly one succeeds, and no change is lost."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
 
 
 def together(*tasks: Callable[[], T]) -> list[T | Refused]:
-    """Run tasks at the same moment; a refusal is a result like any other."""
+    """Run tasks concurrently; a refusal is a result like any other."""
     start = threading.Barrier(len(tasks))
 
     def run(task: Callable[[], T]) -> T | Refused:
@@ -68,7 +68,7 @@ def with_column(name: str) -> Callable[[TableDefinition], TableDefinition]:
     )
 
 
-def test_of_many_who_create_a_table_one_does(store: Store) -> None:
+def test_one_of_many_concurrent_creations_succeeds(store: Store) -> None:
     results = together(*[lambda each=each: each.create_table(NAME, SCHEMA) for each in catalogs(store, 6)])
     made = [result for result in results if not isinstance(result, Refused)]
     assert len(made) == 1
@@ -76,13 +76,13 @@ def test_of_many_who_create_a_table_one_does(store: Store) -> None:
     assert Catalog(store).table(NAME) == made[0]
 
 
-def test_of_many_who_delete_and_create_again_generations_never_repeat(store: Store) -> None:
+def test_generations_never_repeat_under_concurrent_deletions_and_creations(store: Store) -> None:
     each = catalogs(store, 4)
 
     def churn(catalog: Catalog) -> list[int]:
         generations = []
         for _ in range(5):
-            # Another may have created it already, or deleted it since.
+            # Another task may have created or deleted it.
             with suppress(Refused):
                 generations.append(catalog.create_table(NAME, SCHEMA).generation)
                 catalog.delete_table(NAME)
@@ -94,7 +94,7 @@ def test_of_many_who_delete_and_create_again_generations_never_repeat(store: Sto
     assert sorted(made) == list(range(1, len(made) + 1))
 
 
-def test_columns_added_at_once_are_all_there(store: Store) -> None:
+def test_columns_that_are_added_concurrently_are_all_kept(store: Store) -> None:
     first, *others = catalogs(store, 6)
     first.create_table(NAME, SCHEMA)
     results = together(
@@ -109,7 +109,7 @@ def test_columns_added_at_once_are_all_there(store: Store) -> None:
     assert final.version == 7
 
 
-def test_of_many_who_change_the_same_state_one_does(store: Store) -> None:
+def test_one_of_many_changes_with_the_same_etag_succeeds(store: Store) -> None:
     first, *others = catalogs(store, 5)
     etag = first.create_table(NAME, SCHEMA).etag
     results = together(
@@ -143,7 +143,7 @@ def test_a_dataset_is_not_deleted_under_a_table_that_was_just_created(store: Sto
             look.delete_table(name)
 
 
-def test_on_s3_too_one_creates_and_no_column_is_lost(s3_server: S3Server) -> None:
+def test_on_s3_one_creation_succeeds_and_no_column_is_lost(s3_server: S3Server) -> None:
     store = open_store(s3_server.create("catalog"), **s3_server.options)
     first, second, third = catalogs(store, 3)
     made = together(*[partial(each.create_table, NAME, SCHEMA) for each in (first, second, third)])
@@ -167,7 +167,7 @@ NAMES = st.sampled_from(["t", "u"])
 
 
 class TwoServers(RuleBasedStateMachine):
-    """Two catalogs that never trust their memory, against one dict."""
+    """Two catalogs without caches, compared with one dict."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ class TwoServers(RuleBasedStateMachine):
         self.servers = [Catalog(store, max_age=-1), Catalog(store, max_age=-1)]
         self.dataset: int = 0
         self.alive = False
-        # By table: its generation, whether it lives, its version, its columns.
+        # By table: its generation, whether it exists, its version, its columns.
         self.tables: dict[str, dict[str, Any]] = {}
 
     def refused(self, code: Code) -> Any:

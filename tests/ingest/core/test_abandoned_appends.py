@@ -1,4 +1,4 @@
-"""Clients that go away in the middle of an append, and come back with the same rows."""
+"""Clients that disconnect during an append, and send the same rows again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def table(tmp_path: Path, gate: GateStore, caplog: pytest.LogCaptureFixture) -> 
 
 
 def send_and_leave(table: Table, *requests: types.AppendRowsRequest, once: threading.Event) -> None:
-    """Send requests on a call of their own, and cancel it without an answer when ``once`` is set."""
+    """Send requests on a new call, and cancel it without reading a response when ``once`` is set."""
     left = threading.Event()
 
     def all_requests() -> Iterator[bytes]:
@@ -54,7 +54,7 @@ def send_and_leave(table: Table, *requests: types.AppendRowsRequest, once: threa
     left.set()
 
 
-def test_an_append_is_stored_though_its_client_went_away_and_the_stream_goes_on(
+def test_an_append_is_stored_and_the_stream_continues_after_its_client_disconnects(
     table: Table, gate: GateStore
 ) -> None:
     stream = table.stream("committed")
@@ -69,8 +69,8 @@ def test_an_append_is_stored_though_its_client_went_away_and_the_stream_goes_on(
     assert table.ids() == [0, 1, 2]
 
 
-def test_a_client_that_goes_away_takes_nobody_with_it(table: Table, gate: GateStore) -> None:
-    """Two appends that share a commit: one client leaves, the other is answered."""
+def test_a_client_that_disconnects_does_not_affect_others(table: Table, gate: GateStore) -> None:
+    """Two appends share a commit: one client disconnects, the other gets its response."""
     streams = [table.stream("committed"), table.stream("committed"), table.stream("committed")]
     gate.shut()
     with Call(table.client) as call:
@@ -85,8 +85,8 @@ def test_a_client_that_goes_away_takes_nobody_with_it(table: Table, gate: GateSt
     assert [answer.append_result.offset for answer in answers] == [0]
 
 
-def test_an_offset_on_its_way_exists_only_once_it_is_stored(table: Table, gate: GateStore) -> None:
-    """A client loses its connection and tries again, while its first try still waits, and then fails."""
+def test_an_offset_in_flight_exists_only_after_it_is_stored(table: Table, gate: GateStore) -> None:
+    """A client loses its connection and retries while its first attempt still waits, and then fails."""
     stream = table.stream("committed")
     gate.shut()
     send_and_leave(table, arrow_request(stream, batch_of([0]), offset=0), once=gate.arrived)
@@ -96,7 +96,7 @@ def test_an_offset_on_its_way_exists_only_once_it_is_stored(table: Table, gate: 
         again = threading.Thread(target=lambda: answers.append(call.receive()))
         again.start()
         again.join(0.3)
-        assert answers == [], "it was answered before anybody could know"
+        assert answers == [], "the response came before the outcome was known"
         gate.let_fail()
         again.join(30)
     assert [answer.append_result.offset for answer in answers] == [0], answers
@@ -104,7 +104,7 @@ def test_an_offset_on_its_way_exists_only_once_it_is_stored(table: Table, gate: 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_whatever_the_moment_a_client_leaves_what_already_exists_is_there(table: Table, kind: str) -> None:
+def test_rows_that_already_exist_are_stored_whenever_the_client_disconnects(table: Table, kind: str) -> None:
     streams = [table.stream(kind) for _ in range(25)]
     left = threading.Event()
     for number, stream in enumerate(streams):
@@ -123,8 +123,8 @@ def test_whatever_the_moment_a_client_leaves_what_already_exists_is_there(table:
     assert table.ids() == list(range(25))
 
 
-def test_room_for_requests_is_given_back_by_those_who_left(table: Table) -> None:
-    """The server lets in 1 MB at a time: ten times that is sent by clients that never read an answer."""
+def test_requests_of_disconnected_clients_return_their_memory(table: Table) -> None:
+    """The window is 1 MB: clients that never read a response send ten times that."""
     batch = batch_of(range(1500))
     for _ in range(10):
         sent = threading.Event()
@@ -137,8 +137,8 @@ def test_room_for_requests_is_given_back_by_those_who_left(table: Table) -> None
             assert "append_result" in call.ask(arrow_request(table.default, batch))
 
 
-def test_a_client_that_reads_no_answers_does_not_keep_others_out(table: Table) -> None:
-    """Its rows are stored, so they need no room; only its answers wait."""
+def test_a_client_that_reads_no_responses_does_not_block_others(table: Table) -> None:
+    """Its rows are stored, so they take no memory; only its responses wait."""
     batch = batch_of(range(1500))
     left = threading.Event()
     sent = threading.Semaphore(0)

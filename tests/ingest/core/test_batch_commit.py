@@ -1,4 +1,4 @@
-"""BatchCommitWriteStreams on the wire, by the official client: all streams at once, or none."""
+"""BatchCommitWriteStreams with the official client: all streams are committed, or none."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def test_many_streams_become_visible_in_one_snapshot(table: Table) -> None:
 
 
 def test_the_commit_time_is_the_snapshots(server: LodeServer, table: Table) -> None:
-    committed: Any = table.commit(table.pending([1])).commit_time  # a datetime, whatever its types say
+    committed: Any = table.commit(table.pending([1])).commit_time  # a datetime, unlike its declared type
     created = server.dataset(table.id).latest().created_at
     assert abs(committed - created) < datetime.timedelta(milliseconds=1)
 
 
 def bad_stream(table: Table, kind: str) -> tuple[str, str]:
-    """A stream that cannot be committed, and the code that says why."""
+    """A stream that cannot be committed, and the code of the reason."""
     match kind:
         case "open":
             return table.stream("pending", [1]), "INVALID_STREAM_STATE"
@@ -66,7 +66,7 @@ def bad_stream(table: Table, kind: str) -> tuple[str, str]:
 @pytest.mark.parametrize(
     "kind", ["open", "unknown", "committed", "default", "other table", "committed type", "buffered type"]
 )
-def test_one_bad_stream_and_nothing_is_committed(table: Table, kind: str) -> None:
+def test_nothing_is_committed_if_one_stream_is_invalid(table: Table, kind: str) -> None:
     good = table.pending([100])
     bad, code = bad_stream(table, kind)
     before = table.ids()
@@ -80,21 +80,21 @@ def test_one_bad_stream_and_nothing_is_committed(table: Table, kind: str) -> Non
     assert table.ids() == sorted([*before, 100])
 
 
-def test_each_bad_stream_has_an_entry_of_its_own(table: Table) -> None:
+def test_each_invalid_stream_has_its_own_entry(table: Table) -> None:
     bad = [bad_stream(table, kind) for kind in ("open", "unknown", "committed", "default", "buffered type")]
     response = table.commit(table.pending([7]), *(name for name, _ in bad))
     assert [(error.entity, error.code.name) for error in response.stream_errors] == bad
     assert not raw(response).HasField("commit_time")
 
 
-def test_committing_twice_says_so_and_adds_nothing(table: Table) -> None:
+def test_a_second_commit_is_refused_and_adds_nothing(table: Table) -> None:
     stream = table.pending([1])
     table.commit(stream)
     assert codes(table.commit(stream)) == ["STREAM_ALREADY_COMMITTED"]
     assert table.ids() == [1]
 
 
-def test_of_two_commits_at_once_one_succeeds(table: Table) -> None:
+def test_one_of_two_concurrent_commits_succeeds(table: Table) -> None:
     stream = table.pending(range(50))
     found: list[list[str]] = []
     threads = [threading.Thread(target=lambda: found.append(codes(table.commit(stream)))) for _ in range(6)]
@@ -166,7 +166,7 @@ def test_rows_of_a_commit_go_to_their_partitions(server: LodeServer) -> None:
     assert folders == {"day=2026-01-01", "day=2026-01-02", "day=2026-01-03"}
 
 
-def test_rows_of_a_commit_go_to_partitions_of_their_arrival(server: LodeServer) -> None:
+def test_rows_of_a_commit_go_to_the_partition_of_their_arrival(server: LodeServer) -> None:
     table = Table(server, timePartitioning={"type": "HOUR"})
     assert not table.commit(table.pending([1], [2])).stream_errors
     assert table.ids() == [1, 2]

@@ -1,4 +1,4 @@
-"""However much is staged, the server's memory stays bounded: rows go to the disk, not to lists."""
+"""The server's memory is bounded, no matter how many rows are staged: they are on the disk."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 def append_much(server: ServerProcess, stream: str, appends: int) -> int:
-    """Appends of 2 MB that no compression makes small, several under way; returns how many bytes."""
+    """Send incompressible appends of 2 MB, several in flight; returns their bytes."""
     size = 0
     with Call(server.write_client()) as call:
         for number in range(appends):
@@ -73,8 +73,8 @@ def test_three_hundred_megabytes_pass_through_a_pending_stream_in_bounded_memory
     assert sum(snapshot.row_count for snapshot in dataset.snapshots()) == APPENDS * ROWS
 
 
-def test_requests_that_unpack_to_much_share_bounded_memory(server: ServerProcess) -> None:
-    """A few kilobytes each on the wire, a hundred megabytes in memory, all sent at once."""
+def test_requests_with_large_decoded_rows_share_bounded_memory(server: ServerProcess) -> None:
+    """Requests of a few kilobytes that decode to a hundred megabytes each, all sent at once."""
     batch = pa.record_batch({"id": pa.repeat(pa.scalar(0, pa.int64()), 12_000_000)})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:

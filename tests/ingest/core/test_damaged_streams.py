@@ -1,4 +1,4 @@
-"""A log that is damaged costs its own stream, and no other: the server starts and says so."""
+"""A damaged log affects only its own stream: the server starts and reports it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def newest_segment(state: Path, name: StreamName) -> Path:
 
 
 def damage(state: Path, name: StreamName) -> bytes:
-    """Spoil the head of a stream's log; returns what its file was."""
+    """Damage the head of a stream's log; returns the original content of the file."""
     file = newest_segment(state, name)
     before = file.read_bytes()
     file.write_bytes(b"spoilt" + before[6:])
@@ -37,7 +37,7 @@ def damage(state: Path, name: StreamName) -> bytes:
 
 
 def two_streams(store: MemoryStore, state: Path, kind: StreamType) -> tuple[StreamName, StreamName]:
-    """Streams of two rows each, left by a server that has stopped."""
+    """Streams of two rows each, of a server that has stopped."""
     engine = engine_on(store, state)
     bad, good = engine.create_stream(PLAIN, kind), engine.create_stream(PLAIN, kind)
     append(bad, [0, 1], 0)
@@ -46,7 +46,7 @@ def two_streams(store: MemoryStore, state: Path, kind: StreamType) -> tuple[Stre
     return bad.name, good.name
 
 
-def test_the_other_streams_go_on(store: MemoryStore, tmp_path: Path) -> None:
+def test_the_other_streams_continue(store: MemoryStore, tmp_path: Path) -> None:
     bad, good = two_streams(store, tmp_path, StreamType.PENDING)
     damage(tmp_path, bad)
     engine = engine_on(store, tmp_path)
@@ -57,7 +57,7 @@ def test_the_other_streams_go_on(store: MemoryStore, tmp_path: Path) -> None:
     engine.close()
 
 
-def test_the_damaged_one_is_refused_with_the_file_and_the_remedy(store: MemoryStore, tmp_path: Path) -> None:
+def test_a_damaged_stream_is_refused_with_the_file_and_the_remedy(store: MemoryStore, tmp_path: Path) -> None:
     bad, _ = two_streams(store, tmp_path, StreamType.PENDING)
     damage(tmp_path, bad)
     engine = engine_on(store, tmp_path)
@@ -68,7 +68,7 @@ def test_the_damaged_one_is_refused_with_the_file_and_the_remedy(store: MemorySt
     engine.close()
 
 
-def test_it_is_counted_and_logged(
+def test_a_damaged_stream_is_counted_and_logged(
     store: MemoryStore, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     bad, _ = two_streams(store, tmp_path, StreamType.BUFFERED)
@@ -79,7 +79,7 @@ def test_it_is_counted_and_logged(
     engine.close()
 
 
-def test_a_commit_that_names_it_shows_nothing(store: MemoryStore, tmp_path: Path) -> None:
+def test_a_batch_commit_with_a_damaged_stream_shows_nothing(store: MemoryStore, tmp_path: Path) -> None:
     bad, good = two_streams(store, tmp_path, StreamType.PENDING)
     damage(tmp_path, bad)
     engine = engine_on(store, tmp_path)
@@ -91,7 +91,7 @@ def test_a_commit_that_names_it_shows_nothing(store: MemoryStore, tmp_path: Path
 
 
 @pytest.mark.parametrize("checkpoints", ["kept", "lost"])
-def test_once_its_log_is_back_it_goes_on_where_it_was(
+def test_a_stream_resumes_after_its_log_is_restored(
     store: MemoryStore, tmp_path: Path, checkpoints: str
 ) -> None:
     bad, good = two_streams(store, tmp_path, StreamType.COMMITTED)
@@ -99,7 +99,7 @@ def test_once_its_log_is_back_it_goes_on_where_it_was(
     if checkpoints == "lost":
         for file in (tmp_path / "tables").iterdir():
             file.unlink()
-    # While it is away others commit, to its table and elsewhere, and move the checkpoint beyond its rows.
+    # Meanwhile other streams commit, to its table and others, and the checkpoint moves past its rows.
     engine = engine_on(store, tmp_path)
     append(engine.stream(good), [4], 2)
     engine.append(PARTS, rows([7])).result(timeout=30)
@@ -141,7 +141,7 @@ def delete_the_directory(log: Path) -> None:
 @pytest.mark.parametrize(
     "harm", [cut_to_half, cut_the_last_byte, empty, delete_the_segments, delete_the_directory]
 )
-def test_a_log_that_lost_acknowledged_rows_is_refused_and_the_others_go_on(
+def test_a_log_that_lost_acknowledged_rows_is_refused_and_the_others_continue(
     store: MemoryStore, tmp_path: Path, kind: StreamType, harm: Callable[[Path], None]
 ) -> None:
     bad, good = two_streams(store, tmp_path, kind)
@@ -174,10 +174,10 @@ def test_an_older_copy_of_a_log_is_refused(store: MemoryStore, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("rows", [1, 3], ids=["shorter", "longer"])
-def test_a_log_that_does_not_meet_the_rows_that_are_visible_is_refused(
+def test_a_log_that_does_not_continue_the_visible_rows_is_refused(
     store: MemoryStore, tmp_path: Path, rows: int
 ) -> None:
-    """Its length was restored with it, so that only the snapshots tell."""
+    """Its length was restored with it, so only the snapshots show the difference."""
     engine = engine_on(store, tmp_path / "state")
     stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
     append(stream, [0], 0)
@@ -203,7 +203,7 @@ def test_a_log_that_does_not_meet_the_rows_that_are_visible_is_refused(
     engine.close()
 
 
-def test_a_stream_is_given_up_by_removing_what_is_left_of_it(store: MemoryStore, tmp_path: Path) -> None:
+def test_a_damaged_stream_is_given_up_by_removing_its_files(store: MemoryStore, tmp_path: Path) -> None:
     bad, good = two_streams(store, tmp_path, StreamType.PENDING)
     shutil.rmtree(tmp_path / "streams" / bad.stream)
     (tmp_path / "acknowledged" / bad.stream).unlink()
@@ -216,13 +216,13 @@ def test_a_stream_is_given_up_by_removing_what_is_left_of_it(store: MemoryStore,
     engine.close()
 
 
-def test_streams_of_a_server_that_kept_no_lengths_go_on(store: MemoryStore, tmp_path: Path) -> None:
+def test_streams_without_acknowledged_lengths_continue(store: MemoryStore, tmp_path: Path) -> None:
     first, second = two_streams(store, tmp_path, StreamType.PENDING)
     shutil.rmtree(tmp_path / "acknowledged")
     engine = engine_on(store, tmp_path)
     assert append(engine.stream(first), [4], 2) == 2
     engine.close()
-    # From now on the length of each is kept, whether it was written to or not.
+    # From now on each has a length, whether it was written to or not.
     for name in (first, second):
         cut_the_last_byte(tmp_path / "streams" / name.stream)
     engine = engine_on(store, tmp_path)
@@ -230,9 +230,7 @@ def test_streams_of_a_server_that_kept_no_lengths_go_on(store: MemoryStore, tmp_
     engine.close()
 
 
-def test_rows_that_are_found_damaged_when_they_are_committed_are_data_loss(
-    store: MemoryStore, tmp_path: Path
-) -> None:
+def test_damage_that_a_commit_finds_is_data_loss(store: MemoryStore, tmp_path: Path) -> None:
     engine = engine_on(store, tmp_path)
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     append(stream, [0, 1], 0)

@@ -43,7 +43,7 @@ def id_of(table: TableName) -> str:
 
 
 def as_library(store: CountingStore, table: TableName = PLAIN) -> lode.Dataset:
-    """The dataset of a table as a program opens it that knows nothing of the server."""
+    """The dataset of a table, opened by a program that does not use the server."""
     return lode.Dataset(id_of(table), store)
 
 
@@ -82,7 +82,7 @@ def show(engine: Engine, stream: Any) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.table)
-def test_a_new_column_of_the_catalog_is_part_of_the_snapshot_that_first_has_it(
+def test_a_new_column_is_in_the_definition_of_the_first_snapshot_that_has_it(
     engine: Engine, store: CountingStore, table: TableName
 ) -> None:
     engine.append(table, rows([1])).result(30)
@@ -142,7 +142,7 @@ def test_a_reordered_struct_keeps_its_values(engine: Engine, store: CountingStor
     assert as_library(store, table).scan().read_all().to_pylist() == [{"s": {"a": "a", "b": "b"}}] * 2
 
 
-def test_a_table_that_gets_its_columns_later_takes_rows(engine: Engine, store: CountingStore) -> None:
+def test_a_table_that_gets_its_columns_later_accepts_rows(engine: Engine, store: CountingStore) -> None:
     table = new_table(engine)
     stream = engine.create_stream(table, PENDING)
     set_schema(engine, SCHEMA, table)
@@ -173,7 +173,7 @@ def test_the_partitioning_column_is_the_one_whose_range_snapshots_record(
     assert dataset.latest().manifest.min_timestamp == dataset.snapshots()[0].manifest.min_timestamp
 
 
-# -- what it costs ----------------------------------------------------------------------------------
+# -- costs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [StreamType.DEFAULT, COMMITTED, BUFFERED], ids=lambda kind: kind.name)
@@ -206,7 +206,7 @@ def test_a_commit_with_new_columns_makes_one_more_store_call(engine: Engine, sto
     assert calls == ["put", "put", "put", "compare_and_swap", "put"]
 
 
-# -- changes behind the server's back ----------------------------------------------------------------
+# -- changes by other programs -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", STAGED, ids=lambda kind: kind.name)
@@ -223,7 +223,7 @@ def test_a_commit_with_new_columns_makes_one_more_store_call(engine: Engine, sto
     ids=str,
 )
 @pytest.mark.parametrize("restarted", [False, True], ids=["running", "restarted"])
-def test_acknowledged_rows_outlive_every_change_of_columns(
+def test_acknowledged_rows_survive_every_change_of_columns(
     store: CountingStore, tmp_path: Path, kind: StreamType, change: dict[str, Any], restarted: bool
 ) -> None:
     engine = engine_on(store, tmp_path / "state")
@@ -242,7 +242,7 @@ def test_acknowledged_rows_outlive_every_change_of_columns(
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.table)
-def test_a_column_that_gives_way_to_the_tables_keeps_its_values(
+def test_a_column_that_is_renamed_for_the_table_keeps_its_values(
     engine: Engine, store: CountingStore, table: TableName
 ) -> None:
     stream = staged(engine, PENDING, [2], table)
@@ -279,7 +279,7 @@ def test_a_column_renamed_between_staging_and_commit_is_staged_again(
     assert (found, len(done)) == ([{"id": 1, "label": None, "text": "text 1"}], 2)
 
 
-def test_members_added_by_both_sides_are_joined(engine: Engine, store: CountingStore) -> None:
+def test_members_added_by_both_sides_are_merged(engine: Engine, store: CountingStore) -> None:
     a, c = Column("a", "INT64"), Column("c", "INT64")
     table = new_table(engine, Column("s", "STRUCT", fields=(a,)))
     append_rows(engine, table, {"s": {"a": 1}})

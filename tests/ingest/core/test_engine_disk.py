@@ -1,4 +1,4 @@
-"""A disk under the streams' logs that fails: what was not stored is refused, and streams go on."""
+"""The disk of the streams' logs fails: the rows are refused, and streams continue."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def engine(store: MemoryStore, tmp_path: Path) -> Iterator[Engine]:
 
 
 class Disk:
-    """The kernel's writes to files, which fail while ``full``."""
+    """A disk whose writes fail while ``full``."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full = False
@@ -47,7 +47,7 @@ class Disk:
 
     def _write_unless_full(self, descriptor: int, pieces: Any, position: int) -> int:
         if self.full:
-            # Some of it arrives, as it does when a disk gets full.
+            # A part is written, as on a disk that gets full.
             self._write(descriptor, [bytes(pieces[0])[:7]], position)
             raise OSError(errno.ENOSPC, "No space left on device")
         return self._write(descriptor, pieces, position)
@@ -67,7 +67,7 @@ def show_all(engine: Engine, stream: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", STAGED)
-def test_an_append_the_disk_has_no_room_for_is_refused_and_can_be_repeated(
+def test_an_append_on_a_full_disk_is_refused_and_can_be_repeated(
     engine: Engine, store: MemoryStore, disk: Disk, kind: StreamType
 ) -> None:
     stream = engine.create_stream(PLAIN, kind)
@@ -83,7 +83,7 @@ def test_an_append_the_disk_has_no_room_for_is_refused_and_can_be_repeated(
 
 
 @pytest.mark.parametrize("kind", STAGED)
-def test_what_was_sent_behind_a_failed_append_is_not_stored_in_its_place(
+def test_appends_after_a_failed_one_are_not_stored_in_its_place(
     engine: Engine, store: MemoryStore, disk: Disk, kind: StreamType
 ) -> None:
     stream = engine.create_stream(PLAIN, kind)
@@ -103,7 +103,7 @@ def test_what_was_sent_behind_a_failed_append_is_not_stored_in_its_place(
 
 
 @pytest.mark.parametrize("kind", STAGED)
-def test_refused_rows_are_not_there_after_a_restart(
+def test_refused_rows_do_not_reappear_after_a_restart(
     store: MemoryStore, disk: Disk, tmp_path: Path, kind: StreamType
 ) -> None:
     engine = engine_on(store, tmp_path)
@@ -122,7 +122,7 @@ def test_refused_rows_are_not_there_after_a_restart(
 
 
 @pytest.mark.parametrize("kind", [StreamType.COMMITTED, *STAGED])
-def test_a_stream_that_could_not_be_finalized_is_open_and_takes_rows(
+def test_a_stream_that_could_not_be_finalized_stays_open(
     engine: Engine, disk: Disk, kind: StreamType
 ) -> None:
     stream = engine.create_stream(PLAIN, kind)
@@ -137,7 +137,7 @@ def test_a_stream_that_could_not_be_finalized_is_open_and_takes_rows(
     assert stream.position.state is State.FINALIZED
 
 
-def test_a_commit_stands_when_its_log_cannot_be_trimmed(
+def test_a_commit_succeeds_if_its_log_cannot_be_trimmed(
     engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     streams = [engine.create_stream(PLAIN, StreamType.PENDING) for _ in range(2)]
@@ -156,7 +156,7 @@ def test_a_commit_stands_when_its_log_cannot_be_trimmed(
 
 
 class SlowDisk:
-    """Writes to files begin, and end when they may; or fail then."""
+    """A disk whose writes block until the test lets them succeed or fail."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:
         self.writing, self.may_write = threading.Event(), threading.Event()
@@ -173,10 +173,10 @@ class SlowDisk:
 
 
 @pytest.mark.parametrize("kind", STAGED)
-def test_an_offset_is_not_said_to_be_there_while_its_rows_may_still_fail(
+def test_an_offset_does_not_exist_while_its_rows_may_still_fail(
     engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, kind: StreamType
 ) -> None:
-    """A client that lost its connection sends its rows again, and takes ALREADY_EXISTS for stored."""
+    """A client that lost its connection sends its rows again, and ALREADY_EXISTS means stored."""
     stream = engine.create_stream(PLAIN, kind)
     disk = SlowDisk(monkeypatch, fails=True)
     lost = stream.append(rows([0, 1]), 0)
@@ -195,7 +195,7 @@ def test_an_offset_is_not_said_to_be_there_while_its_rows_may_still_fail(
 def test_a_batch_commit_waits_for_a_finalize_and_the_rows_before_it(
     engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The disk is slow: rows, then a finalize, are under way when the batch commit comes."""
+    """The disk is slow: rows and a finalize are in progress when the batch commit arrives."""
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     disk = SlowDisk(monkeypatch)
     answer = stream.append(rows([0, 1]), None)
@@ -219,7 +219,7 @@ def test_a_batch_commit_waits_for_a_finalize_and_the_rows_before_it(
     assert [problem.storage for problem in again] == [StorageCode.STREAM_ALREADY_COMMITTED]
 
 
-def test_the_rows_of_a_stream_are_kept_while_a_finalize_that_fails_is_under_way(
+def test_rows_are_kept_during_a_finalize_that_fails(
     engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
@@ -240,7 +240,7 @@ def test_the_rows_of_a_stream_are_kept_while_a_finalize_that_fails_is_under_way(
     assert ids_in(store, PLAIN) == [0, 1]
 
 
-def test_the_rows_of_a_stream_are_kept_while_a_flush_from_before_its_finalize_reads_them(
+def test_rows_are_kept_while_a_flush_from_before_the_finalize_reads_them(
     engine: Engine, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = engine.create_stream(PLAIN, StreamType.BUFFERED)

@@ -1,4 +1,4 @@
-"""A swap that is reported lost and lands later all the same: whenever that is, no row is shown twice."""
+"""A swap is reported as lost and lands later: no row becomes visible twice, whenever that is."""
 
 from __future__ import annotations
 
@@ -98,8 +98,8 @@ def test_a_commit_that_lands_late_is_not_doubled(
     check(store, job)
 
 
-def test_a_late_commit_is_seen_also_where_it_touched_other_partitions(tmp_path: Path) -> None:
-    """Partitions by the time of arrival are others at the second try: that is no reason to show both."""
+def test_a_late_commit_to_other_partitions_is_detected(tmp_path: Path) -> None:
+    """Partitions by time of arrival differ in the second attempt. Still only one of them is visible."""
     store = LateStore(lake())
     engine = engine_on(store, tmp_path)
     stream = engine.create_stream(PARTS, StreamType.COMMITTED)

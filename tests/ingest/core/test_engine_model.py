@@ -1,4 +1,4 @@
-"""An engine against plain lists: whatever clients do with its streams, and however often it dies."""
+"""An engine compared with plain lists, for random requests of clients and crashes."""
 
 from __future__ import annotations
 
@@ -62,10 +62,10 @@ SIZES = st.integers(1, 12)
 
 @dataclass(eq=False)
 class ModelTable:
-    """A table while it lives; the next one of its name is another."""
+    """One generation of a table."""
 
     schema: TableSchema = SCHEMA
-    # Rows of the default stream, each append on its own.
+    # Rows of the default stream, by append.
     shown: list[list[int]] = field(default_factory=list)
 
 
@@ -74,7 +74,7 @@ class ModelStream:
     name: StreamName
     kind: StreamType
     table: ModelTable
-    # As the engine that lives now knows it; a client's call may hold on to it while its table goes.
+    # Of the running engine; a call of a client may use it while its table is deleted.
     held: Stream
     rows: list[int] = field(default_factory=list)
     visible: int = 0
@@ -83,7 +83,7 @@ class ModelStream:
 
 @dataclass
 class Sent:
-    """An append under way."""
+    """An append in flight."""
 
     stream: ModelStream | ModelTable
     ids: list[int]
@@ -91,7 +91,7 @@ class Sent:
 
 
 class EngineMachine(RuleBasedStateMachine):
-    """One server over one store; the model says what its streams and tables hold."""
+    """One server on one store; the model has the rows of its streams and tables."""
 
     streams: Bundle[ModelStream] = Bundle("streams")
 
@@ -122,7 +122,7 @@ class EngineMachine(RuleBasedStateMachine):
             self.engine.close()
         shutil.rmtree(self.state)
 
-    # -- what the model knows ------------------------------------------------------------------
+    # -- the model -----------------------------------------------------------------------------
 
     def lives(self, stream: ModelStream) -> bool:
         return self.tables[stream.name.table] is stream.table
@@ -136,7 +136,7 @@ class EngineMachine(RuleBasedStateMachine):
         return Sent(stream, ids, stream.held.append(rows(ids, stream.table.schema), offset))
 
     def store_all(self, sent: Sequence[Sent]) -> None:
-        """Answers that all say yes, in order."""
+        """Wait for the answers in order; all must succeed."""
         for append in sent:
             assert refusal_of(append.answer) is None
             assert append.answer.result() == self.offset_of(append)
@@ -154,7 +154,7 @@ class EngineMachine(RuleBasedStateMachine):
         return len(append.stream.rows) if isinstance(append.stream, ModelStream) else None
 
     def staged(self, kind: StreamType) -> list[ModelStream]:
-        """The streams of this type with rows that are not visible, and can be."""
+        """The streams of this type with rows that can still become visible."""
         return [
             stream
             for stream in self.known
@@ -165,7 +165,7 @@ class EngineMachine(RuleBasedStateMachine):
         ]
 
     def is_gone(self, stream: ModelStream) -> bool:
-        """Whether its table is gone, and with it the stream: then nobody can find it."""
+        """Whether its table was deleted, and with it the stream."""
         if self.lives(stream):
             return False
         with pytest.raises(Refused) as refused:
@@ -225,7 +225,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.store_all(sent)
 
     def send_many(self, sent: list[Sent], many: list[tuple[ModelStream, int]], *, again: bool) -> None:
-        """Appends with offsets, none waited for, and to the default streams in between."""
+        """Send appends with offsets without waiting, and appends to the default streams in between."""
         ends: Counter[StreamName] = Counter()
         for stream, count in many:
             if not self.lives(stream) or stream.state is not State.OPEN:
@@ -310,7 +310,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.staged(PENDING))
     @rule(counts=st.lists(SIZES, max_size=3), all_of_them=st.booleans())
     def batch_commit_what_is_ready(self, counts: list[int], all_of_them: bool) -> None:
-        """Finalized streams of one table, some of them made for this; one of them may be empty."""
+        """Finalized streams of one table, some of them new; one may be empty."""
         first = self.staged(PENDING)[0]
         chosen = [stream for stream in self.staged(PENDING) if stream.table is first.table]
         for count in counts:
@@ -350,7 +350,7 @@ class EngineMachine(RuleBasedStateMachine):
         self.tables[name] = None
         if create:
             self.create_table(name)
-        # Clients that do not know yet go on writing to what they have in hand.
+        # Clients that do not know it yet continue to write to the streams they have.
         for stream in holding:
             if stream.state is State.OPEN and stream.kind is COMMITTED:
                 refused = refusal_of(self.send(stream, count, None).answer)
@@ -363,7 +363,7 @@ class EngineMachine(RuleBasedStateMachine):
             create_table(self.engine.catalog, name)
             self.tables[name] = ModelTable()
 
-    # -- life and death ------------------------------------------------------------------------
+    # -- restarts and crashes ------------------------------------------------------------------
 
     @rule()
     def restart(self) -> None:
@@ -372,7 +372,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     @rule(many=st.lists(st.tuples(streams, SIZES), max_size=6), calls=st.integers(1, 25), after=st.booleans())
     def die_while_appending(self, many: list[tuple[ModelStream, int]], calls: int, after: bool) -> None:
-        """The server dies at its nth call; what it had answered is there, the rest as a whole or not."""
+        """The server dies at its nth call: answered appends are stored, others whole or not at all."""
         self.store.add(Fault(nth=calls, when="after" if after else "before"))
         sent: list[Sent] = []
         with suppress(SimulatedCrash):
@@ -385,15 +385,15 @@ class EngineMachine(RuleBasedStateMachine):
         lost: set[ModelStream] = set()
         for append in sent:
             if self.survived(append):
-                assert append.stream not in lost, "rows before it are gone"
+                assert append.stream not in lost, "rows before it are missing"
                 self.take_in(append)
             else:
-                assert not append.answer.done(), "what was answered is gone"
+                assert not append.answer.done(), "answered rows are missing"
                 if isinstance(append.stream, ModelStream):
                     lost.add(append.stream)
 
     def survived(self, append: Sent) -> bool:
-        """Whether a stranger, or the new engine, finds the rows; the invariant looks at them more closely."""
+        """Whether a reader, or the new engine, finds the rows; the invariant checks their values."""
         if isinstance(append.stream, ModelStream) and append.stream.kind is not COMMITTED:
             return append.stream.held.position.durable > len(append.stream.rows)
         table = append.stream.table if isinstance(append.stream, ModelStream) else append.stream
@@ -403,7 +403,7 @@ class EngineMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.staged(PENDING) or self.staged(BUFFERED))
     @rule(at=st.integers(0, 9), calls=st.integers(1, 15), after=st.booleans())
     def die_while_showing(self, at: int, calls: int, after: bool) -> None:
-        """The server dies during a flush or a batch commit: all of it is visible, or nothing."""
+        """The server dies during a flush or a batch commit: all of its rows are visible, or none."""
         found = self.staged(PENDING) + self.staged(BUFFERED)
         stream = found[at % len(found)]
         if stream.kind is PENDING:
@@ -422,7 +422,7 @@ class EngineMachine(RuleBasedStateMachine):
             stream.state = State.COMMITTED
         stream.visible = shown
 
-    # -- what must be true ---------------------------------------------------------------------
+    # -- invariants ----------------------------------------------------------------------------
 
     @invariant()
     def streams_are_as_the_model(self) -> None:
@@ -442,7 +442,7 @@ class EngineMachine(RuleBasedStateMachine):
             found = ids_in(self.inner, name)
             shown = [stream.rows[: stream.visible] for stream in self.known if stream.table is table]
             assert sorted(found) == sorted(id for part in (*shown, *table.shown) for id in part)
-            if name == PLAIN:  # partitions are files of their own
+            if name == PLAIN:  # partitions are separate files
                 place = {id: at for at, id in enumerate(found)}
                 for part in (*shown, *table.shown):
                     assert [place[id] for id in part] == sorted(place[id] for id in part)

@@ -37,7 +37,7 @@ COMMITTED, PENDING, BUFFERED = StreamType.COMMITTED, StreamType.PENDING, StreamT
 
 
 class Client(threading.Thread):
-    """Writes its hundreds to a table through one server, with every type of stream; keeps what went wrong."""
+    """Writes its hundreds to a table through one server, with every type of stream; keeps its error."""
 
     def __init__(self, engine: Engine, table: TableName, first: int) -> None:
         super().__init__()
@@ -71,7 +71,7 @@ class Client(threading.Thread):
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.table)
-def test_servers_on_one_table_lose_and_double_nothing(table: TableName, tmp_path: Path) -> None:
+def test_no_row_is_lost_or_doubled_by_two_servers_on_one_table(table: TableName, tmp_path: Path) -> None:
     store = lake()
     engines = [engine_on(store, tmp_path / name) for name in ("one", "two")]
     clients = [Client(engines[number % 2], table, first) for number, first in enumerate(range(0, 400, 100))]
@@ -93,10 +93,10 @@ def test_servers_on_one_table_lose_and_double_nothing(table: TableName, tmp_path
 
 @pytest.mark.parametrize("make", JOBS)
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.table)
-def test_a_look_at_history_may_fail_at_any_call(
+def test_reading_the_history_may_fail_at_any_call(
     make: Callable[[TableName], Job], table: TableName, tmp_path: Path
 ) -> None:
-    """A commit landed late and others came on top; then a call fails while the server finds that out."""
+    """A commit landed late, and others followed it; then a call fails while the server reads them."""
     calls = retry_with_a_fault(make(table), None, tmp_path / "all")
     assert calls > 5
     for call in range(1, calls + 1):
@@ -104,7 +104,7 @@ def test_a_look_at_history_may_fail_at_any_call(
 
 
 def retry_with_a_fault(job: Job, call: int | None, state: Path) -> int:
-    """Returns how many calls the retry took."""
+    """Return the number of calls of the retry."""
     late = LateStore(lake())
     counted = CountingStore(late)
     store = FaultStore(counted)
@@ -115,7 +115,7 @@ def retry_with_a_fault(job: Job, call: int | None, state: Path) -> int:
     for id in range(OTHERS + 1, OTHERS + 4):
         other.append(job.table, rows([id])).result(timeout=30)
     other.close()
-    # Its writer opens the dataset anew, and has everything to read again.
+    # Its writer opens the dataset again, and has to read all of it.
     engine.catalog.update_table(job.table, lambda found: msgspec.structs.replace(found, schema=WIDER))
     before = counted.total
     if call is not None:

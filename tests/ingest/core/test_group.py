@@ -1,4 +1,4 @@
-"""What arrives while work is under way is worked on together, in order, and nobody is forgotten."""
+"""Items that arrive during work are processed together, in order, and none is lost."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 
 class Gate:
-    """Work that notes its groups and waits for leave before each; items whose text is long weigh as much."""
+    """Work that records its groups and waits for the test in each; the weight of an item is its length."""
 
     def __init__(self, pool: ThreadPoolExecutor, *, max_weight: int = 10) -> None:
         self.groups: list[list[str]] = []
@@ -48,7 +48,7 @@ class Gate:
             raise ValueError("a bad item")
 
 
-def test_a_lone_item_is_worked_on_at_once(pool: ThreadPoolExecutor) -> None:
+def test_a_single_item_is_processed_at_once(pool: ThreadPoolExecutor) -> None:
     gate = Gate(pool)
     gate.put("a")
     gate.begin()
@@ -56,7 +56,7 @@ def test_a_lone_item_is_worked_on_at_once(pool: ThreadPoolExecutor) -> None:
     gate.end()
 
 
-def test_what_arrives_meanwhile_shares_the_next_group_in_order(pool: ThreadPoolExecutor) -> None:
+def test_items_that_arrive_meanwhile_share_the_next_group_in_order(pool: ThreadPoolExecutor) -> None:
     gate = Gate(pool)
     gate.put("a")
     gate.begin()
@@ -66,7 +66,7 @@ def test_what_arrives_meanwhile_shares_the_next_group_in_order(pool: ThreadPoolE
     assert gate.groups == [["a"], ["b", "c", "d"]]
 
 
-def test_a_group_is_no_heavier_than_its_limit(pool: ThreadPoolExecutor) -> None:
+def test_a_group_does_not_exceed_its_limit(pool: ThreadPoolExecutor) -> None:
     gate = Gate(pool, max_weight=5)
     gate.put("a")
     gate.begin()
@@ -76,7 +76,7 @@ def test_a_group_is_no_heavier_than_its_limit(pool: ThreadPoolExecutor) -> None:
     assert gate.groups == [["a"], ["bb", "ccc"], ["d", "eeee"], ["f"]]
 
 
-def test_an_item_over_the_limit_is_a_group_of_its_own(pool: ThreadPoolExecutor) -> None:
+def test_an_item_over_the_limit_has_its_own_group(pool: ThreadPoolExecutor) -> None:
     gate = Gate(pool, max_weight=3)
     gate.put("a")
     gate.begin()
@@ -86,7 +86,7 @@ def test_an_item_over_the_limit_is_a_group_of_its_own(pool: ThreadPoolExecutor) 
     assert gate.groups == [["a"], ["b"], ["too heavy"], ["c"]]
 
 
-def test_a_failing_group_does_not_stop_those_behind_it(
+def test_a_failing_group_does_not_stop_the_next_ones(
     pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
 ) -> None:
     gate = Gate(pool)
@@ -103,7 +103,7 @@ def test_a_failing_group_does_not_stop_those_behind_it(
     assert "failed without an answer" in caplog.text
 
 
-def test_waiting_ends_when_everything_is_done_and_at_once_when_nothing_is(pool: ThreadPoolExecutor) -> None:
+def test_waiting_ends_when_all_items_are_done_and_at_once_if_there_are_none(pool: ThreadPoolExecutor) -> None:
     gate = Gate(pool)
     gate.group.wait()
     gate.put("a")
@@ -125,7 +125,7 @@ def test_waiting_ends_when_everything_is_done_and_at_once_when_nothing_is(pool: 
     assert waited.is_set()
 
 
-def test_one_group_is_worked_on_at_a_time_whatever_the_threads(pool: ThreadPoolExecutor) -> None:
+def test_groups_are_processed_one_at_a_time(pool: ThreadPoolExecutor) -> None:
     busy = threading.Lock()
     seen: list[int] = []
 
@@ -151,7 +151,7 @@ def test_one_group_is_worked_on_at_a_time_whatever_the_threads(pool: ThreadPoolE
         assert [number for number in seen if number in numbers] == list(numbers)
 
 
-def test_a_queue_that_is_never_empty_leaves_the_thread_to_others() -> None:
+def test_a_queue_that_is_never_empty_shares_the_thread() -> None:
     with ThreadPoolExecutor(1) as pool:
         turns: list[str] = []
         done = threading.Event()
@@ -169,12 +169,12 @@ def test_a_queue_that_is_never_empty_leaves_the_thread_to_others() -> None:
         other: Group[str] = Group(pool, quiet, weigh=len, max_weight=1)
         greedy.put("more")
         other.put("once")
-        assert done.wait(timeout=30), "the greedy queue kept the only thread"
+        assert done.wait(timeout=30), "the busy queue kept the only thread"
         greedy.wait()
     assert turns.count("quiet") == 1
 
 
-def test_what_is_queued_when_the_pool_closes_is_still_done() -> None:
+def test_items_in_the_queue_are_processed_when_the_pool_shuts_down() -> None:
     pool = ThreadPoolExecutor(1)
     gate = Gate(pool)
     gate.put("a")

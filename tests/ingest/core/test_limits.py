@@ -1,4 +1,4 @@
-"""Limits hold exactly, also when many ask at once, and count only what is still of use."""
+"""Limits are exact under concurrency, and count only streams that are in use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def engine(tmp_path: Path) -> Iterator[Engine]:
 def created_at_once(
     engine: Engine, count: int = ASKING, kind: StreamType = StreamType.PENDING
 ) -> list[Stream]:
-    """The streams that were created of as many as asked at the same moment."""
+    """Create streams concurrently; returns those that were created."""
     together = threading.Barrier(count)
 
     def create() -> Stream | None:
@@ -66,18 +66,18 @@ def active(engine: Engine) -> dict[str, float]:
     return {kind: float(count) for kind, count in found}
 
 
-def test_not_one_stream_more_than_the_limit_is_created_by_many_at_once(engine: Engine) -> None:
+def test_concurrent_creations_do_not_exceed_the_limit_of_streams(engine: Engine) -> None:
     assert len(created_at_once(engine)) == MOST
     assert len(engine.streams()) == MOST
 
 
-def test_the_room_of_one_stream_goes_to_one_of_many(engine: Engine) -> None:
+def test_one_of_many_concurrent_creations_gets_the_last_stream(engine: Engine) -> None:
     first, *_ = created_at_once(engine, MOST, StreamType.COMMITTED)
     engine.finalize(first.name)
     assert len(created_at_once(engine)) == 1
 
 
-def test_a_stream_that_could_not_be_created_takes_no_room(tmp_path: Path) -> None:
+def test_a_stream_that_could_not_be_created_does_not_count(tmp_path: Path) -> None:
     engine = engine_on(lake(), tmp_path, streams=MOST)
     logs = tmp_path / "streams"
     logs.rename(tmp_path / "away")
@@ -113,7 +113,9 @@ def test_streams_of_a_deleted_table_are_not_active(engine: Engine, delete: Calla
     assert active(engine) == {"COMMITTED": 0.0, "PENDING": 0.0, "BUFFERED": 0.0}
 
 
-def test_streams_of_a_deleted_table_are_removed_with_what_they_staged(engine: Engine, tmp_path: Path) -> None:
+def test_streams_of_a_deleted_table_are_removed_with_their_staged_rows(
+    engine: Engine, tmp_path: Path
+) -> None:
     append(engine.create_stream(PLAIN, StreamType.PENDING), [0, 1], 0)
     other = engine.create_stream(PARTS, StreamType.PENDING)
     append(other, [2], 0)
@@ -126,7 +128,7 @@ def test_streams_of_a_deleted_table_are_removed_with_what_they_staged(engine: En
     assert engine.staged.bytes == other.log.bytes
 
 
-def test_streams_of_a_table_that_another_server_deleted_take_no_room(tmp_path: Path) -> None:
+def test_streams_of_a_table_that_another_server_deleted_do_not_count(tmp_path: Path) -> None:
     store = lake()
     engine = engine_on(store, tmp_path, streams=MOST)
     engine.catalog._tables._max_age = engine.catalog._datasets._max_age = 0.0
@@ -137,13 +139,13 @@ def test_streams_of_a_table_that_another_server_deleted_take_no_room(tmp_path: P
     engine.close()
 
 
-def test_a_table_that_cannot_be_looked_at_keeps_its_streams(tmp_path: Path) -> None:
+def test_a_table_that_cannot_be_read_keeps_its_streams(tmp_path: Path) -> None:
     store = lake()
     engine = engine_on(store, tmp_path)
     engine.catalog._tables._max_age = 0.0
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     append(stream, [0], 0)
-    # As when the lake is not mounted: there is no table, but none was deleted either.
+    # As if the lake is not mounted: there is no table, but none was deleted either.
     path = next(info.path for info in store.list("catalog/") if info.path.endswith("plain.json"))
     content = store.get(path)
     store.delete(path)
@@ -154,7 +156,7 @@ def test_a_table_that_cannot_be_looked_at_keeps_its_streams(tmp_path: Path) -> N
 
 
 def staged_at_once(engine: Engine, table: TableName = PLAIN) -> int:
-    """How many of many appends to many streams were taken, all under way together."""
+    """Send many appends to many streams at once; returns the number of accepted ones."""
     streams = [engine.create_stream(table, StreamType.PENDING) for _ in range(8)]
     answers = []
     for _ in range(30):
@@ -167,7 +169,7 @@ def staged_at_once(engine: Engine, table: TableName = PLAIN) -> int:
     return sum(refusal_of(answer) is None for answer in answers)
 
 
-def test_appends_under_way_take_room_among_the_staged_bytes(tmp_path: Path) -> None:
+def test_appends_in_flight_count_as_staged_bytes(tmp_path: Path) -> None:
     limit = 200_000
     engine = engine_on(lake(), tmp_path, staged_bytes=limit)
     stored = staged_at_once(engine)
@@ -177,7 +179,7 @@ def test_appends_under_way_take_room_among_the_staged_bytes(tmp_path: Path) -> N
     engine.close()
 
 
-def test_an_append_that_was_refused_takes_no_room_among_the_staged_bytes(tmp_path: Path) -> None:
+def test_a_refused_append_does_not_count_as_staged_bytes(tmp_path: Path) -> None:
     engine = engine_on(lake(), tmp_path, staged_bytes=200_000)
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     before = engine.staged.bytes
@@ -188,7 +190,7 @@ def test_an_append_that_was_refused_takes_no_room_among_the_staged_bytes(tmp_pat
     engine.close()
 
 
-def test_an_append_larger_than_the_room_that_is_left_is_refused(tmp_path: Path) -> None:
+def test_an_append_above_the_limit_of_staged_bytes_is_refused(tmp_path: Path) -> None:
     engine = engine_on(lake(), tmp_path, staged_bytes=10_000)
     stream = engine.create_stream(PLAIN, StreamType.BUFFERED)
     with pytest.raises(Refused, match="the limit is 10,000") as refused:

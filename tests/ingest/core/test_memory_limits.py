@@ -1,4 +1,4 @@
-"""Bounds hold: on what is staged on disk, and on what is in memory on its way there."""
+"""The limits on staged bytes, and on the bytes of requests in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from lode.ingest.core.limits import StagedBytes, Window
 from lode.ingest.status import Code, Refused
 
 
-def test_staged_bytes_are_refused_above_the_limit_and_welcome_again_below_it() -> None:
+def test_staged_bytes_are_refused_above_the_limit_and_accepted_below_it() -> None:
     staged = StagedBytes(100)
     staged.add(99)
     staged.reserve(1)
@@ -26,19 +26,19 @@ def test_staged_bytes_are_refused_above_the_limit_and_welcome_again_below_it() -
 
 
 async def entering(window: Window, size: int) -> asyncio.Task[None]:
-    """A request that has had its chance to get in."""
+    """A request that has tried to enter."""
     task = asyncio.create_task(window.enter(size))
     await breathe()
     return task
 
 
 async def breathe() -> None:
-    """Let everything that can run do so."""
+    """Let all tasks run that are ready."""
     for _ in range(5):
         await asyncio.sleep(0)
 
 
-def test_requests_wait_for_room_and_get_it_in_their_order() -> None:
+def test_requests_wait_for_space_and_get_it_in_order() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(60)
@@ -47,7 +47,7 @@ def test_requests_wait_for_room_and_get_it_in_their_order() -> None:
         window.leave(40)
         await breathe()
         assert not first.done()
-        assert not second.done(), "a small request overtook a large one, which may so wait for ever"
+        assert not second.done(), "a small request overtook a large one, which could then wait forever"
         window.leave(60)
         await breathe()
         assert first.done()
@@ -56,7 +56,7 @@ def test_requests_wait_for_room_and_get_it_in_their_order() -> None:
     asyncio.run(play())
 
 
-def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
+def test_a_new_request_does_not_overtake_waiting_ones() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(60)
@@ -69,7 +69,7 @@ def test_a_newcomer_does_not_overtake_those_who_wait() -> None:
     asyncio.run(play())
 
 
-def test_a_request_larger_than_all_of_it_is_let_in_alone() -> None:
+def test_a_request_larger_than_the_window_enters_alone() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(1)
@@ -85,14 +85,14 @@ def test_a_request_larger_than_all_of_it_is_let_in_alone() -> None:
     asyncio.run(play())
 
 
-def test_who_stops_waiting_takes_no_room() -> None:
+def test_a_cancelled_waiter_takes_no_space() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(60)
         large, small = await entering(window, 100), await entering(window, 40)
         large.cancel()
         await breathe()
-        assert small.done(), "it waited behind somebody who is not there any more"
+        assert small.done(), "it waits for a request that was cancelled"
         window.leave(40)
         window.leave(60)
         await window.enter(100)
@@ -100,14 +100,14 @@ def test_who_stops_waiting_takes_no_room() -> None:
     asyncio.run(play())
 
 
-def test_who_is_cancelled_as_room_is_given_gives_it_back() -> None:
+def test_a_waiter_that_is_cancelled_after_it_got_space_returns_it() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(100)
         given, next_one = await entering(window, 100), await entering(window, 100)
         window.leave(100)
         await asyncio.sleep(0)
-        # Before it wakes up: it has the room, and will never say that it leaves.
+        # Before it wakes up: it has the space, and will never call ``leave``.
         given.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given
@@ -116,7 +116,7 @@ def test_who_is_cancelled_as_room_is_given_gives_it_back() -> None:
     asyncio.run(play())
 
 
-def test_room_given_back_by_another_thread_wakes_who_waits() -> None:
+def test_space_returned_by_another_thread_wakes_a_waiter() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(100)
@@ -127,7 +127,7 @@ def test_room_given_back_by_another_thread_wakes_who_waits() -> None:
     asyncio.run(play())
 
 
-def test_room_given_back_while_nobody_waits_is_there_for_the_next() -> None:
+def test_space_returned_without_a_waiter_is_free_for_the_next_request() -> None:
     async def play() -> None:
         window = Window(100)
         await window.enter(100)

@@ -1,4 +1,4 @@
-"""How far each stream has come is in the snapshots; the checkpoint only says how far back to look."""
+"""The progress of streams is in the snapshots; the checkpoint only limits how many are read."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def recovered(file: Path, dataset: lode.Dataset, **created: datetime) -> StreamP
 
 
 def reads_to_recover(file: Path, store: CountingStore, **created: datetime) -> int:
-    # Counted apart: those who committed may still be at their chores.
+    # A separate counter: the writers' housekeeping may still be running.
     counted = CountingStore(store)
     recovered(file, opened(counted), **created)
     return counted.total
@@ -69,7 +69,7 @@ def test_an_empty_table_has_no_progress(file: Path, store: CountingStore) -> Non
     assert progress.head is None
 
 
-def test_a_checkpoint_is_taken_up_and_what_came_since_is_read(file: Path, store: CountingStore) -> None:
+def test_recovery_reads_the_snapshots_after_the_checkpoint(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     commit(dataset, a=3, b=1)
     recovered(file, dataset, a=NOW, b=NOW)
@@ -78,7 +78,7 @@ def test_a_checkpoint_is_taken_up_and_what_came_since_is_read(file: Path, store:
     assert (progress.rows("a"), progress.rows("b")) == (4, 1)
 
 
-def test_a_checkpoint_bounds_the_walk(file: Path, store: CountingStore) -> None:
+def test_a_checkpoint_limits_the_reads(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     for rows in range(1, 41):
         commit(dataset, a=rows)
@@ -88,17 +88,17 @@ def test_a_checkpoint_bounds_the_walk(file: Path, store: CountingStore) -> None:
     assert short < 8 < whole
 
 
-def test_a_walk_goes_back_no_further_than_the_oldest_stream(tmp_path: Path, store: CountingStore) -> None:
+def test_recovery_reads_no_further_back_than_the_oldest_stream(tmp_path: Path, store: CountingStore) -> None:
     dataset = opened(store)
     for rows in range(1, 41):
         commit(dataset, a=rows)
     long = reads_to_recover(tmp_path / "old", store, a=NOW - timedelta(days=9))
-    # Snapshots are of now, so a stream of the future is younger than all of them.
+    # All snapshots are older than a stream from the future.
     assert reads_to_recover(tmp_path / "new", store, a=NOW + timedelta(days=1)) < 8 < long
     assert reads_to_recover(tmp_path / "none", store) < 8
 
 
-def test_a_clock_that_was_set_back_a_little_hides_nothing(file: Path, store: CountingStore) -> None:
+def test_a_clock_that_was_set_back_a_little_hides_no_rows(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     commit(dataset, a=3)
     assert recovered(file, dataset, a=NOW + timedelta(minutes=50)).rows("a") == 3
@@ -107,9 +107,7 @@ def test_a_clock_that_was_set_back_a_little_hides_nothing(file: Path, store: Cou
 @pytest.mark.parametrize(
     "content", [b"", b"{", b"null", b"[]", b'{"snapshot": 1, "streams": {}}', b"\xff\xfe\x00", b"\0" * 300]
 )
-def test_a_damaged_checkpoint_costs_a_walk_and_nothing_else(
-    file: Path, store: CountingStore, content: bytes
-) -> None:
+def test_a_damaged_checkpoint_only_costs_reads(file: Path, store: CountingStore, content: bytes) -> None:
     dataset = opened(store)
     commit(dataset, a=3)
     recovered(file, dataset, a=NOW)
@@ -119,7 +117,7 @@ def test_a_damaged_checkpoint_costs_a_walk_and_nothing_else(
     assert recovered(file, dataset, a=NOW).rows("a") == 3
 
 
-def test_a_checkpoint_of_a_snapshot_that_history_does_not_have_is_no_end(
+def test_a_checkpoint_of_an_unknown_snapshot_does_not_end_the_search(
     file: Path, store: CountingStore
 ) -> None:
     elsewhere = opened(MemoryStore())
@@ -130,7 +128,7 @@ def test_a_checkpoint_of_a_snapshot_that_history_does_not_have_is_no_end(
     assert recovered(file, dataset, a=NOW).rows("a") == 3
 
 
-def test_a_checkpoint_that_cannot_be_written_is_done_without(
+def test_a_checkpoint_that_cannot_be_written_is_skipped(
     tmp_path: Path, store: CountingStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     dataset = opened(store)
@@ -154,7 +152,7 @@ def test_a_checkpoint_that_cannot_be_written_is_done_without(
         {METADATA: {"streams": {"a": 2}}},
     ],
 )
-def test_snapshots_that_say_nothing_of_a_stream_change_nothing(
+def test_snapshots_without_progress_of_a_stream_change_nothing(
     file: Path, store: CountingStore, metadata: dict[str, Any]
 ) -> None:
     dataset = opened(store)
@@ -165,7 +163,7 @@ def test_snapshots_that_say_nothing_of_a_stream_change_nothing(
     assert progress.head == newest.id
 
 
-def test_catching_up_tells_which_streams_moved(file: Path, store: CountingStore) -> None:
+def test_catching_up_returns_the_streams_with_more_visible_rows(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     commit(dataset, a=3, b=1)
     progress = recovered(file, dataset, a=NOW, b=NOW)
@@ -178,7 +176,7 @@ def test_catching_up_tells_which_streams_moved(file: Path, store: CountingStore)
     assert progress.catch_up(dataset) == set()
 
 
-def test_our_own_commit_is_taken_in_without_a_read(file: Path, store: CountingStore) -> None:
+def test_a_commit_of_this_server_is_recorded_without_a_read(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     progress = recovered(file, dataset, a=NOW)
     snapshot = commit(dataset, a=3)
@@ -188,7 +186,7 @@ def test_our_own_commit_is_taken_in_without_a_read(file: Path, store: CountingSt
     assert (progress.head, progress.rows("a")) == (snapshot.id, 3)
 
 
-def test_what_slipped_in_before_our_own_commit_is_found_by_the_next_look(
+def test_a_foreign_commit_before_an_own_one_is_found_by_the_next_catch_up(
     file: Path, store: CountingStore
 ) -> None:
     dataset = opened(store)
@@ -202,7 +200,7 @@ def test_what_slipped_in_before_our_own_commit_is_found_by_the_next_look(
     assert progress.head == snapshot.id
 
 
-def test_every_so_many_commits_a_checkpoint_is_kept(file: Path, store: CountingStore) -> None:
+def test_a_checkpoint_is_written_every_64_commits(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     progress = recovered(file, dataset, a=NOW)
     for rows in range(1, 65):
@@ -211,7 +209,7 @@ def test_every_so_many_commits_a_checkpoint_is_kept(file: Path, store: CountingS
     assert recovered(file, dataset, a=NOW).rows("a") == 64
 
 
-def test_a_stream_that_is_gone_is_forgotten(file: Path, store: CountingStore) -> None:
+def test_a_removed_stream_is_forgotten(file: Path, store: CountingStore) -> None:
     dataset = opened(store)
     commit(dataset, a=3, b=4)
     progress = recovered(file, dataset, a=NOW)
@@ -220,7 +218,7 @@ def test_a_stream_that_is_gone_is_forgotten(file: Path, store: CountingStore) ->
     assert progress.rows("a") == 0
 
 
-def test_what_was_swapped_in_and_not_published_counts(file: Path) -> None:
+def test_a_snapshot_that_was_swapped_in_and_not_published_counts(file: Path) -> None:
     inner = MemoryStore()
     dying = FaultStore(inner, Fault(method="compare_and_swap", when="after"))
     with pytest.raises(SimulatedCrash):

@@ -1,4 +1,4 @@
-"""What was acknowledged survives kill -9, nothing is doubled, streams go on where they were."""
+"""Acknowledged rows survive kill -9, no row is stored twice, and streams resume."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def new_stream(server: ServerProcess, kind: int) -> str:
 
 
 def ids_in(server: ServerProcess) -> list[int]:
-    """The rows a stranger reads from the lake, with nothing but the library."""
+    """The rows that the library reads from the lake, without the server."""
     store = LocalStore(server.root)
     dataset = Catalog(store).table(parse_table(NAME)).open(store)
     found: list[Any] = dataset.scan().read_all().column("id").to_pylist() if dataset.exists else []
@@ -68,7 +68,7 @@ def restart(server: ServerProcess) -> None:
     server.start()
 
 
-def test_a_committed_stream_goes_on_where_it_was(server: ServerProcess) -> None:
+def test_a_committed_stream_resumes_at_its_offset(server: ServerProcess) -> None:
     stream = new_stream(server, COMMITTED)
     with Call(server.write_client()) as call:
         call.ask(arrow_request(stream, batch_of([0, 1, 2]), offset=0))
@@ -79,7 +79,7 @@ def test_a_committed_stream_goes_on_where_it_was(server: ServerProcess) -> None:
     assert ids_in(server) == [0, 1, 2, 3]
 
 
-def test_a_pending_stream_keeps_its_rows_and_goes_on(server: ServerProcess) -> None:
+def test_a_pending_stream_keeps_its_rows_and_continues(server: ServerProcess) -> None:
     stream = new_stream(server, PENDING)
     with Call(server.write_client()) as call:
         call.ask(arrow_request(stream, batch_of([0, 1, 2]), offset=0))
@@ -96,7 +96,7 @@ def test_a_pending_stream_keeps_its_rows_and_goes_on(server: ServerProcess) -> N
     assert ids_in(server) == [0, 1, 2, 3, 4]
 
 
-def test_a_buffered_stream_keeps_what_is_shown_and_what_is_not(server: ServerProcess) -> None:
+def test_a_buffered_stream_keeps_visible_and_staged_rows(server: ServerProcess) -> None:
     stream = new_stream(server, BUFFERED)
     with Call(server.write_client()) as call:
         call.ask(arrow_request(stream, batch_of(range(10)), offset=0))
@@ -119,7 +119,7 @@ def test_a_finalized_stream_is_finalized_after_a_restart(server: ServerProcess) 
         assert call.ask(arrow_request(stream, batch_of([1]), offset=1)).error.code == 3
 
 
-def test_a_schema_change_reaches_streams_of_before_a_restart(server: ServerProcess) -> None:
+def test_a_schema_change_reaches_streams_from_before_a_restart(server: ServerProcess) -> None:
     stream = new_stream(server, PENDING)
     with Call(server.write_client()) as call:
         call.ask(arrow_request(stream, batch_of([0])))
@@ -133,7 +133,7 @@ def test_a_schema_change_reaches_streams_of_before_a_restart(server: ServerProce
     assert ids_in(server) == [0]
 
 
-def test_a_terminated_server_answers_what_it_took_and_ends_well(server: ServerProcess) -> None:
+def test_a_terminated_server_answers_accepted_requests_and_exits_with_0(server: ServerProcess) -> None:
     stream = new_stream(server, COMMITTED)
     call = Call(server.write_client())
     for number in range(20):
@@ -152,7 +152,7 @@ def test_a_terminated_server_answers_what_it_took_and_ends_well(server: ServerPr
 
 
 class Writer(threading.Thread):
-    """A client that appends numbered rows with offsets and tries again for ever, as clients do."""
+    """A client that appends numbered rows with offsets and retries forever, as clients do."""
 
     def __init__(self, server: ServerProcess, stream: str, first: int, per_append: int) -> None:
         super().__init__()
@@ -167,7 +167,7 @@ class Writer(threading.Thread):
         while not self.stopping.is_set():
             try:
                 self._append()
-            except (GoogleAPICallError, ValueError):  # the server is away, or its channel was closed
+            except (GoogleAPICallError, ValueError):  # the server is down, or its channel was closed
                 time.sleep(0.02)
 
     def _append(self) -> None:
@@ -176,7 +176,7 @@ class Writer(threading.Thread):
                 first = self._first + self.acknowledged
                 rows = batch_of(range(first, first + self._per_append))
                 answer = call.ask(arrow_request(self._stream, rows, offset=self.acknowledged))
-                # ALREADY_EXISTS: the answer before a crash was lost, the rows were not.
+                # ALREADY_EXISTS: a crash lost the response, but not the rows.
                 assert answer.error.code in (0, 6, 14), answer
                 if answer.error.code in (0, 6):
                     self.acknowledged += self._per_append
@@ -215,8 +215,8 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
         )
 
 
-def test_a_lake_brought_back_from_an_older_copy_is_believed(tmp_path: Path) -> None:
-    """Its streams go on from what it shows, not from what the state remembers of later rows."""
+def test_a_lake_restored_from_an_older_copy_is_authoritative(tmp_path: Path) -> None:
+    """Its streams resume after its visible rows, not after later rows in the state directory."""
     lake, copy = tmp_path / "lake", tmp_path / "copy"
     with ServerProcess(lake, "--state", str(tmp_path / "state")) as server:
         create_table(server, FIELDS)

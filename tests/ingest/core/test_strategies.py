@@ -1,4 +1,4 @@
-"""Each type of stream keeps its rules, without gRPC and without a store."""
+"""The rules of each stream type, without gRPC or a store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_an_omitted_offset_takes_the_next(kind: StreamType) -> None:
 
 
 @pytest.mark.parametrize("kind", WITH_OFFSETS)
-def test_the_next_offset_is_accepted_and_moves_on(kind: StreamType) -> None:
+def test_the_next_offset_is_accepted_and_advances(kind: StreamType) -> None:
     at = position(kind, rows=7)
     assert accept(at, 7, 3) == 7
     assert at.accepted == 10
@@ -64,7 +64,7 @@ def test_a_negative_offset_is_an_invalid_argument(kind: StreamType) -> None:
 
 
 @pytest.mark.parametrize("kind", WITH_OFFSETS)
-def test_a_finalized_stream_takes_no_rows_whatever_the_offset(kind: StreamType) -> None:
+def test_a_finalized_stream_accepts_no_rows_at_any_offset(kind: StreamType) -> None:
     for offset in (None, 0, 5):
         with pytest.raises(Refused) as refused:
             select_strategy(kind).check(position(kind, state=State.FINALIZED), offset)
@@ -113,7 +113,7 @@ def test_a_flush_beyond_the_rows_is_out_of_range(rows: int, offset: int) -> None
 
 
 @pytest.mark.parametrize("offset", [0, 4, 99])
-def test_a_finalized_stream_cannot_be_flushed_whatever_the_offset(offset: int) -> None:
+def test_a_finalized_stream_cannot_be_flushed_at_any_offset(offset: int) -> None:
     at = position(StreamType.BUFFERED, rows=5, state=State.FINALIZED)
     with pytest.raises(Refused) as refused:
         select_strategy(StreamType.BUFFERED).flush_end(at, offset)
@@ -121,7 +121,7 @@ def test_a_finalized_stream_cannot_be_flushed_whatever_the_offset(offset: int) -
     assert refused.value.storage is StorageCode.STREAM_FINALIZED
 
 
-def test_flushing_what_is_shown_shows_no_less() -> None:
+def test_flushing_visible_rows_hides_none() -> None:
     at = position(StreamType.BUFFERED, rows=5)
     at.visible = 4
     assert select_strategy(StreamType.BUFFERED).flush_end(at, 1) == 4

@@ -1,4 +1,4 @@
-"""What opening makes of a log that is shorter than what was acknowledged, and of one that is not."""
+"""Opening logs with an acknowledged length: a log that is shorter is damaged, others are not."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What files hold is all that matters here."""
+    """Skip syncs: only the content of the files matters here."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
 
 
 class Kept:
-    """A log in ``log`` whose length is kept in ``length``."""
+    """A log in ``log`` with its acknowledged length in ``length``."""
 
     def __init__(self, directory: Path, *, segment_bytes: int = 1 << 20) -> None:
         directory.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ def test_a_mark_that_was_acknowledged_and_cut_off_is_damage(kept: Kept) -> None:
     refusal(kept)
 
 
-def test_what_is_left_of_an_append_that_was_not_acknowledged_is_cut_off_without_an_error(kept: Kept) -> None:
+def test_the_remains_of_an_unacknowledged_append_are_cut_off_without_an_error(kept: Kept) -> None:
     log = kept.fill()
     end, whole = log.end, log.bytes
     acknowledged = kept.length.read_bytes()
@@ -179,10 +179,10 @@ STEPS = st.lists(
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, segment_bytes=st.sampled_from([300, 800, 1 << 20]))
-def test_a_length_that_a_power_cut_left_old_never_makes_a_log_damaged(
+def test_an_old_length_after_a_power_failure_never_makes_a_log_damaged(
     tmp_path: Path, steps: list[tuple[str, int]], segment_bytes: int
 ) -> None:
-    """The length is not synced, so that any of its earlier states may be on the disk, or none."""
+    """The length is not synced, so any earlier version of it may be on the disk, or none."""
     shutil.rmtree(tmp_path / "kept", ignore_errors=True)
     kept = Kept(tmp_path / "kept", segment_bytes=segment_bytes)
     log = kept.create()
@@ -202,7 +202,7 @@ def test_a_length_that_a_power_cut_left_old_never_makes_a_log_damaged(
                 log = kept.open()
         lengths.append(kept.length.read_bytes())
     log.close()
-    # A segment without rows is replaced by one that may be smaller; the length is synced before that.
+    # A segment without rows may be replaced by a smaller one; the length is synced before that.
     for length in lengths:
         found = None
         if length:
@@ -218,14 +218,14 @@ def test_a_length_that_a_power_cut_left_old_never_makes_a_log_damaged(
 
 
 class Killed(BaseException):
-    """The process is gone at this call."""
+    """The process is killed at this call."""
 
 
 CALLS = ("pwritev", "pwrite", "replace", "unlink", "ftruncate")
 
 
 def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Be killed at the n-th call that changes a file: before it, or halfway through a write."""
+    """Kill the process at the n-th call that changes a file: before it, or halfway through a write."""
     left = [number]
 
     def wrap(name: str) -> None:
@@ -250,7 +250,7 @@ def die_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
 
 
 def live(kept: Kept, acknowledged: list[tuple[int, Any]]) -> None:
-    """A life of a log, in which every kind of change is made."""
+    """A series of changes of a log, of every kind."""
     log = kept.create()
     acknowledged.append((0, None))
     for number in range(6):
@@ -265,7 +265,7 @@ def live(kept: Kept, acknowledged: list[tuple[int, Any]]) -> None:
     log.close()
 
 
-def test_whatever_write_a_process_dies_at_all_that_was_acknowledged_is_there(
+def test_acknowledged_rows_survive_a_kill_at_any_write(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     deaths = 0
@@ -292,7 +292,7 @@ def test_whatever_write_a_process_dies_at_all_that_was_acknowledged_is_there(
     assert deaths > 40
 
 
-def test_a_log_of_before_gets_a_length_when_it_is_opened(kept: Kept) -> None:
+def test_a_log_without_a_length_gets_one_when_it_is_opened(kept: Kept) -> None:
     log = StreamLog.create(kept.directory, FACTS)
     log.append([batch(0, 3)])
     log.close()
@@ -302,7 +302,7 @@ def test_a_log_of_before_gets_a_length_when_it_is_opened(kept: Kept) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", bytes(SIZE), b"x" * SIZE, b"\xa7Ln\x9c"])
-def test_a_length_that_cannot_be_read_is_written_again(kept: Kept, content: bytes) -> None:
+def test_an_invalid_length_is_written_again(kept: Kept, content: bytes) -> None:
     log = kept.fill()
     kept.length.write_bytes(content)
     assert kept.open().end == log.end
@@ -316,7 +316,7 @@ def test_a_removed_log_leaves_no_length(kept: Kept) -> None:
     assert not kept.length.exists()
 
 
-def test_nothing_counts_of_an_append_whose_length_cannot_be_kept(kept: Kept) -> None:
+def test_an_append_is_not_stored_if_its_length_cannot_be_written(kept: Kept) -> None:
     log = kept.fill()
     end, size = log.end, log.bytes
     length = kept.length.read_bytes()

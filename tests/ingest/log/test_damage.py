@@ -1,4 +1,4 @@
-"""What opening makes of a log whose files were cut, flipped, filled or mixed up."""
+"""Opening logs whose files were truncated, extended, exchanged, or have flipped bits."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def without_syncs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What files hold is all that matters here; bringing thousands of them to the disk would only be slow."""
+    """Skip syncs: only the content of the files matters here, and thousands of syncs would be slow."""
     monkeypatch.setattr(os, "fsync", lambda _: None)
     monkeypatch.setattr(os, "fdatasync", lambda _: None)
 
 
 class Step(NamedTuple):
-    """How a log was after one more append or mark: where its newest segment ended, and what it held."""
+    """A log after one more append or mark: the end of its newest segment, and its content."""
 
     size: int
     end: int
@@ -36,7 +36,7 @@ class Step(NamedTuple):
 
 
 def made(directory: Path, *, appends: int = 6, segment_bytes: int = 1 << 20) -> list[Step]:
-    """A log of some appends with a mark in the middle; its steps, the first of which is its making."""
+    """A log of some appends with a mark in the middle, and its steps; the first is its creation."""
     log = StreamLog.create(directory, FACTS, segment_bytes=segment_bytes)
     steps = [Step(log.bytes, 0, {})]
     for number in range(appends):
@@ -50,7 +50,7 @@ def made(directory: Path, *, appends: int = 6, segment_bytes: int = 1 << 20) -> 
 
 
 def rewrite(path: Path, content: bytes | bytearray) -> None:
-    """In place: some file systems sync a file that was emptied first when it is closed."""
+    """Write in place: some file systems sync a truncated file when it is closed."""
     with path.open("r+b") as file:
         file.write(content)
         file.truncate()
@@ -65,14 +65,14 @@ def flip(path: Path, position: int, bit: int) -> None:
 
 
 def goes_on(directory: Path) -> bool:
-    """Whether a log takes another append and holds all its rows after that."""
+    """Whether a log accepts another append and has all its rows after that."""
     log = StreamLog.open(directory)
     log.append([batch(log.end, 2)])
     log.close()
     return holds_its_rows(StreamLog.open(directory))
 
 
-def test_a_log_cut_anywhere_holds_exactly_what_ends_before_the_cut(tmp_path: Path) -> None:
+def test_a_truncated_log_has_exactly_the_records_before_the_cut(tmp_path: Path) -> None:
     steps = made(tmp_path / "log")
     path = segments(tmp_path / "log")[0]
     content = path.read_bytes()
@@ -95,7 +95,7 @@ def test_a_log_cut_anywhere_holds_exactly_what_ends_before_the_cut(tmp_path: Pat
 @pytest.mark.parametrize(
     "filling", [b"\0" * 10_000, b"\xff" * 77, b"\xa7Lo\x9c" * 500], ids=["0", "ff", "magic"]
 )
-def test_what_follows_the_last_record_is_cut_off(tmp_path: Path, filling: bytes) -> None:
+def test_bytes_after_the_last_record_are_cut_off(tmp_path: Path, filling: bytes) -> None:
     steps = made(tmp_path)
     path = segments(tmp_path)[0]
     content = path.read_bytes()
@@ -151,7 +151,7 @@ def test_a_flipped_bit_in_an_older_segment_is_never_read_as_rows(tmp_path: Path)
         except LogDamaged:
             noticed += 1
         rewrite(oldest, content)
-    # Only its facts are not looked at, as every segment has them.
+    # Its facts are not checked, as every segment repeats them.
     assert noticed > len(content) - 200
 
 
@@ -178,7 +178,7 @@ def test_a_missing_segment_is_damage(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xa7Lo", b"\0" * 5000], ids=["empty", "short", "zeros"])
-def test_a_newest_segment_without_a_head_was_never_begun(tmp_path: Path, content: bytes) -> None:
+def test_a_newest_segment_without_a_head_is_ignored(tmp_path: Path, content: bytes) -> None:
     made(tmp_path, appends=20, segment_bytes=800)
     before = StreamLog.open(tmp_path)
     newest = tmp_path / f"{before.end:020}.log"
@@ -189,7 +189,7 @@ def test_a_newest_segment_without_a_head_was_never_begun(tmp_path: Path, content
     assert goes_on(tmp_path)
 
 
-def test_a_first_segment_of_zeros_was_never_begun(tmp_path: Path) -> None:
+def test_a_first_segment_of_zeros_is_incomplete(tmp_path: Path) -> None:
     made(tmp_path)
     segments(tmp_path)[0].write_bytes(bytes(4096))
     with pytest.raises(LogIncomplete):
@@ -205,7 +205,7 @@ def test_a_trimmed_log_without_a_head_is_damage(tmp_path: Path) -> None:
         StreamLog.open(tmp_path)
 
 
-def test_records_of_another_log_are_none_of_this(tmp_path: Path) -> None:
+def test_records_of_another_log_are_not_accepted(tmp_path: Path) -> None:
     made(tmp_path / "one")
     steps = made(tmp_path / "two")
     one, two = segments(tmp_path / "one")[0], segments(tmp_path / "two")[0]
@@ -214,7 +214,7 @@ def test_records_of_another_log_are_none_of_this(tmp_path: Path) -> None:
     assert StreamLog.open(tmp_path / "two").end == steps[3].end
 
 
-def test_a_record_is_none_in_another_place(tmp_path: Path) -> None:
+def test_a_record_at_another_position_is_not_accepted(tmp_path: Path) -> None:
     log = StreamLog.create(tmp_path, FACTS)
     before = log.bytes
     log.mark("flushed", 1)
@@ -228,8 +228,8 @@ def test_a_record_is_none_in_another_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("distance", [-64, -48, -8, 0, 8])
-def test_a_good_record_is_found_also_far_behind_a_bad_one(tmp_path: Path, distance: int) -> None:
-    """It is looked for in steps of a megabyte, on whose edges its header may lie."""
+def test_a_valid_record_is_found_far_after_an_invalid_one(tmp_path: Path, distance: int) -> None:
+    """The search reads a megabyte at a time, and a header may cross the boundary."""
     log = StreamLog.create(tmp_path, FACTS)
     bad = log.bytes
     log.append([pa.record_batch([pa.array([b"x" * 1000])], ["bytes"])])
@@ -245,7 +245,7 @@ def test_a_good_record_is_found_also_far_behind_a_bad_one(tmp_path: Path, distan
         StreamLog.open(tmp_path)
 
 
-def test_an_unfinished_record_whose_rows_are_a_log_is_no_damage(tmp_path: Path) -> None:
+def test_an_unfinished_record_whose_rows_contain_a_log_is_not_damage(tmp_path: Path) -> None:
     steps = made(tmp_path)
     path = segments(tmp_path)[0]
     log = StreamLog.open(tmp_path)
@@ -255,7 +255,7 @@ def test_an_unfinished_record_whose_rows_are_a_log_is_no_damage(tmp_path: Path) 
     assert StreamLog.open(tmp_path).end == steps[-1].end
 
 
-def test_an_append_of_which_only_later_records_arrived_is_no_damage(tmp_path: Path) -> None:
+def test_an_append_with_only_its_later_records_on_disk_is_not_damage(tmp_path: Path) -> None:
     log = StreamLog.create(tmp_path, FACTS)
     log.append([batch(0, 3)])
     before = log.bytes
@@ -266,7 +266,7 @@ def test_an_append_of_which_only_later_records_arrived_is_no_damage(tmp_path: Pa
     assert goes_on(tmp_path)
 
 
-def test_a_log_that_was_never_synced_ends_before_its_first_bad_record(tmp_path: Path) -> None:
+def test_a_log_that_was_never_synced_ends_before_its_first_invalid_record(tmp_path: Path) -> None:
     log = StreamLog.create(tmp_path, FACTS, durable=False)
     log.append([batch(0, 3)])
     before = log.bytes
@@ -280,10 +280,8 @@ def test_a_log_that_was_never_synced_ends_before_its_first_bad_record(tmp_path: 
 
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
-def test_whatever_a_power_cut_keeps_of_an_append_the_rest_is_there(
-    tmp_path: Path, data: st.DataObject
-) -> None:
-    """Blocks of what was written after the last sync reach the disk in any order, or as zeros, or not."""
+def test_earlier_rows_survive_a_power_failure_during_an_append(tmp_path: Path, data: st.DataObject) -> None:
+    """Blocks that were written after the last sync reach the disk in any order, as zeros, or not at all."""
     directory = tmp_path / "log"
     shutil.rmtree(directory, ignore_errors=True)
     sizes = data.draw(st.lists(st.integers(1, 30), min_size=1, max_size=5), label="last append")
@@ -297,7 +295,7 @@ def test_whatever_a_power_cut_keeps_of_an_append_the_rest_is_there(
     written = path.read_bytes()
 
     torn = bytearray(written[:synced])
-    # Blocks are the file's own: the first may hold the end of what was synced, which it keeps.
+    # Blocks are aligned in the file: the first may contain synced bytes, which it keeps.
     blocks = range(synced - synced % block, len(written), block)
     fates = data.draw(st.binary(min_size=len(blocks), max_size=len(blocks)), label="fates")
     for at, fate in zip(blocks, fates, strict=True):

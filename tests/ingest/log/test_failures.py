@@ -1,4 +1,4 @@
-"""A disk that is full or fails: what was not stored does not count, and the log goes on."""
+"""A disk that is full or fails: a failed append stores nothing, and the log continues."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def log(tmp_path: Path) -> Iterator[StreamLog]:
 
 @contextmanager
 def no_file_above(size: int) -> Iterator[None]:
-    """The kernel writes up to this size of any file and then fails, as when a disk gets full."""
+    """Let writes beyond this size of a file fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
     try:
@@ -40,7 +40,7 @@ def no_file_above(size: int) -> Iterator[None]:
 
 @contextmanager
 def every_write_to(path: Path, leads_to: str | Path, flags: int) -> Iterator[None]:
-    """The open file of a segment is another one for a while; closing it ends that too."""
+    """Replace the open file of a segment for a while; closing it ends that too."""
     links = Path("/proc/self/fd").iterdir()
     descriptor = next(int(link.name) for link in links if link.is_symlink() and link.readlink() == path)
     other = os.open(leads_to, flags)
@@ -53,23 +53,21 @@ def unchanged(log: StreamLog, end: int, size: int) -> bool:
     return (log.end, log.bytes) == (end, size) and holds_its_rows(log)
 
 
-def test_nothing_counts_of_an_append_for_which_there_is_no_room(log: StreamLog) -> None:
+def test_an_append_on_a_full_disk_stores_nothing(log: StreamLog) -> None:
     size = log.bytes
     for room in (0, 1, 55, 56, 57, 500, 1500):
         with no_file_above(size + room), pytest.raises(OSError) as caught:
             log.append([batch(5, 10), batch(15, 30)])
         assert caught.value.errno == errno.EFBIG
         assert unchanged(log, 5, size)
-        assert segments(log.directory)[0].stat().st_size == size, "the room is given back"
+        assert segments(log.directory)[0].stat().st_size == size, "the space is freed"
     assert log.append([batch(5, 10)]) == 5
     assert StreamLog.open(log.directory).end == 15
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
 @pytest.mark.parametrize("most", [1, 7, 56, 100])
-def test_a_kernel_that_takes_few_bytes_at_once_gets_them_all(
-    log: StreamLog, monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
+def test_short_writes_are_continued(log: StreamLog, monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     real = os.pwritev
 
     def write(descriptor: int, pieces: Sequence[memoryview], position: int) -> int:
@@ -81,7 +79,7 @@ def test_a_kernel_that_takes_few_bytes_at_once_gets_them_all(
     assert StreamLog.open(log.directory).end == 45
 
 
-def test_nothing_counts_of_a_mark_for_which_there_is_no_room(log: StreamLog) -> None:
+def test_a_mark_on_a_full_disk_stores_nothing(log: StreamLog) -> None:
     with no_file_above(log.bytes + 10), pytest.raises(OSError):
         log.mark("finalized", True)
     assert log.marks == StreamLog.open(log.directory).marks == {}
@@ -89,9 +87,7 @@ def test_nothing_counts_of_a_mark_for_which_there_is_no_room(log: StreamLog) -> 
     assert StreamLog.open(log.directory).marks == {"finalized": True}
 
 
-def test_nothing_counts_of_an_append_that_could_not_be_synced(
-    log: StreamLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_append_whose_sync_fails_stores_nothing(log: StreamLog, monkeypatch: pytest.MonkeyPatch) -> None:
     size = log.bytes
     fails_once(monkeypatch, OSError(errno.EIO, "the disk is gone"))
     with pytest.raises(OSError, match="the disk is gone"):
@@ -102,7 +98,7 @@ def test_nothing_counts_of_an_append_that_could_not_be_synced(
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_an_append_that_was_interrupted_does_not_come_back_behind_a_shorter_one(
+def test_an_interrupted_append_does_not_reappear_after_a_shorter_one(
     log: StreamLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fails_once(monkeypatch, KeyboardInterrupt())
@@ -113,9 +109,9 @@ def test_an_append_that_was_interrupted_does_not_come_back_behind_a_shorter_one(
     assert StreamLog.open(log.directory).end == 15
 
 
-def test_a_log_that_cannot_undo_a_failed_write_refuses_until_it_can(log: StreamLog) -> None:
+def test_a_log_refuses_appends_until_a_failed_write_is_undone(log: StreamLog) -> None:
     size, path = log.bytes, segments(log.directory)[0]
-    # It can be written to, but neither synced nor cut.
+    # It can be written, but neither synced nor truncated.
     with every_write_to(path, "/dev/null", os.O_RDWR), pytest.raises(OSError):
         log.append([batch(5, 10)])
     assert unchanged(log, 5, size)
@@ -129,7 +125,7 @@ def test_a_log_that_cannot_undo_a_failed_write_refuses_until_it_can(log: StreamL
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_a_log_goes_on_after_its_file_could_not_be_written(log: StreamLog) -> None:
+def test_a_log_continues_after_a_failed_write(log: StreamLog) -> None:
     size, path = log.bytes, segments(log.directory)[0]
     with every_write_to(path, path, os.O_RDONLY), pytest.raises(OSError):
         log.append([batch(5, 10)])
@@ -138,7 +134,7 @@ def test_a_log_goes_on_after_its_file_could_not_be_written(log: StreamLog) -> No
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_a_log_goes_on_after_a_segment_could_not_be_begun(log: StreamLog) -> None:
+def test_a_log_continues_after_a_segment_could_not_be_created(log: StreamLog) -> None:
     while log.bytes < 20_000:
         log.append([batch(log.end, 100)])
     end = log.end
@@ -151,14 +147,14 @@ def test_a_log_goes_on_after_a_segment_could_not_be_begun(log: StreamLog) -> Non
         assert holds_its_rows(log)
         assert StreamLog.open(log.directory).end == end
         sizes.add(log.bytes)
-    assert len(sizes) == 1, "trying again leaves nothing behind"
+    assert len(sizes) == 1, "retries leave no bytes behind"
     in_the_way.rmdir()
     assert log.append([batch(end, 5)]) == end
     assert len(segments(log.directory)) == 2
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_a_log_that_was_left_without_its_next_segment_begins_it(log: StreamLog) -> None:
+def test_a_sealed_log_without_a_next_segment_creates_it(log: StreamLog) -> None:
     while log.bytes < 20_000:
         log.append([batch(log.end, 100)])
     (log.directory / "new.tmp").mkdir()
@@ -172,7 +168,7 @@ def test_a_log_that_was_left_without_its_next_segment_begins_it(log: StreamLog) 
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_trimming_gives_back_what_it_can_when_there_is_no_room_for_a_new_segment(log: StreamLog) -> None:
+def test_trimming_on_a_full_disk_deletes_the_older_segments(log: StreamLog) -> None:
     while len(segments(log.directory)) < 3:
         log.append([batch(log.end, 100)])
     log.append([batch(log.end, 200)])
@@ -185,7 +181,7 @@ def test_trimming_gives_back_what_it_can_when_there_is_no_room_for_a_new_segment
 
 
 def fails_once(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
-    """The next sync fails, with what was written in the kernel's hands."""
+    """Let the next sync fail, with the written bytes in the kernel's cache."""
     real: Callable[[int], None] = os.fdatasync
 
     def fail(_: int) -> None:

@@ -1,4 +1,4 @@
-"""A log against a plain list: whatever is appended, marked, trimmed, and however often it is opened again."""
+"""A log compared with a plain list, for random appends, marks, trims and reopenings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GARBAGE = st.binary(min_size=1, max_size=200) | st.integers(1, 5000).map(bytes)
 
 
 class LogMachine(RuleBasedStateMachine):
-    """The model is the number of rows appended, how many of them are trimmed, and the marks."""
+    """The model is the number of appended rows, the number of trimmed ones, and the marks."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class LogMachine(RuleBasedStateMachine):
     @initialize(segment_bytes=st.sampled_from([500, 3000, 100_000]))
     def begin(self, segment_bytes: int) -> None:
         self.segment_bytes = segment_bytes
-        # Durability is for crashes, which processes of their own go through; syncing would only be slow here.
+        # Not durable: other tests kill processes, and syncs would only be slow here.
         self.log = StreamLog.create(self.directory, FACTS, durable=False, segment_bytes=segment_bytes)
         self.rows = 0
         self.trimmed = 0

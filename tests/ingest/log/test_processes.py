@@ -1,4 +1,4 @@
-"""Processes that are killed while they append, and the memory of one that reads."""
+"""Processes that are killed during appends, and the memory of a process that reads."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DRIVER = SUPPORT / "ingest" / "log_driver.py"
 def test_all_acknowledged_rows_are_there_after_kills(tmp_path: Path) -> None:
     directory = tmp_path / "log"
     StreamLog.create(directory, FACTS)
-    # Forked from a server that has loaded everything, also what pyarrow loads with its first array.
+    # Forked from a server that has imported all modules, also those that pyarrow imports late.
     context = get_context("forkserver")
     context.set_forkserver_preload(["pandas", "pyarrow.ipc", "lode.ingest.log.stream_log"])
     chance = random.Random(7)
@@ -33,7 +33,7 @@ def test_all_acknowledged_rows_are_there_after_kills(tmp_path: Path) -> None:
         process.start()
         theirs.close()
         acknowledged = [ours.recv() for _ in range(chance.randint(1, 12))]
-        # Anywhere within the next append.
+        # At a random moment of the next append.
         ours.poll(chance.uniform(0, 0.003))
         process.kill()
         process.join()

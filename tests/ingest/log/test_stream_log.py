@@ -1,4 +1,4 @@
-"""A stream's log: rows by offset, marks, segments, and reading while it is written."""
+"""A stream's log: rows by offset, marks, segments, and concurrent reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Iterator[StreamLog]:
 
 @pytest.fixture
 def small(tmp_path: Path) -> Iterator[StreamLog]:
-    """Its segments hold a few appends each."""
+    """A log with a few appends in each segment."""
     log = StreamLog.create(tmp_path / "log", FACTS, segment_bytes=2000)
     yield log
     log.close()
@@ -38,7 +38,7 @@ def open_files() -> set[str]:
     return {str(link.readlink()) for link in links if link.is_symlink()}
 
 
-def test_a_new_log_is_empty_and_knows_its_facts(log: StreamLog) -> None:
+def test_a_new_log_is_empty_and_has_its_facts(log: StreamLog) -> None:
     assert (log.start, log.end, log.facts, log.marks) == (0, 0, FACTS, {})
     assert list(log.read(0, 0)) == []
 
@@ -76,13 +76,13 @@ def test_any_range_of_rows_can_be_read_from_segments_of_many_records(tmp_path: P
 
 
 @pytest.mark.parametrize(("start", "stop"), [(-1, 2), (0, 4), (3, 2), (4, 4)])
-def test_rows_that_are_not_there_cannot_be_asked_for(log: StreamLog, start: int, stop: int) -> None:
+def test_rows_outside_the_log_cannot_be_read(log: StreamLog, start: int, stop: int) -> None:
     log.append([batch(0, 3)])
     with pytest.raises(UsageError, match="has rows 0 to 2"):
         log.read(start, stop)
 
 
-def test_all_of_it_is_there_after_opening_it_again(small: StreamLog) -> None:
+def test_rows_facts_and_marks_survive_reopening(small: StreamLog) -> None:
     for first in range(0, 60, 3):
         small.append([batch(first, 3)])
     small.mark("finalized", True)
@@ -112,7 +112,7 @@ def test_the_schema_may_change_between_appends(log: StreamLog) -> None:
     assert again[2].schema.metadata == {b"key": b"value"}
 
 
-def test_nested_and_dictionary_columns_come_back_as_they_were(log: StreamLog) -> None:
+def test_nested_and_dictionary_columns_survive_a_round_trip(log: StreamLog) -> None:
     words = pa.array(["a", None, "a", "b"]).dictionary_encode()
     first = pa.record_batch(
         {
@@ -133,20 +133,20 @@ def test_a_slice_of_a_big_batch_costs_only_its_own_bytes(log: StreamLog) -> None
     assert holds_its_rows(log)
 
 
-def test_more_batches_than_one_write_takes_are_one_append(log: StreamLog) -> None:
+def test_an_append_may_have_more_batches_than_one_system_call_writes(log: StreamLog) -> None:
     assert log.append([batch(first, 1) for first in range(2000)]) == 0
     assert log.end == 2000
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_the_latest_mark_of_a_kind_counts(log: StreamLog) -> None:
+def test_the_latest_mark_of_a_kind_is_valid(log: StreamLog) -> None:
     log.mark("flushed", 3)
     log.mark("other", [1])
     log.mark("flushed", 7)
     assert log.marks == StreamLog.open(log.directory).marks == {"flushed": 7, "other": [1]}
 
 
-def test_a_value_that_json_cannot_carry_is_no_mark(log: StreamLog) -> None:
+def test_a_mark_must_be_a_json_value(log: StreamLog) -> None:
     with pytest.raises(TypeError):
         log.mark("thing", object())
     assert log.marks == {}
@@ -154,7 +154,7 @@ def test_a_value_that_json_cannot_carry_is_no_mark(log: StreamLog) -> None:
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_marks_alone_do_not_grow_the_log_without_end(small: StreamLog) -> None:
+def test_a_log_with_only_marks_stays_small(small: StreamLog) -> None:
     for number in range(200):
         small.mark("progress", number)
     assert len(segments(small.directory)) == 1
@@ -171,7 +171,7 @@ def test_segments_are_named_by_their_first_row(small: StreamLog) -> None:
         assert numbers(small, first, following) == list(range(first, following))
 
 
-def test_trimming_deletes_only_segments_of_which_no_row_is_needed(small: StreamLog) -> None:
+def test_trimming_deletes_only_segments_without_needed_rows(small: StreamLog) -> None:
     for first in range(40):
         small.append([batch(first, 1)])
     names = [int(path.stem) for path in segments(small.directory)]
@@ -196,7 +196,7 @@ def test_marks_and_facts_survive_trimming(small: StreamLog) -> None:
     assert StreamLog.open(small.directory).facts == FACTS
 
 
-def test_trimming_all_rows_gives_all_their_space_back(small: StreamLog) -> None:
+def test_trimming_all_rows_frees_their_space(small: StreamLog) -> None:
     for first in range(40):
         small.append([batch(first, 1)])
     small.trim(40)
@@ -206,19 +206,19 @@ def test_trimming_all_rows_gives_all_their_space_back(small: StreamLog) -> None:
     assert holds_its_rows(StreamLog.open(small.directory))
 
 
-def test_trimming_a_little_at_a_time_makes_no_segment_each_time(log: StreamLog) -> None:
+def test_trimming_a_few_rows_at_a_time_creates_no_segments(log: StreamLog) -> None:
     for first in range(20):
         log.append([batch(first, 1)])
         log.trim(first + 1)
     assert [path.stem for path in segments(log.directory)] == [f"{0:020}"]
 
 
-def test_rows_that_are_not_there_yet_cannot_be_trimmed(log: StreamLog) -> None:
+def test_rows_after_the_end_cannot_be_trimmed(log: StreamLog) -> None:
     with pytest.raises(UsageError, match="ends at 0"):
         log.trim(1)
 
 
-def test_a_reader_goes_on_in_a_segment_that_is_trimmed_meanwhile(small: StreamLog) -> None:
+def test_a_reader_continues_in_a_segment_that_is_trimmed(small: StreamLog) -> None:
     for first in range(40):
         small.append([batch(first, 1)])
     second = int(segments(small.directory)[1].stem)
@@ -232,7 +232,7 @@ def test_a_reader_goes_on_in_a_segment_that_is_trimmed_meanwhile(small: StreamLo
         next(reader)
 
 
-def test_a_log_holds_no_file_open_but_between_an_append_and_close(log: StreamLog) -> None:
+def test_a_file_is_open_only_from_an_append_to_close(log: StreamLog) -> None:
     path = str(segments(log.directory)[0])
     assert path not in open_files()
     log.append([batch(0, 5)])
@@ -246,7 +246,7 @@ def test_a_log_holds_no_file_open_but_between_an_append_and_close(log: StreamLog
     assert path not in open_files()
 
 
-def test_a_reader_that_is_given_up_lets_go_of_its_file(log: StreamLog) -> None:
+def test_an_abandoned_reader_closes_its_file(log: StreamLog) -> None:
     log.append([batch(0, 5), batch(5, 5)])
     log.close()
     reader = log.read(0, 10)
@@ -256,7 +256,7 @@ def test_a_reader_that_is_given_up_lets_go_of_its_file(log: StreamLog) -> None:
     assert str(segments(log.directory)[0]) not in open_files()
 
 
-def test_a_removed_log_is_gone_and_takes_no_more(small: StreamLog) -> None:
+def test_a_removed_log_is_deleted_and_accepts_no_records(small: StreamLog) -> None:
     for first in range(40):
         small.append([batch(first, 1)])
     small.remove()
@@ -268,20 +268,20 @@ def test_a_removed_log_is_gone_and_takes_no_more(small: StreamLog) -> None:
         small.mark("finalized", True)
 
 
-def test_a_log_is_not_made_over_another(log: StreamLog) -> None:
+def test_a_log_is_not_created_over_another(log: StreamLog) -> None:
     log.append([batch(0, 1)])
     with pytest.raises(UsageError, match="already"):
         StreamLog.create(log.directory, FACTS)
     assert holds_its_rows(StreamLog.open(log.directory))
 
 
-def test_directories_above_are_made(tmp_path: Path) -> None:
+def test_parent_directories_are_created(tmp_path: Path) -> None:
     directory = tmp_path / "one" / "two" / "three"
     StreamLog.create(directory, FACTS)
     assert StreamLog.open(directory).facts == FACTS
 
 
-def test_a_directory_whose_log_was_never_finished_says_so_and_can_be_used(tmp_path: Path) -> None:
+def test_an_incomplete_log_is_reported_and_can_be_created_again(tmp_path: Path) -> None:
     (tmp_path / "new.tmp").write_bytes(b"half a head")
     with pytest.raises(LogIncomplete, match="did not finish"):
         StreamLog.open(tmp_path)
@@ -320,7 +320,7 @@ def test_rows_can_be_read_while_more_are_appended(small: StreamLog) -> None:
     assert holds_its_rows(small)
 
 
-def test_appends_from_many_threads_each_get_their_own_offsets(small: StreamLog) -> None:
+def test_appends_of_many_threads_get_distinct_offsets(small: StreamLog) -> None:
     got: list[tuple[int, int]] = []
 
     def append(size: int) -> None:

@@ -1,4 +1,4 @@
-"""What is brought to the disk, and in which order: a power cut cannot be had in a test, but this can."""
+"""The order of writes and syncs, in place of a power failure, which a test cannot have."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FIRST = f"{0:020}.log"
 
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """The calls that change or sync files, and the names of the files, in order."""
+    """The calls that change or sync files, with the names of the files, in order."""
     found: list[tuple[str, str]] = []
     real: dict[str, Any] = {name: getattr(os, name) for name in ("fsync", "fdatasync", "pwritev", "replace")}
 
@@ -45,7 +45,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return found
 
 
-def test_a_new_log_is_on_the_disk_before_it_has_a_name_and_its_name_before_it_counts(
+def test_a_new_log_is_synced_before_its_rename_and_the_directory_after_it(
     tmp_path: Path, calls: list[tuple[str, str]]
 ) -> None:
     StreamLog.create(tmp_path / "above" / "log", FACTS)
@@ -90,17 +90,15 @@ def test_a_segment_is_sealed_before_another_begins(tmp_path: Path, calls: list[t
     log.close()
 
 
-def test_what_is_found_on_opening_is_brought_to_the_disk_first(
-    tmp_path: Path, calls: list[tuple[str, str]]
-) -> None:
-    """The process before may have died between its write and its sync."""
+def test_opening_a_log_syncs_it(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+    """An earlier process may have died between its write and its sync."""
     StreamLog.create(tmp_path / "log", FACTS, durable=False).append([batch(0, 5)])
     calls.clear()
     assert StreamLog.open(tmp_path / "log").end == 5
     assert calls == [("sync", FIRST), ("sync", "log"), ("sync", tmp_path.name)]
 
 
-def test_a_log_that_need_not_be_durable_syncs_nothing(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
+def test_a_log_that_is_not_durable_makes_no_syncs(tmp_path: Path, calls: list[tuple[str, str]]) -> None:
     log = StreamLog.create(tmp_path / "log", FACTS, durable=False, segment_bytes=500)
     for first in range(0, 60, 20):
         log.append([batch(first, 20)])

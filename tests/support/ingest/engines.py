@@ -1,4 +1,4 @@
-"""Engines over a store in memory, their death, and a client that tries again until it is sure."""
+"""Engines on a store in memory, their crash, and a client that retries until it succeeds."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lode.errors import StoreError
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning
@@ -68,19 +69,19 @@ def rows(ids: Sequence[int], schema: TableSchema = SCHEMA) -> pa.RecordBatch:
 
 
 def dataset_of(store: Store, table: TableName) -> lode.Dataset:
-    """The table as a stranger opens it, with nothing but the store."""
+    """The dataset of the table, opened without the server."""
     return Catalog(store).table(table).open(store)
 
 
 def ids_in(store: Store, table: TableName) -> list[int]:
-    """The rows a stranger reads."""
+    """The visible rows."""
     dataset = dataset_of(store, table)
     found: list[Any] = dataset.scan().read_all().column("id").to_pylist() if dataset.exists else []
     return found
 
 
 def is_one_line(store: Store, table: TableName) -> bool:
-    """Whether history has no forks and no holes."""
+    """Whether the history is linear and complete."""
     dataset = dataset_of(store, table)
     snapshots = dataset.snapshots()
     parents = [None, *(snapshot.id for snapshot in snapshots)][: len(snapshots)]
@@ -89,9 +90,9 @@ def is_one_line(store: Store, table: TableName) -> bool:
 
 
 def die(engine: Engine, store: FaultStore) -> None:
-    """Be as dead as after kill -9: what was under way ends at the store's crash, and nothing comes after.
+    """Simulate kill -9: work in progress ends at the store's crash, and nothing follows.
 
-    Reaches into the engine, as nothing a server offers does this to it.
+    It uses private attributes, as no method of a server does this.
     """
     engine._pool.shutdown(wait=True)
     store.crashed = True
@@ -102,7 +103,7 @@ def die(engine: Engine, store: FaultStore) -> None:
 
 
 def refusal_of(answer: Future[int | None]) -> Refused | None:
-    """How an append was refused, None if it was not."""
+    """The refusal of an append, None if it succeeded."""
     error = answer.exception(timeout=30)
     assert error is None or isinstance(error, Refused), error
     return error
@@ -113,18 +114,18 @@ def append(stream: Stream, ids: Sequence[int], offset: int | None = None) -> int
     while True:
         try:
             return stream.append(rows(ids), offset).result(timeout=30)
-        except AppendInFlight as underway:
-            underway.until.exception(timeout=30)
+        except AppendInFlight as other:
+            other.until.exception(timeout=30)
 
 
-# What clients try again, as the service's own do.
+# The codes after which clients retry.
 RETRIED = (Code.UNAVAILABLE, Code.ABORTED)
-MOST_TRIES = 12
+MAX_ATTEMPTS = 12
 
 
 def until_stored(find: Callable[[], Stream], ids: Sequence[int], offset: int) -> None:
-    """Append at an offset as clients do: again after a failure, until the rows are there."""
-    for _ in range(MOST_TRIES):
+    """Append at an offset as clients do: retry after a failure, until the rows are stored."""
+    for _ in range(MAX_ATTEMPTS):
         try:
             assert append(find(), ids, offset) == offset
             return
@@ -133,16 +134,20 @@ def until_stored(find: Callable[[], Stream], ids: Sequence[int], offset: int) ->
                 return
             if refusal.code not in RETRIED:
                 raise
-    raise AssertionError(f"not stored after {MOST_TRIES} tries")
+        except StoreError:
+            pass  # the API answers UNAVAILABLE
+    raise AssertionError(f"not stored after {MAX_ATTEMPTS} attempts")
 
 
 def until_done(ask: Callable[[], object]) -> None:
-    """Ask again while the answer is that one should."""
-    for _ in range(MOST_TRIES):
+    """Retry after refusals that ask for it."""
+    for _ in range(MAX_ATTEMPTS):
         try:
             ask()
             return
         except Refused as refusal:
             if refusal.code not in RETRIED:
                 raise
-    raise AssertionError(f"not done after {MOST_TRIES} tries")
+        except StoreError:
+            pass  # the API answers UNAVAILABLE
+    raise AssertionError(f"not done after {MAX_ATTEMPTS} attempts")

@@ -1,4 +1,4 @@
-"""A store that holds calls back until a test lets them go, or lets them fail."""
+"""A store that blocks calls until a test lets them succeed or fail."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class GateStore(StoreWrapper):
-    """Between ``shut`` and ``let_go`` or ``let_fail``, whoever writes data waits at the gate."""
+    """Between ``shut`` and ``let_go`` or ``let_fail``, calls that write data block."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -35,7 +35,7 @@ class GateStore(StoreWrapper):
         self._opened.set()
 
     def let_fail(self) -> None:
-        """Those who wait fail; who comes later does not."""
+        """Let blocked calls fail; later calls do not."""
         self._fails = True
         self._opened.set()
 
@@ -44,5 +44,5 @@ class GateStore(StoreWrapper):
             self.arrived.set()
             self._opened.wait()
             if self._fails:
-                raise StoreError(f"{method} of {path} failed, as it was told to")
+                raise StoreError(f"{method} of {path} failed, as the test wants")
         return call()

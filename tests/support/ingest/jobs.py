@@ -1,4 +1,4 @@
-"""What clients do that ends in a commit, so that it can be interrupted at any point and tried again."""
+"""Jobs of clients that end in a commit, and can be interrupted at any point and retried."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ if TYPE_CHECKING:
     from lode.ingest.names import StreamName, TableName
     from lode.store.protocol import Store
 
-# Rows from here on are not of the job.
+# Rows with ids from here on do not belong to the job.
 OTHERS = 1000
 COMMITTED, PENDING, BUFFERED = StreamType.COMMITTED, StreamType.PENDING, StreamType.BUFFERED
 
 
 class Job:
-    """Something that makes rows visible with a commit, in the hands of a client that tries it again.
+    """A job that makes rows visible with a commit.
 
-    ``prepare`` runs on a good store. ``begin`` asks once and waits for no more than it must; ``insist`` asks
-    until it is sure.
+    ``prepare`` runs on a store without faults. ``begin`` tries once and waits no longer than necessary;
+    ``insist`` retries until it succeeds.
     """
 
     ids: tuple[int, ...]
@@ -40,19 +40,19 @@ class Job:
         raise NotImplementedError
 
     def settle(self) -> None:
-        """Wait for what ``begin`` left under way."""
+        """Wait for work that ``begin`` left in progress."""
 
     def insist(self, engine: Engine) -> None:
         raise NotImplementedError
 
 
 class Appends(Job):
-    """Appends of two streams, all under way at once, so that they share commits."""
+    """Appends of two streams, all in flight at once, so that they share commits."""
 
     ids = (*range(5), *range(100, 106))
 
     def prepare(self, engine: Engine) -> None:
-        self.under_way: list[Future[int | None]] = []
+        self.in_flight: list[Future[int | None]] = []
         self.names = [engine.create_stream(self.table, COMMITTED).name for _ in range(2)]
 
     def begin(self, engine: Engine) -> None:
@@ -63,11 +63,11 @@ class Appends(Job):
             (first, range(2, 5), 2),
             (second, range(103, 106), 3),
         ):
-            with suppress(Refused):  # the one before it may have failed by now
-                self.under_way.append(stream.append(rows(ids), offset))
+            with suppress(Refused):  # the previous one may have failed by now
+                self.in_flight.append(stream.append(rows(ids), offset))
 
     def settle(self) -> None:
-        for answer in self.under_way:
+        for answer in self.in_flight:
             answer.exception(timeout=30)
 
     def insist(self, engine: Engine) -> None:
@@ -106,7 +106,7 @@ class BatchOfStreams(Job):
 
     def begin(self, engine: Engine) -> None:
         problems = engine.batch_commit(self.table, self.names).problems
-        # Told so after an answer was lost: then it had landed, all of it.
+        # After a lost response the streams may be committed already, all of them.
         assert {problem.storage for problem in problems} <= {StorageCode.STREAM_ALREADY_COMMITTED}
         assert len(problems) in (0, len(self.names))
 
@@ -118,7 +118,7 @@ JOBS = [Appends, Flush, BatchOfStreams]
 
 
 def check(store: Store, job: Job) -> None:
-    """Each row is there once and in order, and history is one line."""
+    """Check that each row is stored once and in order, and that the history is linear."""
     found = [id for id in ids_in(store, job.table) if id < OTHERS]
     assert sorted(found) == sorted(job.ids)
     if job.table == PLAIN:

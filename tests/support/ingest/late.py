@@ -1,4 +1,4 @@
-"""A store whose answers get lost on the way, while what was asked for arrives later."""
+"""A store whose responses get lost, while the requests take effect later."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class LateStore(StoreWrapper):
-    """Keeps the swaps of pointers back and says that their answers were lost, while ``holding``."""
+    """While ``holding``, delays swaps of pointers and reports their outcome as unknown."""
 
     def __init__(self, inner: Store) -> None:
         super().__init__(inner)
@@ -40,13 +40,13 @@ class LateStore(StoreWrapper):
         return call()
 
     def land(self) -> bool:
-        """Let what was kept back reach the store; tells whether any of it took effect."""
+        """Run the delayed swaps; returns whether any of them took effect."""
         held, self._held = self._held, []
         return [call() for call in held].count(True) > 0
 
 
 def lost(late: LateStore, job: Job, state: Path, store: Store | None = None) -> Engine:
-    """A server whose first try at the job was lost on the way."""
+    """A server whose first attempt of the job was delayed."""
     engine = engine_on(store or late, state)
     job.prepare(engine)
     late.holding = True

@@ -1,4 +1,4 @@
-"""Processes for the tests of the log: one that appends until it is killed, one that measures its memory."""
+"""Processes for the tests of the log: one appends until it is killed, one measures its memory."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ RECORD_ROWS = 50_000
 
 
 def open_kept(directory: Path, **options: Any) -> StreamLog:
-    """Open a log whose length is kept beside it."""
+    """Open a log with its acknowledged length next to it."""
     return StreamLog.open(directory, acknowledged=directory.with_name("length"), **options)
 
 
 def append_until_killed(directory: str, seed: int, acknowledge: Connection) -> None:
-    """Append rows, marks and trims for ever; after each, say where the log ends and what was marked."""
+    """Append rows, marks and trims forever; after each, print the end of the log and its mark."""
     from .logs import batch
 
     chance = random.Random(seed)
@@ -40,7 +40,7 @@ def append_until_killed(directory: str, seed: int, acknowledge: Connection) -> N
 
 
 def measure_reading(directory: str, megabytes: int) -> None:
-    """Print by how many MB memory grew while a log of that many was read."""
+    """Print how many MB the memory grows while a log of this many MB is read."""
     log = StreamLog.create(Path(directory), {}, durable=False)
     columns = {str(at): pa.array(range(at, at + RECORD_ROWS), pa.int64()) for at in range(6)}
     rows = pa.record_batch(columns)

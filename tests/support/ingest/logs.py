@@ -1,4 +1,4 @@
-"""Logs whose row at offset n holds the number n, so that reading them tells whether each is in its place."""
+"""Logs whose row at offset n has the number n, so that reading them shows missing or moved rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def batch(first: int, count: int) -> pa.RecordBatch:
 
 
 def numbers(log: StreamLog, start: int | None = None, stop: int | None = None) -> list[int]:
-    """What reading gives, all there is by default."""
+    """The numbers of the rows, by default of all."""
     found: list[int] = []
     for read in log.read(log.start if start is None else start, log.end if stop is None else stop):
         read.validate(full=True)
@@ -33,7 +33,7 @@ def numbers(log: StreamLog, start: int | None = None, stop: int | None = None) -
 
 
 def holds_its_rows(log: StreamLog) -> bool:
-    """Whether every row from the start to the end is there and in its place."""
+    """Whether every row from the start to the end is at its offset."""
     return numbers(log) == list(range(log.start, log.end))
 
 

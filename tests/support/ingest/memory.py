@@ -1,4 +1,4 @@
-"""How much memory a process takes, as the kernel counts it."""
+"""The memory of a process, as the kernel counts it."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ MEGABYTE = 1 << 20
 
 
 def resident(pid: int) -> int:
-    """Bytes in memory now."""
+    """Current bytes in memory."""
     return _status(pid, "VmRSS")
 
 
 def highest(pid: int) -> int:
-    """The most there have been in memory at once since it started."""
+    """Maximum bytes in memory since it started."""
     return _status(pid, "VmHWM")
 
 

@@ -1,4 +1,4 @@
-"""A server as a process of its own, which can be killed and started again on the same state."""
+"""A server in its own process, which can be killed and restarted on the same state."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class ServerProcess:
-    """``python -m lode.ingest`` over a lake; ``kill`` is SIGKILL."""
+    """``python -m lode.ingest`` on a lake; ``kill`` is SIGKILL."""
 
     def __init__(self, root: Path, *options: str) -> None:
         self.root = root
@@ -62,12 +62,12 @@ class ServerProcess:
         return client
 
     def kill(self) -> None:
-        """End it as a power cut would, as far as a process can tell."""
+        """Kill it without a chance to clean up."""
         self._process.kill()
         self._end()
 
     def terminate(self) -> int:
-        """Ask it to stop; returns its exit code."""
+        """Send SIGTERM; returns the exit code."""
         self._process.terminate()
         return self._end()
 
@@ -90,7 +90,7 @@ class ServerProcess:
 
 @contextmanager
 def process_with_table(root: Path) -> Iterator[ServerProcess]:
-    """A server whose lake has the table ``p.d.t`` of ``FIELDS``."""
+    """A server whose lake has the table ``p.d.t`` with ``FIELDS``."""
     with ServerProcess(root) as process:
         base = f"{process.http_url}/bigquery/v2/projects/p/datasets"
         of_dataset = {"projectId": "p", "datasetId": "d"}
