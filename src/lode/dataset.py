@@ -113,7 +113,7 @@ class Dataset:
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; without one a new dataset has none.
         retry: Whether a conflicting commit is tried again on top of the other writer's.
         timestamp_column: The column whose range snapshots record; without it, records that have a
-            ``timestamp()`` method are asked. Never guessed.
+            ``timestamp()`` method provide it. Never guessed.
         observer: Called with (snapshot id, report) after each commit.
         writer: Name recorded in every snapshot this object commits. Default: ``$LODE_WRITER``.
         store_options: Options of the store, if it is given as a URL or a path; as for ``open_store``.
@@ -184,7 +184,7 @@ class Dataset:
         store_options: Mapping[str, Any] | None = None,
         runtime: Runtime = REAL,
     ) -> Dataset:
-        """Create a dataset, as one empty snapshot that says what it is.
+        """Create a dataset, as one empty snapshot that records its definition.
 
         Args:
             id: The dataset's name.
@@ -326,8 +326,9 @@ class Dataset:
                 Spark DataFrame.
             metadata: Any JSON object; None means an empty one.
             idempotency_key: A key, or (writer, key). A second write under it returns the first's snapshot.
-            base: The snapshot that ``data`` was computed from. Whatever overlaps and is committed after it is
-                a conflict. Without it the write expects the head this object knows when it commits.
+            base: The snapshot that ``data`` was computed from. An overlapping snapshot that is committed
+                after it is a conflict. Without it the write expects the head that this object knows when it
+                commits.
             on_conflict: ``"raise"`` refuses to follow a snapshot of another writer that overlaps;
                 ``"append"`` follows any.
             evolve: Let new columns and wider types of the data, or of the schema that this object was opened
@@ -521,7 +522,7 @@ class Dataset:
         return Transaction(found.committer, draft, found.committer.begin(draft))
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
-        """What stages files for a snapshot to come; it pickles. ``transaction`` commits them under its id."""
+        """A stager of files for a new snapshot; it pickles. ``transaction(snapshot_id=…)`` commits them."""
         id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
         found, head = self._handle.look()
         definition = self._handle.definition_at(found, head.manifest)
@@ -548,7 +549,7 @@ class Dataset:
             metadata: Any JSON object; None means an empty one.
 
         Returns:
-            The new snapshot, or the newest one if the columns are as asked already.
+            The new snapshot, or the newest one if nothing had to change.
 
         Raises:
             InvalidOptionError: A column is not there, or is a partition key.
@@ -752,7 +753,7 @@ class Dataset:
         manifest = self._manifest(snapshot)
         if manifest.definition is not None:
             return self._scan([manifest], manifest)
-        # Written by 0.1 or Go, where snapshots of one dataset may differ: its own files say what it holds.
+        # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.
         named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
         given = self._handle.given
         codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec

@@ -47,7 +47,7 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
-    """What a dataset is. ``columns`` is None while nobody has said which it has."""
+    """What a dataset is. ``columns`` is None until its columns are known."""
 
     schema_name: str = SCHEMA_NAME
     format_version: str = FORMAT_VERSION
@@ -126,7 +126,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
         """The layout it names.
 
         Raises:
-            InvalidOptionError: It is a layout of somebody's own program.
+            InvalidOptionError: The layout is a custom one, which only its own program can open.
         """
         match self.layout:
             case "default":

@@ -49,7 +49,7 @@ def open_dataset(
 
 
 def no_dataset(id: str, store: Store) -> NotFoundError:
-    """The error for a dataset that does not exist, with names that may be meant."""
+    """The error for a dataset that does not exist, with similar names."""
     hint = question(DatasetReader(store).near(id))
     if not hint and is_volume(store, id):
         hint = "it is a volume: open it with lode.open_volume, or give --volume"
@@ -117,6 +117,6 @@ def volume_names(store: Store) -> list[str]:
         # A directory of another program, with a name that no volume has, hides nothing.
         if slash and is_id(name) and is_volume(store, name):
             found.append(name)
-        # '0' is the character behind '/', so this sorts behind everything in the volume.
+        # '0' is the character after '/', so this sorts after everything in the volume.
         after = f"{_VOLUMES}{name}0" if slash else entry.path
     return found

@@ -21,7 +21,7 @@ LodeError
 │   ├── NoSnapshotsError             the history is empty
 │   ├── NoManifestsError             objects, but no manifest among them
 │   └── RangeMissingError            a volume has no bytes there
-├── DataError                        bytes or rows are wrong: mend the data
+├── DataError                        bytes or rows are wrong: repair the data
 │   ├── SchemaViolationError         a row does not fit the schema
 │   ├── InvalidFormatError           a file is not what its codec expects
 │   ├── ManifestInvalidError         a manifest, pointer or key is damaged, or they contradict each other
@@ -118,7 +118,7 @@ class MissingDependencyError(UsageError, ImportError):
 
 
 class MissingError(LodeError, LookupError):
-    """What was asked for is not there."""
+    """The requested thing does not exist."""
 
 
 class NotFoundError(MissingError):
@@ -134,7 +134,7 @@ class NoManifestsError(MissingError):
 
 
 class RangeMissingError(MissingError):
-    """A volume holds no bytes for part of the range asked for."""
+    """A volume has no bytes for part of the requested range."""
 
     def __init__(self, message: str, missing: Sequence[tuple[int, int]]) -> None:
         super().__init__(message)
@@ -149,7 +149,7 @@ class DataError(LodeError):
 
 
 class SchemaViolationError(DataError):
-    """A row that does not fit the schema; says which row and which column."""
+    """A row that does not fit the schema; names the row and the column."""
 
     def __init__(self, message: str, *, row: int | None = None, column: str | None = None) -> None:
         super().__init__(message)
@@ -223,8 +223,8 @@ class OverlappingBlocksError(CommitError):
 class CommitUnpublishedError(CommitError):
     """The write has its place in history, but the store failed before it could be shown there.
 
-    Do not write it again: the next commit by anybody publishes it, and so does ``settle()``. ``snapshot_id``
-    names it.
+    Do not write it again: the next commit by any writer publishes it, and so does ``settle()``.
+    ``snapshot_id`` names it.
     """
 
     landed: ClassVar[bool | None] = True

@@ -79,7 +79,7 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
         definition: Has columns.
         schema: What is to fit.
         declared: Somebody wrote this schema down. Then a column that is nullable in it becomes nullable. The
-            schema that comes with Arrow data does not mean that: nearly all of it says nullable.
+            schema of Arrow data does not: nearly all of its columns are nullable.
     """
     stored = definition.schema
     assert stored is not None

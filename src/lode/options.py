@@ -1,4 +1,4 @@
-"""What a caller says about a dataset when opening it, held against what is stored."""
+"""The options that a caller opens a dataset with, and their check against what is stored."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DatasetOptions:
-    """What a caller said about a dataset; None where nothing was said."""
+    """The options that a caller has given; None where none was given."""
 
     codec: Codec | None
     layout: Layout | None
@@ -41,7 +41,7 @@ class DatasetOptions:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was said that could contradict what is stored."""
+        """Whether no option was given that could contradict what is stored."""
         given = (self.codec, self.layout, self.compressor, self.timestamp_column)
         return all(each is None for each in given)
 
@@ -64,16 +64,16 @@ class DatasetOptions:
 
     def check(self, stored: Definition, dataset_id: str) -> None:
         """Refuse what contradicts the dataset as it is stored."""
-        said = {
+        given = {
             "layout": layout_name(self.layout) if self.layout is not None else stored.layout,
             "keys": self.layout.keys if self.layout is not None else stored.keys,
             "codec": self.codec.name if self.codec is not None else stored.codec,
             "compressor": self.compressor.name if self.compressor is not None else stored.compressor,
         }
-        # A Hive dataset of 0.1 or Go without a file does not say its keys.
-        if not stored.keys and self.layout is not None and stored.layout == "hive" == said["layout"]:
-            said["keys"] = stored.keys
-        check_definition(stored, msgspec.structs.replace(stored, **said), dataset_id)
+        # A Hive dataset of 0.1 or Go without a file does not record its keys.
+        if not stored.keys and self.layout is not None and stored.layout == "hive" == given["layout"]:
+            given["keys"] = stored.keys
+        check_definition(stored, msgspec.structs.replace(stored, **given), dataset_id)
         if self.timestamp_column and stored.timestamp_column not in (None, self.timestamp_column):
             raise ComponentMismatchError(
                 f"dataset {dataset_id!r} has the timestamp column {stored.timestamp_column!r} and is opened "

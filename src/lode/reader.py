@@ -1,4 +1,4 @@
-"""Look around a store: which datasets, partitions and manifests there are, and what lies in them.
+"""List what a store has: its datasets, their partitions, manifests and files.
 
 Reads only, needs no codec, and finds out by itself which of the layouts with a place for datasets each has.
 """
@@ -144,7 +144,7 @@ class DatasetReader:
         return is_id(dataset_id) and any(self._is_there(layout, dataset_id) for layout in self._layouts)
 
     def _layout_of(self, dataset_id: str) -> Layout:
-        """The layout that was said, or the one under which the dataset has a manifest."""
+        """The layout that was given, or the one in which the dataset has a manifest."""
         check_id(dataset_id, kind="dataset")
         *others, last = self._layouts
         return next((layout for layout in others if self._is_there(layout, dataset_id)), last)
@@ -165,7 +165,7 @@ class DatasetReader:
             dataset_id, slash, _ = entry.path.removeprefix(root).partition("/")
             if slash and self._has_dataset(dataset_id):
                 yield dataset_id
-            # '0' is the character behind '/', so this sorts behind everything in the dataset.
+            # '0' is the character after '/', so this sorts after everything in the dataset.
             after = f"{root}{dataset_id}0" if slash else entry.path
 
     def _partitions(self, layout: Layout, dataset_id: str) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Snapshots as a user meets them: the manifest in Python's own types, and how the commit went."""
+"""Snapshots as users get them: the manifest in Python types, and the report of the commit."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class CommitReport:
 class _AnySnapshot(Generic[M]):
     """What the snapshots of datasets and of volumes have in common.
 
-    ``commit`` says what it took to commit it; None on snapshots that were read.
+    ``commit`` is the report of its commit; None on snapshots that were read.
     """
 
     manifest: M
@@ -64,12 +64,12 @@ class _AnySnapshot(Generic[M]):
 
     @property
     def rebases(self) -> int:
-        """How often its commit moved behind others that came first."""
+        """How often its commit was rebased onto snapshots of other writers."""
         return rebases_of(self.manifest.x)
 
     @property
     def writer(self) -> str | None:
-        """Who committed it, if that was said: ``Dataset(writer=…)`` or an idempotency key's writer."""
+        """The name of its writer, from ``Dataset(writer=…)`` or the idempotency key, if it has one."""
         return writer_of(self.manifest.x)
 
     def __hash__(self) -> int:

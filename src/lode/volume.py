@@ -334,7 +334,7 @@ class Volume:
     def _newest_settled(self) -> VolumeManifest | None:
         try:
             head = self._committer.settle()
-        except PermissionDeniedError:  # who may not publish may not stage either, and only wants to look
+        except PermissionDeniedError:  # a caller that may only read gets the published head
             head = self._chain.resolve()
         return self._checked(head.manifest) if head.manifest else None
 
@@ -357,7 +357,7 @@ class Volume:
             )
 
     def _verifier(self, manifest: VolumeManifest) -> Checksum:
-        """The checksum to verify with: the one recorded, whatever this volume was opened with."""
+        """The checksum that the manifest records, not the one this volume was opened with."""
         recorded = manifest.checksum_algorithm
         if self._checksum is not None and self._checksum.name == recorded:
             return self._checksum
