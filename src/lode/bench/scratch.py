@@ -9,9 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.store.local import LocalStore
-from lode.store.memory import MemoryStore
 from lode.store.open import open_store
+from lode.store.protocol import SupportsLocalPath, is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -36,7 +35,7 @@ class Scratch:
     @property
     def is_of_this_process(self) -> bool:
         """Whether no other process can see it."""
-        return isinstance(self.open(), MemoryStore)
+        return is_in_memory(self.open())
 
 
 @contextmanager
@@ -58,7 +57,7 @@ def _below(root: str, name: str) -> str:
 
 
 def _remove(store: Store) -> None:
-    if isinstance(store, LocalStore):
+    if isinstance(store, SupportsLocalPath):
         shutil.rmtree(store.root, ignore_errors=True)
         return
     with ThreadPoolExecutor(_DELETES_AT_ONCE) as pool:

@@ -32,11 +32,11 @@ _MAX_COMPLETED_SNAPSHOTS: Final = 20
 
 def open_root(root: str, options: Iterable[str] = (), *, create: bool = False) -> Store:
     """Open the store of ``--root`` and ``--store-option``. A directory must exist unless ``create``."""
-    from lode.store.local import LocalStore
     from lode.store.open import open_store
+    from lode.store.protocol import SupportsLocalPath
 
     store = open_store(root, **store_options(options))
-    if isinstance(store, LocalStore) and not create and not store.root.is_dir():
+    if isinstance(store, SupportsLocalPath) and not create and not store.root.is_dir():
         raise NotFoundError(f"there is no directory {store.root}: check --root")
     return store
 

@@ -14,9 +14,8 @@ from urllib.parse import urlsplit
 
 from lode.errors import InvalidOptionError
 from lode.http_guard import is_loopback
-from lode.store.local import LocalStore
 from lode.store.open import open_store
-from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.store.protocol import Store, SupportsCompareAndSwap, SupportsLocalPath
 from lode.units import Bytes, Seconds
 
 # The memory of decoded rows, as a multiple of the largest request. Dense rows take two to three times their
@@ -130,7 +129,7 @@ class Settings:
         """The local directory for write streams."""
         if self.state is not None:
             return self.state
-        if isinstance(store, LocalStore):
+        if isinstance(store, SupportsLocalPath):
             return store.root / "ingest-state"
         raise InvalidOptionError(
             f"write streams need a local directory to survive in, as {_scheme(store.url)} is not one: "

@@ -16,7 +16,7 @@ from lode.read.resolve import Links
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
-from lode.store.local import LocalStore
+from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -70,8 +70,7 @@ class History:
         """The whole history up to ``head``: the segments it needs are read in parallel."""
         if head is None:
             return LazyHistory([])
-        # Handing a read of a local file to a thread takes longer than the read.
-        each = one_by_one if isinstance(self._chain.store, LocalStore) else self._runtime.each
+        each = one_by_one if is_nearby(self._chain.store) else self._runtime.each
         spans = _spans(self._chain.sequence_of(head))
         ready: dict[int, SegmentSlice | None] = {}
         while wave := list(islice(spans, MAX_WAVE)):

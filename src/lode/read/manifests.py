@@ -10,7 +10,7 @@ from lode.format.manifest import MAX_MANIFEST_BYTES
 from lode.read.resolve import MAX_POINTER_BYTES
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
-from lode.store.open import is_nearby
+from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lode.near import MAX_NAMES, near
-from lode.store.open import is_nearby
+from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -17,8 +17,7 @@ from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_
 from lode.read.prune import guarantee, matching, mentioned
 from lode.read.source import arrow_filesystem, check_sizes
 from lode.runtime import REAL, Runtime
-from lode.store.local import LocalStore
-from lode.store.protocol import check_path
+from lode.store.protocol import SupportsLocalPath, check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -92,7 +91,7 @@ class Scan:
 
         If columns of the dataset were renamed or dropped, older files have them under their old names.
         """
-        if isinstance(self.store, LocalStore):
+        if isinstance(self.store, SupportsLocalPath):
             return [str(self.store.local_path(path)) for path in self.paths]
         return [f"{self.store.url}/{path}" for path in self.paths]
 

@@ -6,10 +6,10 @@ import io
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import ChecksumMismatchError, InvalidFormatError, ManifestInvalidError, NotFoundError
-from lode.store.local import LocalStore
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import BinaryIO
 
     import pyarrow.fs as pafs
@@ -26,8 +26,10 @@ def get_bounded(store: Store, path: str, limit: int) -> bytes:
 
     A local file is refused before it is read: opening it tells its size. Other stores send all of it.
     """
-    if isinstance(store, LocalStore):
-        data, size = store.get_bounded(path, limit)
+    # Not isinstance with SupportsBoundedGet: it takes longer than the read of a small local file.
+    bounded: Callable[[str, int], tuple[bytes, int]] | None = getattr(store, "get_bounded", None)
+    if bounded is not None:
+        data, size = bounded(path, limit)
     else:
         data = store.get(path)
         size = len(data)
@@ -114,7 +116,7 @@ def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
     Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. The
     store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a FIFO.
     """
-    if isinstance(store, LocalStore):
+    if isinstance(store, SupportsLocalPath):
         for file in files:
             check_size(file, store.head(file.path).size)
 
@@ -154,7 +156,7 @@ def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSy
     """
     import pyarrow.fs as pafs
 
-    if isinstance(store, LocalStore):
+    if isinstance(store, SupportsLocalPath):
         return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
     return pafs.PyFileSystem(_handler(store, {file.path: file for file in files}))
 

@@ -18,8 +18,8 @@ from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.near import did_you_mean
-from lode.store.memory import MemoryStore
 from lode.store.open import open_store
+from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -194,7 +194,7 @@ def _store(options: Options) -> Store:
             place = config.setdefault(inner, {}) if inner else config
             place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
     store = open_store(path, **config)
-    if isinstance(store, MemoryStore):
+    if is_in_memory(store):
         raise InvalidOptionError(
             f"option 'path' is {path!r}, which lives in one process: Spark's executors are others and "
             "cannot reach it; give a directory they share or a bucket"

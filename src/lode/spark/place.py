@@ -12,7 +12,7 @@ from lode.spark.options import Options, dataset_of
 from lode.spark.read import read
 from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
-from lode.store.local import LocalStore
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     import os
@@ -100,7 +100,7 @@ def place_of(where: Where) -> Place:
                 f"a place needs 'path' and 'dataset', got {sorted(rest)}: add {missing[0]!r}"
             )
         return Place(str(rest.pop("path")), str(rest.pop("dataset")), **rest)
-    if isinstance(where.store, LocalStore):
+    if isinstance(where.store, SupportsLocalPath):
         return Place(where.store.url, where.id)
     raise InvalidOptionError(
         f"{where!r} has a store that was opened with options of its own, which Spark's readers must be told: "

@@ -15,8 +15,7 @@ from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of
 from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
 from lode.spark.where import conditions_in
-from lode.store.local import LocalStore
-from lode.store.object import ObjectStore
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     import os
@@ -91,7 +90,7 @@ def read(
     if reader == "spark" and obstacle:
         raise InvalidOptionError(f"reader='spark' cannot read dataset {dataset!r}: {obstacle}; use 'python'")
     if reader == "python" or obstacle:
-        if isinstance(opened.store, LocalStore):
+        if isinstance(opened.store, SupportsLocalPath):
             given["path"] = opened.store.url  # whole, for processes in another folder
         df = spark.read.format("lode").options(**given).schema(struct).load()
     else:
@@ -212,9 +211,7 @@ def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
             return f"column {field.name!r} is {field.type}"
     if changed := _changed(scan, schema):
         return changed
-    if isinstance(scan.store, LocalStore):
-        return None
-    if isinstance(scan.store, ObjectStore) and _hadoop_has(spark, scan.store.url):
+    if isinstance(scan.store, SupportsLocalPath) or _hadoop_has(spark, scan.store.url):
         return None
     return f"its Hadoop has no file system for {scan.store.url}"
 
@@ -295,7 +292,7 @@ def _hadoop_has(spark: SparkSession, url: str) -> bool:
 
 
 def _hadoop_path(dataset: Dataset, path: str) -> str:
-    if isinstance(dataset.store, LocalStore):
+    if isinstance(dataset.store, SupportsLocalPath):
         return f"file://{dataset.store.local_path(path)}"
     scheme, _, rest = dataset.store.url.partition("://")
     return f"{_HADOOP_SCHEMES[scheme]}://{rest}/{path}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import InvalidOptionError
 from lode.runtime import REAL
-from lode.store.memory import MemoryStore
+from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def reachable(dataset: Dataset) -> Dataset:
     Raises:
         InvalidOptionError: It is in memory.
     """
-    if isinstance(dataset.store, MemoryStore):
+    if is_in_memory(dataset.store):
         raise InvalidOptionError(
             f"dataset {dataset.id!r} is in this process's memory, which Spark's executors cannot reach: "
             "open it on a directory they share or on a bucket"

@@ -12,7 +12,7 @@ from lode.near import did_you_mean
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.object import open_object_store
-from lode.store.protocol import Store, SupportsNearby
+from lode.store.protocol import Store
 from lode.store.urls import OBJECT_SCHEMES, shown, web_address
 
 if TYPE_CHECKING:
@@ -101,8 +101,3 @@ def _boolean(name: str, text: str) -> bool:
 def _refuse(options: Mapping[str, Any], target: str) -> None:
     if options:
         raise InvalidOptionError(f"{target} takes no option {', '.join(sorted(options))}")
-
-
-def is_nearby(store: Store) -> bool:
-    """Whether a call is over sooner than a thread could be handed it."""
-    return isinstance(store, SupportsNearby) and store.nearby

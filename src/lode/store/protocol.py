@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
     from datetime import datetime
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -194,10 +195,51 @@ class SupportsTemporaries(Protocol):
 
 @runtime_checkable
 class SupportsNearby(Protocol):
-    """A store that says whether a call takes less time than handing it to a thread."""
+    """A store that knows whether a call takes less time than handing it to a thread."""
 
     @property
     def nearby(self) -> bool: ...
+
+
+@runtime_checkable
+class SupportsLocalPath(Protocol):
+    """A store whose objects are files on this machine. Other programs may open them by path."""
+
+    @property
+    def root(self) -> Path:
+        """The directory of the store. An object at ``path`` is the file ``root / path``."""
+        ...
+
+    def local_path(self, path: str) -> Path:
+        """Return the file of an object, which need not exist; ``StoreError`` if it is no plain file."""
+        ...
+
+
+@runtime_checkable
+class SupportsBoundedGet(Protocol):
+    """A store that knows the size of an object before it reads it, without another request."""
+
+    def get_bounded(self, path: str, limit: int) -> tuple[bytes, int]:
+        """Return the whole object and its size; no bytes if it has more than ``limit``."""
+        ...
+
+
+@runtime_checkable
+class SupportsDurability(Protocol):
+    """A store that can be opened so that a power cut may undo its writes."""
+
+    @property
+    def durable(self) -> bool: ...
+
+
+def is_nearby(store: Store) -> bool:
+    """Return whether a call takes less time than handing it to a thread."""
+    return isinstance(store, SupportsNearby) and store.nearby
+
+
+def is_in_memory(store: Store) -> bool:
+    """Return whether no other process can open the store, wrapped or not."""
+    return store.url.startswith("memory://")
 
 
 def check_path(path: str) -> str:

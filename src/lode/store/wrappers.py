@@ -1,8 +1,7 @@
 """Stores around a store: one counts its calls, one makes them fail, one makes them slow.
 
 A wrapper has exactly the capabilities of the store inside: ``isinstance(wrapper, SupportsLink)`` is true if
-that store can link, and so for every other ``Supports...`` protocol. Local paths are not passed on, so that
-nothing gets past a wrapper.
+that store can link, and so for every other ``Supports...`` protocol. The exception is ``LatencyStore``.
 """
 
 from __future__ import annotations
@@ -13,11 +12,14 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar
 
 from lode.store.protocol import (
+    SupportsBoundedGet,
     SupportsCompareAndSwap,
+    SupportsDurability,
     SupportsLink,
+    SupportsLocalPath,
     SupportsNearby,
     SupportsQueue,
     SupportsTemporaries,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     import builtins
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
+    from pathlib import Path
     from types import TracebackType
     from typing import Self
 
@@ -45,6 +48,9 @@ _CAPABILITIES: Final = {
     SupportsVolatilePut: ("put_volatile", "sync"),
     SupportsTemporaries: ("temporaries", "delete_temporary"),
     SupportsNearby: ("nearby",),
+    SupportsLocalPath: ("root", "local_path"),
+    SupportsBoundedGet: ("get_bounded",),
+    SupportsDurability: ("durable",),
 }
 _NOT_PICKLED: Final = frozenset({"_lock", *(name for names in _CAPABILITIES.values() for name in names)})
 
@@ -52,8 +58,11 @@ _NOT_PICKLED: Final = frozenset({"_lock", *(name for names in _CAPABILITIES.valu
 class StoreWrapper(ABC):
     """Passes every call on, each through ``around``, which a wrapper overrides.
 
-    A wrapper pickles if the store inside does, and what its subclass adds. ``_lock`` is made anew.
+    A wrapper pickles if the store inside and the attributes of the subclass do. ``_lock`` is made anew.
     """
+
+    hidden: ClassVar[frozenset[type]] = frozenset()
+    """Capabilities that this wrapper does not pass on."""
 
     compare_and_swap: Callable[[str, bytes | None, bytes], bool]
     link: Callable[[str, str], None]
@@ -63,6 +72,10 @@ class StoreWrapper(ABC):
     temporaries: Callable[..., Iterator[ObjectInfo]]
     delete_temporary: Callable[[str], None]
     nearby: bool
+    root: Path
+    local_path: Callable[[str], Path]
+    get_bounded: Callable[[str, int], tuple[bytes, int]]
+    durable: bool
 
     def __init__(self, inner: Store) -> None:
         self.inner = inner
@@ -70,11 +83,11 @@ class StoreWrapper(ABC):
         self._take_capabilities()
 
     def _take_capabilities(self) -> None:
-        """Set what the store inside can do on the instance: only there can it depend on that store."""
+        """Set the capabilities of the store inside on the instance: the class is the same for all stores."""
         for capability, names in _CAPABILITIES.items():
-            if isinstance(self.inner, capability):
+            if isinstance(self.inner, capability) and capability not in self.hidden:
                 for name in names:
-                    # A subclass may know better, as one that makes a store slow knows that it is not nearby.
+                    # A subclass may define one itself: ``LatencyStore`` is never nearby.
                     if not hasattr(type(self), name):
                         setattr(self, name, getattr(self, f"_{name}"))
 
@@ -184,6 +197,28 @@ class StoreWrapper(ABC):
     @property
     def _nearby(self) -> bool:
         return isinstance(self.inner, SupportsNearby) and self.inner.nearby
+
+    @property
+    def _root(self) -> Path:
+        assert isinstance(self.inner, SupportsLocalPath)
+        return self.inner.root
+
+    def _local_path(self, path: str) -> Path:
+        inner = self.inner
+        assert isinstance(inner, SupportsLocalPath)
+        return self.around("local_path", path, lambda: inner.local_path(path))
+
+    def _get_bounded(self, path: str, limit: int) -> tuple[bytes, int]:
+        inner = self.inner
+        assert isinstance(inner, SupportsBoundedGet)
+        # A ``get`` for a wrapper: the same request, and the same fault.
+        data, size = self.around("get", path, lambda: inner.get_bounded(path, limit))
+        self.received(len(data))
+        return data, size
+
+    @property
+    def _durable(self) -> bool:
+        return isinstance(self.inner, SupportsDurability) and self.inner.durable
 
 
 class WrappedReader:
@@ -374,9 +409,11 @@ class FaultStore(StoreWrapper):
 class LatencyStore(StoreWrapper):
     """Sleeps before each call, as long as ``seconds`` says: a number, or a function of method and path.
 
-    It stands for a store at a distance, so it is not ``nearby`` whatever the store inside is.
+    It stands for a distant store, so it is never ``nearby`` and has no local paths: a reader that opens files
+    by path would not be slow.
     """
 
+    hidden = frozenset({SupportsLocalPath})
     nearby = False
 
     def __init__(

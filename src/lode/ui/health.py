@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.describe import versions
 from lode.errors import LodeError
-from lode.store.local import LocalStore
-from lode.store.protocol import SupportsCompareAndSwap
+from lode.store.protocol import SupportsCompareAndSwap, SupportsDurability
 from lode.ui.snippets import doctor_command
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def _promises(store: Store) -> list[dict[str, Any]]:
             "safe for many writers" if can_swap else "allow one writer at a time on this store",
         )
     ]
-    if isinstance(store, LocalStore):
+    if isinstance(store, SupportsDurability):
         detail = "writes reach the disk before they count" if store.durable else "opened with durable=false"
         found.append(_check("Writes survive a power failure", store.durable, detail))
     return found

@@ -12,7 +12,7 @@ from lode.read.manifests import read_manifests
 from lode.read.segment import LEVELS, decode_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
-from lode.store.open import is_nearby
+from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -11,8 +11,7 @@ import msgspec
 from lode.errors import DataError, NotFoundError, OutcomeUnknownError, PathExistsError, StoreError
 from lode.read.resolve import AnyManifest
 from lode.runtime import one_by_one
-from lode.store.open import is_nearby
-from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
 
 if TYPE_CHECKING:
     from lode.read.resolve import Chain, EncodedManifest

@@ -21,7 +21,7 @@ from lode.errors import InvalidOptionError, LodeError
 from lode.format.manifest import FileRef
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
-from lode.store.open import is_nearby
+from lode.store.protocol import is_nearby
 from lode.times import datetime_to_rfc3339
 from lode.write.file import DataFile, RecordFile
 from lode.write.parallel import (

@@ -24,7 +24,7 @@ from lode.ingest.core.strategies import StreamType
 from lode.ingest.names import parse_stream, parse_table
 from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
 from lode.ingest.types.wire import to_wire
-from lode.store.open import is_nearby
+from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
     from collections.abc import Callable

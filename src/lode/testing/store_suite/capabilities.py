@@ -15,8 +15,11 @@ import pytest
 from lode.errors import InvalidPathError, NotFoundError, PathExistsError, UsageError
 from lode.store.protocol import (
     Store,
+    SupportsBoundedGet,
     SupportsCompareAndSwap,
+    SupportsDurability,
     SupportsLink,
+    SupportsLocalPath,
     SupportsNearby,
     SupportsQueue,
     SupportsTemporaries,
@@ -189,6 +192,14 @@ TESTS_OF: Final[dict[type, type[StoreTests]]] = {
 }
 """Which tests to mix in for which capability."""
 
+_TESTED_HERE: Final = (
+    SupportsCompareAndSwap,
+    SupportsNearby,
+    SupportsLocalPath,
+    SupportsBoundedGet,
+    SupportsDurability,
+)
+
 
 class CapabilityTests(StoreTests):
     """Whatever a store says that it can do is tested."""
@@ -201,6 +212,20 @@ class CapabilityTests(StoreTests):
     def test_a_store_that_knows_its_distance_tells_it(self, store: Store) -> None:
         assert not isinstance(store, SupportsNearby) or isinstance(store.nearby, bool)
 
+    def test_a_local_path_is_the_file_of_an_object(self, store: Store) -> None:
+        if isinstance(store, SupportsLocalPath):
+            store.put("d/x", b"1")
+            assert store.local_path("d/x").read_bytes() == b"1"
+            assert store.local_path("d/x") == store.root / "d/x"
+
+    def test_a_bounded_get_reads_no_larger_object(self, store: Store) -> None:
+        if isinstance(store, SupportsBoundedGet):
+            store.put("d/x", b"123")
+            assert store.get_bounded("d/x", 3) == (b"123", 3)
+            assert store.get_bounded("d/x", 2) == (b"", 3)
+            with pytest.raises(NotFoundError):
+                store.get_bounded("no/such", 3)
+
     def test_a_store_pickles_with_its_capabilities_or_says_why_it_does_not(self, store: Store) -> None:
         store.put("d/x", b"1")
         again = _pickled(store)
@@ -209,7 +234,7 @@ class CapabilityTests(StoreTests):
             return
         assert isinstance(again, Store)
         assert again.get("d/x") == b"1"
-        for capability in (SupportsCompareAndSwap, SupportsNearby, *TESTS_OF):
+        for capability in (*_TESTED_HERE, *TESTS_OF):
             assert isinstance(again, capability) is isinstance(store, capability)
 
 

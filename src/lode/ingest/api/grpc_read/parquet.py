@@ -13,7 +13,7 @@ from lode.ingest.api.grpc_read.selection import stored_columns
 from lode.ingest.types.columns import TableSchema
 from lode.lazy import pa
 from lode.read.source import arrow_filesystem, check_size, check_sizes
-from lode.store.local import LocalStore
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ def open_parquet(store: Store, file: FileRef, data: bytes | None = None) -> Iter
     """
     import pyarrow.parquet as pq
 
-    remote = data is None and not isinstance(store, LocalStore)
+    remote = data is None and not isinstance(store, SupportsLocalPath)
     with _source(store, file, data) as source:
         with _naming_damage(file.path):
             opened = pq.ParquetFile(source, page_checksum_verification=True, pre_buffer=remote)

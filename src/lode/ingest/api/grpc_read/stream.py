@@ -14,7 +14,7 @@ from lode.ingest.catalog.table import complete
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import one_batch
 from lode.lazy import pa
-from lode.store.local import LocalStore
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     from collections.abc import Container, Generator, Iterable, Iterator
@@ -201,7 +201,7 @@ def prefetch(
     held = 0
     try:
         for file in files:
-            small = file.file.size_bytes <= SMALL_FILE_BYTES and not isinstance(store, LocalStore)
+            small = file.file.size_bytes <= SMALL_FILE_BYTES and not isinstance(store, SupportsLocalPath)
             size = file.file.size_bytes if small else 0
             # A file that is not fetched gains nothing from waiting in the queue.
             while waiting and (
