@@ -15,8 +15,8 @@ from warnings import warn
 
 import msgspec
 
-from lode.codec.components import Components, components_of
-from lode.codec.protocol import StreamingCodec, has_schema
+from lode.codec.components import Components, codec_named, components_of
+from lode.codec.protocol import StreamingCodec, has_schema, takes_any_record
 from lode.codec.records import is_rereadable, peek_schema
 from lode.codec.schema import to_schema
 from lode.definition import Definition, check_names, check_storable
@@ -583,7 +583,7 @@ class Dataset:
         given = self._handle.given.schema
 
         def change(definition: Definition) -> Definition:
-            if definition.columns is None and definition.codec == "jsonl" and self.exists:
+            if definition.columns is None and takes_any_record(codec_named(definition.codec)) and self.exists:
                 if given is None:
                     return definition  # records of any shape need no change
                 raise InvalidOptionError(

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from lode.codec.components import codec_named
+from lode.codec.protocol import takes_first_schema
 from lode.codec.schema import to_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.ids import is_utf8
@@ -50,7 +52,7 @@ def evolve(
         # A columnar codec takes the columns of the first rows. No write gives columns to the others.
         hint = (
             "write its first rows, which decide its columns"
-            if definition.codec in ("parquet", "arrow")
+            if takes_first_schema(codec_named(definition.codec))
             else "create another dataset with a schema, and write the rows there"
         )
         raise InvalidOptionError(f"the dataset has no schema, so there is nothing to evolve: {hint}")

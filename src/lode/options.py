@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from lode.codec.columnar import to_batch
-from lode.codec.components import Components, components_of
+from lode.codec.components import DEFAULT_CODEC, Components, components_of
 from lode.codec.protocol import has_schema, streams
 from lode.codec.schema import to_schema
 from lode.definition import Definition, layout_name, with_fields
@@ -110,7 +110,7 @@ def codec_with_schema(codec: Codec | str | None, schema: SchemaSpec | None) -> C
     """The codec of a dataset that is created with a schema."""
     if schema is None:
         return codec
-    chosen = components_of(codec or "parquet", "noop", None).codec
+    chosen = components_of(codec or DEFAULT_CODEC, "noop", None).codec
     if not has_schema(chosen):
         raise InvalidOptionError(
             f"codec {codec!r} takes no schema: leave schema out, or choose another codec"

@@ -62,7 +62,7 @@ def cat(
 
     All rows, those up to --as-of, those after --since, or those that one --snapshot added.
     """
-    from lode.codec.jsonl import JSONL
+    from lode.codec.protocol import takes_any_record
     from lode.discover import open_dataset
     from lode.read.files import verify_files
 
@@ -76,7 +76,7 @@ def cat(
     form = choose_format(form, json=json)
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
     # JSON records may differ in their fields, so they are printed as stored unless columns are needed.
-    raw = isinstance(scan.components.codec, JSONL) and where is None and form in ("jsonl", "table")
+    raw = takes_any_record(scan.components.codec) and where is None and form in ("jsonl", "table")
     if raw and not scan.other_names():
         print_rows(_records(scan, names), form, limit=limit)
         return

@@ -16,16 +16,14 @@ from lode.cli.parameters import (
     SCHEMA,
     STORE_OPTION,
     TIMESTAMP_COLUMN,
-    CodecName,
+    codec_option,
     key_values,
     open_root,
 )
 from lode.cli.terminal import print_json, print_lines
 from lode.errors import InvalidOptionError
 
-_CODEC: Final[Any] = typer.Option(
-    None, "--codec", help="The format of records (parquet by default), or blob for bytes."
-)
+_CODEC: Final[Any] = codec_option("The format of records (parquet by default), or blob for bytes.")
 _SORT_BY: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="The columns by which rows should be sorted."
 )
@@ -43,7 +41,7 @@ def create(
     root: str = ROOT,
     schema: str | None = SCHEMA,
     partition_by: str | None = PARTITION_BY,
-    codec: CodecName | None = _CODEC,
+    codec: str | None = _CODEC,
     compressor: str | None = COMPRESSOR,
     checksum: str | None = CHECKSUM,
     timestamp_column: str | None = TIMESTAMP_COLUMN,

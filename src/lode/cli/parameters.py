@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import typer
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lode.store.protocol import Store
-
-CodecName: TypeAlias = Literal["jsonl", "parquet", "arrow", "blob"]
 
 ROOT_VARIABLE: Final = "LODE_ROOT"
 _MAX_COMPLETED_SNAPSHOTS: Final = 20
@@ -79,6 +77,25 @@ def _key_value(text: str, option: str) -> tuple[str, str]:
     if not equals or not name:
         raise InvalidOptionError(f"{option} is key=value, got {text!r}")
     return name, value
+
+
+def _known_codec(value: str | None) -> str | None:
+    """Accept ``blob`` and the name of every installed codec."""
+    if value not in (None, "blob"):
+        from lode.codec.components import CODECS
+
+        try:
+            CODECS.get(value)
+        except InvalidOptionError as error:
+            raise typer.BadParameter(str(error)) from None
+    return value
+
+
+def codec_option(text: str) -> Any:
+    """The option ``--codec``. Entry points may add names to those in the help."""
+    return typer.Option(
+        None, "--codec", metavar="[parquet|jsonl|arrow|blob|…]", help=text, callback=_known_codec
+    )
 
 
 # -- completion ----------------------------------------------------------------------------------

@@ -106,8 +106,11 @@ def _columns(columns: list[dict[str, Any]]) -> TextTable:
 
 
 def _no_columns(dataset: Dataset, definition: Definition) -> str:
+    from lode.codec.components import codec_named
+    from lode.codec.protocol import takes_any_record
+
     if definition.codec is None:
         return f"{dataset.id} stores blobs, which have no columns"
-    if definition.codec == "jsonl":
+    if takes_any_record(codec_named(definition.codec)):
         return f"{dataset.id} has no schema: its records may have any shape"
     return f"{dataset.id} has no columns yet: its first rows decide them"

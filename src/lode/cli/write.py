@@ -19,7 +19,7 @@ from lode.cli.parameters import (
     SCHEMA,
     STORE_OPTION,
     TIMESTAMP_COLUMN,
-    CodecName,
+    codec_option,
     open_root,
     parse_metadata,
 )
@@ -48,10 +48,8 @@ _FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to write; 
 _FROM: Final[Any] = typer.Option(
     None, "--from", help="The format of files without a known suffix. Default of stdin: jsonl."
 )
-_CODEC: Final[Any] = typer.Option(
-    None,
-    "--codec",
-    help="The format of records in a new dataset (parquet by default), or blob for bytes.",
+_CODEC: Final[Any] = codec_option(
+    "The format of records in a new dataset (parquet by default), or blob for bytes."
 )
 _KEY: Final[Any] = typer.Option(
     None, "--idempotency-key", "-k", metavar="KEY", help="A second write with this key writes nothing."
@@ -76,7 +74,7 @@ def write(
     files: list[str] = _FILES,
     root: str = ROOT,
     source: InputFormat | None = _FROM,
-    codec: CodecName | None = _CODEC,
+    codec: str | None = _CODEC,
     schema: str | None = SCHEMA,
     partition_by: str | None = PARTITION_BY,
     compressor: str | None = COMPRESSOR,
@@ -156,9 +154,11 @@ def _warn_of_similar_names(target: Dataset) -> None:
 
 def _columns(definition: Definition, inputs: list[InputFile]) -> pa.Schema | None:
     """The columns of all files together; None for JSON records that are stored as they are."""
+    from lode.codec.components import codec_named
+    from lode.codec.protocol import takes_any_record
     from lode.lazy import pa
 
-    if definition.codec == "jsonl" and definition.columns is None:
+    if takes_any_record(codec_named(definition.codec)) and definition.columns is None:
         return None
     columns: dict[str, pa.Field[Any]] = {}
     for file in inputs:

@@ -77,6 +77,10 @@ class ArrowIPC:
         if empty:
             yield pa.RecordBatch.from_pylist([], schema=schema)
 
+    def file_schema(self, source: BinaryIO) -> pa.Schema:
+        """Read the header."""
+        return pa.ipc.open_stream(pa.PythonFile(Inlet(source), mode="r")).schema
+
 
 class ArrowEncoder:
     """Writes one file; holds nothing between chunks but statistics."""

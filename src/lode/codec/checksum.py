@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, runtime_checkable
 
+from lode.codec.registry import Registry
 from lode.errors import InvalidOptionError, StoreError
 
 if TYPE_CHECKING:
@@ -71,9 +72,7 @@ class Xxh3:
         return xxhash.xxh3_128()
 
 
-_BY_NAME: Final[dict[str, type[Md5] | type[Sha256] | type[Xxh3]]] = {
-    kind.name: kind for kind in (Md5, Sha256, Xxh3)
-}
+CHECKSUMS: Final[Registry[Checksum]] = Registry("checksum", {kind.name: kind for kind in (Md5, Sha256, Xxh3)})
 
 
 def checksum(choice: str | Checksum | None) -> Checksum | None:
@@ -81,12 +80,10 @@ def checksum(choice: str | Checksum | None) -> Checksum | None:
     if choice is None:
         return None
     if isinstance(choice, str):
-        if choice not in _BY_NAME:
-            raise InvalidOptionError(f"unknown checksum {choice!r}: known are {', '.join(_BY_NAME)}")
-        return _BY_NAME[choice]()
+        return CHECKSUMS.get(choice)
     if isinstance(choice, type) or not isinstance(choice, Checksum):
         raise InvalidOptionError(
-            f"{choice!r} is not a checksum: give one of {', '.join(_BY_NAME)}, "
+            f"{choice!r} is not a checksum: give one of {', '.join(CHECKSUMS.names)}, "
             "or an object that has name and start"
         )
     return choice

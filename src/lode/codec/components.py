@@ -1,16 +1,17 @@
-"""What every data file of a dataset passes through, and how people name it."""
+"""The codec, the compressor and the checksum of a dataset's files, as objects or by name."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lode.codec.arrow import ArrowIPC
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
-from lode.codec.protocol import Codec
+from lode.codec.protocol import Codec, is_native
+from lode.codec.registry import Registry
 from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
@@ -26,6 +27,29 @@ class Components:
     compressor: Compressor
     checksum: Checksum | None
 
+    @property
+    def is_native(self) -> bool:
+        """Whether pyarrow's scanner can read the files."""
+        return is_native(self.codec) and self.compressor.name == "noop"
+
+    @property
+    def is_plain_parquet(self) -> bool:
+        """Whether any reader of Parquet can read the files."""
+        return isinstance(self.codec, Parquet) and self.compressor.name == "noop"
+
+
+CODECS: Final[Registry[Codec]] = Registry("codec", {kind.name: kind for kind in (Parquet, JSONL, ArrowIPC)})
+
+DEFAULT_CODEC: Final = Parquet.name
+
+
+def codec_named(name: str | None) -> Codec | None:
+    """Return the codec with this name, to ask for its capabilities; None for blobs and unknown codecs."""
+    try:
+        return None if name is None else CODECS.find(name)
+    except InvalidOptionError:
+        return None  # reading a file reports the reason
+
 
 def components_of(
     codec: Codec | str | None, compressor: Compressor | str, checksum: Checksum | str | None
@@ -35,17 +59,8 @@ def components_of(
 
 
 def _codec(codec: Codec | str | None) -> Codec | None:
-    match codec:
-        case None:
-            return None
-        case "jsonl":
-            return JSONL()
-        case "parquet":
-            return Parquet()
-        case "arrow":
-            return ArrowIPC()
-        case str():
-            raise InvalidOptionError(f"unknown codec {codec!r}: there are 'jsonl', 'parquet' and 'arrow'")
-        case Codec():
-            return codec
+    if isinstance(codec, str):
+        return CODECS.get(codec)
+    if codec is None or isinstance(codec, Codec):
+        return codec
     raise InvalidOptionError(f"codec {codec!r} needs a name and decode(): see lode.codec.protocol")

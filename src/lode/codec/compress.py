@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, Protocol, cast, runtime_checkable
 
 from lode.codec.inlet import Inlet
+from lode.codec.registry import Registry
 from lode.errors import InvalidFormatError, InvalidOptionError
 
 if TYPE_CHECKING:
@@ -111,9 +112,9 @@ class Zstd:
         return _decompressed(source, "zstd")
 
 
-_BY_NAME: Final[dict[str, type[Noop] | type[Gzip] | type[Zstd]]] = {
-    kind.name: kind for kind in (Noop, Gzip, Zstd)
-}
+COMPRESSORS: Final[Registry[Compressor]] = Registry(
+    "compressor", {kind.name: kind for kind in (Noop, Gzip, Zstd)}
+)
 
 
 def compressor(choice: str | Compressor | None) -> Compressor:
@@ -121,13 +122,11 @@ def compressor(choice: str | Compressor | None) -> Compressor:
     if choice is None:
         return Noop()
     if isinstance(choice, str):
-        if choice not in _BY_NAME:
-            raise InvalidOptionError(f"unknown compressor {choice!r}: known are {', '.join(_BY_NAME)}")
-        return _BY_NAME[choice]()
+        return COMPRESSORS.get(choice)
     if isinstance(choice, type) or not isinstance(choice, Compressor):
         raise InvalidOptionError(
-            f"{choice!r} is not a compressor: give one of {', '.join(_BY_NAME)}, or an object that has "
-            "name, extension, compress and decompress"
+            f"{choice!r} is not a compressor: give one of {', '.join(COMPRESSORS.names)}, "
+            "or an object that has name, extension, compress and decompress"
         )
     return choice
 

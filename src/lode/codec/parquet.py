@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Self
 
+    import pyarrow.dataset as pads
+
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
 
@@ -136,6 +138,17 @@ class Parquet:
                 if error is inlet.error:
                     raise
                 raise InvalidFormatError(f"not a Parquet file: {error}") from error
+
+    def file_schema(self, source: BinaryIO) -> pa.Schema:
+        """Read the footer; the whole file if ``source`` cannot seek."""
+        import pyarrow.parquet as pq
+
+        return pq.read_schema(source if source.seekable() else pa.BufferReader(source.read()))
+
+    def arrow_format(self) -> pads.FileFormat:
+        import pyarrow.dataset as pads
+
+        return pads.ParquetFileFormat()
 
 
 class ParquetEncoder:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import BinaryIO
 
     import pyarrow as pa
+    import pyarrow.dataset as pads
     from typing_extensions import Buffer
 
     from lode.format.manifest import FileStats
@@ -83,13 +84,34 @@ class ConformingCodec(Codec, Protocol):
 
 @runtime_checkable
 class SchemaCodec(Codec, Protocol):
-    """A codec that can be given the dataset's schema; without one it takes that of the first data."""
+    """A codec that can have the dataset's schema. Without one it takes the schema of the first data.
+
+    A codec that writes records of any shape if it has no schema sets ``schema_optional`` to True.
+    """
 
     @property
     def schema(self) -> pa.Schema | None: ...
 
     def with_schema(self, schema: pa.Schema | None) -> Codec:
         """Return this codec with another schema, or with none."""
+        ...
+
+
+@runtime_checkable
+class ColumnarCodec(SchemaCodec, Protocol):
+    """A codec whose files contain their schema."""
+
+    def file_schema(self, source: BinaryIO) -> pa.Schema:
+        """Return the columns of a file, without its rows. ``source`` is seekable unless it is compressed."""
+        ...
+
+
+@runtime_checkable
+class NativeCodec(ColumnarCodec, Protocol):
+    """A codec whose files pyarrow's scanner reads: columns, filters and threads are then pyarrow's."""
+
+    def arrow_format(self) -> pads.FileFormat:
+        """Return the file format for ``pyarrow.dataset``. It is used for uncompressed files."""
         ...
 
 
@@ -110,8 +132,8 @@ class ParallelCodec(StreamingCodec, Protocol):
         ...
 
 
-# ``isinstance`` with a protocol walks all of its members on every call, which takes longer than encoding a
-# record. The member that sets a protocol apart is enough to ask a codec for.
+# ``isinstance`` with a protocol looks up all of its members on every call, which takes longer than encoding a
+# record. One member tells each of these protocols from the others.
 
 
 def conforms(codec: Codec | None) -> TypeGuard[ConformingCodec]:
@@ -123,8 +145,21 @@ def has_schema(codec: Codec | None) -> TypeGuard[SchemaCodec]:
 
 
 def takes_first_schema(codec: Codec | None) -> bool:
-    """Tell whether files of this codec have columns, and nobody has said which."""
-    return has_schema(codec) and codec.schema is None and codec.name != "jsonl"
+    """Return whether the first data decides the columns."""
+    return has_schema(codec) and codec.schema is None and not takes_any_record(codec)
+
+
+def takes_any_record(codec: Codec | None) -> bool:
+    """Return whether the codec, without a schema, writes records of any shape."""
+    return getattr(codec, "schema_optional", False)
+
+
+def has_file_schema(codec: Codec | None) -> TypeGuard[ColumnarCodec]:
+    return hasattr(codec, "file_schema")
+
+
+def is_native(codec: Codec | None) -> TypeGuard[NativeCodec]:
+    return hasattr(codec, "arrow_format")
 
 
 def streams(codec: Codec | None) -> TypeGuard[StreamingCodec]:

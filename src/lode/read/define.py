@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.codec.components import Components, components_of
+from lode.codec.components import CODECS, Components, components_of
+from lode.codec.protocol import has_file_schema
 from lode.definition import Definition, decode_definition, layout_name, with_fields
 from lode.errors import (
     ComponentMismatchError,
@@ -226,9 +227,9 @@ class Definitions:
             compressor=newest.compressor,
             checksum=newest.checksum_algorithm,
         )
-        if newest.codec not in ("parquet", "arrow") or not files:
-            return definition
         components = components_named(newest.codec, newest.compressor, newest.checksum_algorithm)
+        if not has_file_schema(components.codec) or not files:
+            return definition
         schema = schema_of_files(self._store, files, components, self._dataset_id, self._runtime)
         return definition.with_schema(schema)
 
@@ -239,8 +240,11 @@ def _definitions(store: Store, dataset_id: str, layout: Layout) -> Definitions:
 
 def components_named(codec: str | None, compressor: str, checksum: str | None) -> Components:
     """What files pass through, by the names in manifests; a codec of somebody's own can only be named."""
-    known = codec in (None, "jsonl", "parquet", "arrow")
-    chosen: Codec | str | None = codec if known else Foreign(codec or "")
+    chosen: Codec | None
+    try:
+        chosen = None if codec is None else CODECS.find(codec) or Foreign(codec)
+    except InvalidOptionError as error:
+        chosen = Foreign(codec or "", str(error))
     try:
         return components_of(chosen, compressor, checksum)
     except InvalidOptionError:
@@ -253,11 +257,10 @@ class Foreign:
     """A codec of somebody's own program: everything but the records can be looked at without it."""
 
     name: str
+    reason: str = "which no installed distribution has: install it, or pass the codec as an object"
 
     def decode(self, source: BinaryIO) -> Iterator[Chunk]:
-        raise InvalidFormatError(
-            f"written with the codec {self.name!r}, which only the program that brought it can read"
-        )
+        raise InvalidFormatError(f"written with the codec {self.name!r}, {self.reason}")
 
 
 def schema_of_files(
@@ -269,7 +272,7 @@ def schema_of_files(
     *,
     every: bool = False,
 ) -> pa.Schema:
-    """The columns of Parquet or Arrow files, oldest first; of files that look alike two are opened.
+    """The columns of files of a columnar codec, oldest first; of files that look alike two are opened.
 
     Args:
         store: Where they are.
@@ -305,16 +308,12 @@ def one_of_each_shape(files: Iterable[FileRef]) -> list[FileRef]:
 
 
 def file_schema(store: Store, file: FileRef, components: Components) -> pa.Schema:
-    """The columns of one Parquet or Arrow file; of an uncompressed one only the footer or header is read."""
-    import pyarrow.parquet as pq
-
+    """The columns of one file of a columnar codec; of a plain file only the footer or header is read."""
     codec = components.codec
+    assert has_file_schema(codec)
     with open_file(store, file) as stored, components.compressor.decompress(stored) as plain:
-        source: Any = plain
         try:
-            if codec is not None and codec.name == "parquet":
-                return pq.read_schema(source if plain.seekable() else pa.BufferReader(plain.read()))
-            return pa.ipc.open_stream(source).schema
+            return codec.file_schema(plain)
         except (pa.ArrowException, OSError, EOFError) as error:
             raise InvalidFormatError(f"{file.path}: not a file of its codec: {error}") from error
 

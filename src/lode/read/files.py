@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.columnar import to_batch
+from lode.codec.protocol import takes_any_record
 from lode.errors import ComponentMismatchError, InvalidFormatError, LodeError
 from lode.lazy import pa
 from lode.read.source import open_file, verify_file
@@ -116,11 +117,7 @@ def _blob(store: Store, file: FileRef, components: Components) -> bytes:
 
 
 def _is_columnar(components: Components) -> bool:
-    return (
-        hasattr(components.codec, "schema")
-        and components.codec is not None
-        and components.codec.name != "jsonl"
-    )
+    return hasattr(components.codec, "schema") and not takes_any_record(components.codec)
 
 
 def _table(batches: list[Any], components: Components) -> pa.Table:

@@ -8,7 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.columnar import to_batch
-from lode.codec.parquet import Parquet
+from lode.codec.protocol import is_native
 from lode.errors import InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
 from lode.read.files import check_components, decode_file, only_columns
@@ -212,11 +212,7 @@ class Scan:
     @property
     def is_plain_parquet(self) -> bool:
         """Whether its files are plain Parquet, with the names of columns that the dataset has now."""
-        return self._is_parquet and all(span.names is None for span in self._spans())
-
-    @property
-    def _is_parquet(self) -> bool:
-        return isinstance(self.components.codec, Parquet) and self.components.compressor.name == "noop"
+        return self.components.is_plain_parquet and all(span.names is None for span in self._spans())
 
     def _spans(self) -> list[FileSpan]:
         return spans_of(self.manifests, self.definition, self.definitions)
@@ -233,7 +229,7 @@ class Scan:
         self, span: FileSpan, schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read files whose columns have their present names."""
-        if self._is_parquet:
+        if self.components.is_native:
             return self._native(span.files, schema, columns, where)
         files = span.files if where is None else span.matching(self._partition, schema, where)
         return self._decoded(files, schema, columns, where)
@@ -303,7 +299,9 @@ class Scan:
         """The Parquet files as a pyarrow dataset, with guarantees for the columns of ``known``."""
         import pyarrow.dataset as pads
 
-        form = pads.ParquetFileFormat()
+        codec = self.components.codec
+        assert is_native(codec)
+        form = codec.arrow_format()
         filesystem = arrow_filesystem(self.store, files)
         for file in files:
             check_path(file.path)  # pyarrow opens it without the store

@@ -11,13 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.codec.arrow import ArrowIPC
-from lode.codec.jsonl import JSONL
+from lode.codec.components import CODECS, DEFAULT_CODEC, components_of
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.near import did_you_mean
+from lode.options import codec_with_schema
 from lode.store.open import open_store
 from lode.store.protocol import is_in_memory
 
@@ -162,7 +162,7 @@ def dataset_of(options: Options) -> Dataset:
     dataset_id = options.required("dataset", "visits")
     stored = Dataset(dataset_id, store)
     exists = stored.exists
-    codec = stored.definition.codec if exists else "parquet"
+    codec = stored.definition.codec if exists else DEFAULT_CODEC
     if codec is None:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
@@ -222,16 +222,15 @@ def _layout(options: Options) -> Layout | None:
 def _codec(name: str, options: Options) -> Codec:
     schema = options.json_object("schema")
     try:
-        match name:
-            case "parquet":
-                return _parquet(options, schema)
-            case "jsonl":
-                return JSONL(schema)
-            case "arrow":
-                return ArrowIPC(schema)
+        if name == Parquet.name:
+            return _parquet(options, schema)
+        if name in CODECS.names:
+            codec = components_of(codec_with_schema(name, schema), "noop", None).codec
+            assert codec is not None
+            return codec
     except InvalidOptionError as error:
         raise InvalidOptionError(f"the options of codec {name!r}: {error}") from None
-    raise InvalidOptionError(f"option 'codec' is one of parquet, jsonl, arrow, got {name!r}")
+    raise InvalidOptionError(f"option 'codec' is one of {', '.join(CODECS.names)}, got {name!r}")
 
 
 def _parquet(options: Options, schema: dict[str, Any] | None) -> Parquet:

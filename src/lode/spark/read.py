@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.errors import AnalysisException
 
+from lode.codec.parquet import Parquet
 from lode.errors import InvalidOptionError
 from lode.read import which
 from lode.read.which import as_text
@@ -202,9 +203,9 @@ def _has_floats(kind: Any) -> bool:
 def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
     """Why Spark's own reader cannot read these files; None if it can."""
     codec = scan.components.codec
-    if codec is None or codec.name != "parquet":
+    if not isinstance(codec, Parquet):
         return f"its codec is {codec.name if codec else None}"
-    if scan.components.compressor.name != "noop":
+    if not scan.components.is_plain_parquet:
         return f"its files are wrapped in {scan.components.compressor.name}"
     for field in schema:
         if not _is_native(field.type):

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkTypeError
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from lode.codec.arrow_cast import is_lossless
+from lode.codec.protocol import has_file_schema
 from lode.errors import InvalidOptionError
 from lode.near import column_hint
 from lode.read.define import schema_of_files
@@ -53,7 +54,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
     codec = scan.components.codec
     assert codec is not None, "the options refuse blobs"
     known = getattr(codec, "schema", None) is not None and not (merge and not _is_stored(scan))
-    if known or codec.name not in ("parquet", "arrow"):
+    if known or not has_file_schema(codec):
         found = scan.schema()
     else:
         files = scan.files

@@ -71,8 +71,7 @@ class PieceReader:
     @property
     def splittable(self) -> bool:
         """Whether a file can be read in parts: its row groups can, if nothing is wrapped around them."""
-        codec = self.components.codec
-        return codec is not None and codec.name == "parquet" and self.components.compressor.name == "noop"
+        return self.components.is_plain_parquet
 
     def read(self, pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
         for piece in pieces:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
+from lode.codec.protocol import takes_any_record
 from lode.read.define import Foreign, components_named
 from lode.read.which import is_id
 
@@ -37,9 +38,10 @@ def kind_of(codec: str | None, *, has_columns: bool) -> Kind:
     """What a reader gets from the files of this codec."""
     if codec is None:
         return "blobs"
-    if isinstance(components_named(codec, "noop", None).codec, Foreign):
+    found = components_named(codec, "noop", None).codec
+    if isinstance(found, Foreign):
         return "foreign"
-    return "records" if codec == "jsonl" and not has_columns else "rows"
+    return "records" if takes_any_record(found) and not has_columns else "rows"
 
 
 def snippets(target: Target) -> dict[str, Any]:

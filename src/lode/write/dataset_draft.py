@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.arrow_json import schema_from_bytes
+from lode.codec.components import codec_named
+from lode.codec.protocol import takes_any_record
 from lode.errors import (
     ComponentMismatchError,
     InvalidOptionError,
@@ -85,8 +87,8 @@ class DatasetDraft(Draft[Manifest]):
         if columns is not None:
             if before.digest != self.definition.digest:
                 columns = self._still_there(columns, self.definition, before)
-            # JSON lines that were written without a schema need not fit the first one that is given later.
-            if before.codec != "jsonl" or parent is None:
+            # Records that were written without a schema need not fit the first one that is given later.
+            if parent is None or not takes_any_record(codec_named(before.codec)):
                 before = adopt(before, columns)
         after = self._evolved(before)
         if columns is not None:
