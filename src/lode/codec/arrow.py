@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final
 
 from lode.codec.columnar import schema_for, to_batch
-from lode.codec.inlet import Inlet
-from lode.codec.outlet import Outlet
+from lode.codec.pyfile import SinkFile, SourceFile
 from lode.codec.schema import to_schema
 from lode.codec.stats import StatsAccumulator
 from lode.errors import InvalidFormatError, InvalidOptionError
@@ -59,34 +58,34 @@ class ArrowIPC:
         Raises:
             InvalidFormatError: The bytes are not a whole Arrow stream.
         """
-        watched = Inlet(source)
+        source_file = SourceFile(source)
         try:
-            with pa.ipc.open_stream(pa.PythonFile(watched, mode="r")) as reader:
+            with pa.ipc.open_stream(pa.PythonFile(source_file, mode="r")) as reader:
                 empty = True
                 for batch in reader:
                     empty = False
                     yield batch
                 schema = reader.schema
         except (pa.ArrowException, OSError, EOFError) as error:
-            if error is watched.error:
+            if error is source_file.error:
                 raise
             raise InvalidFormatError(f"not an Arrow stream: {error}") from error
         # Arrow takes the end of the file for the end of the stream, even where a batch was cut off.
-        if watched.tail != _END_OF_STREAM:
+        if source_file.tail != _END_OF_STREAM:
             raise InvalidFormatError("the Arrow stream is cut short: its end mark is missing")
         if empty:
             yield pa.RecordBatch.from_pylist([], schema=schema)
 
     def file_schema(self, source: BinaryIO) -> pa.Schema:
         """Read the header."""
-        return pa.ipc.open_stream(pa.PythonFile(Inlet(source), mode="r")).schema
+        return pa.ipc.open_stream(pa.PythonFile(SourceFile(source), mode="r")).schema
 
 
 class ArrowEncoder:
     """Writes one file; holds nothing between chunks but statistics."""
 
     def __init__(self, sink: Sink, schema: pa.Schema | None) -> None:
-        self._outlet = Outlet(sink)
+        self._file = SinkFile(sink)
         self._schema = schema
         self._rows = 0
         self._writer: Any = None
@@ -114,6 +113,6 @@ class ArrowEncoder:
     def _open(self, schema: pa.Schema) -> tuple[Any, StatsAccumulator]:
         if self._stats is None:
             self._schema = schema
-            self._writer = pa.ipc.new_stream(pa.PythonFile(self._outlet, mode="w"), schema)
+            self._writer = pa.ipc.new_stream(pa.PythonFile(self._file, mode="w"), schema)
             self._stats = StatsAccumulator(schema)
         return self._writer, self._stats

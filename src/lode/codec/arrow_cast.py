@@ -12,7 +12,7 @@ _OCTETS: Final = ("is_binary", "is_large_binary", "is_binary_view", "is_fixed_si
 _LISTS: Final = ("is_list", "is_large_list", "is_fixed_size_list")
 
 
-def recast(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> pa.RecordBatch:
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> pa.RecordBatch:
     """Return the batch in ``schema``: columns by name, values unchanged, without a copy where possible.
 
     Raises:

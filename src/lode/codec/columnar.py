@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.codec.arrow_cast import not_in, recast
+from lode.codec.arrow_cast import cast_batch, not_in
 from lode.codec.coerce import Refused, as_mapping, field_coercion
-from lode.codec.parse import parse_text
 from lode.errors import InvalidOptionError
 from lode.lazy import pa, pt
 
@@ -29,6 +28,14 @@ if TYPE_CHECKING:
 _MISSING: Final = object()
 _NONE: Final = type(None)
 _FLOAT32_MAX: Final = 3.4028234663852886e38
+
+# pyarrow reads more shapes than RFC 3339 has. What does not look like this goes the slow way, which decides.
+_CLOCK: Final = r"[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{1,6})?"
+_YEAR: Final = "(000[1-9]|00[1-9][0-9]|0[1-9][0-9]{2}|[1-9][0-9]{3})"  # a Python date begins with year 1
+_MOMENT: Final = rf"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}[T ]{_CLOCK}"
+_ZONED: Final = _MOMENT + r"(Z|[+-][0-9]{2}:[0-9]{2})$"
+_NAIVE: Final = _MOMENT + "$"
+_DATE: Final = rf"^{_YEAR}-[0-9]{{2}}-[0-9]{{2}}$"
 
 
 def to_batch(chunk: Chunk, schema: pa.Schema, *, first_row: int, from_json: bool = False) -> pa.RecordBatch:
@@ -44,7 +51,7 @@ def to_batch(chunk: Chunk, schema: pa.Schema, *, first_row: int, from_json: bool
         SchemaViolationError: A row does not fit; names row and column.
     """
     if not isinstance(chunk, list):
-        return recast(chunk, schema, first_row=first_row)
+        return cast_batch(chunk, schema, first_row=first_row)
     columns = _columns(chunk, schema, first_row)
     arrays = [
         to_array(values, field, first_row=first_row, from_json=from_json)
@@ -89,7 +96,7 @@ def to_array(
     """Return one column's values as an Arrow array, or name the row that does not fit."""
     array = _direct(values, field)
     if array is None:
-        array = parse_text(values, field)
+        array = _parsed(values, field)
     return _coerced(values, field, first_row, from_json) if array is None else array
 
 
@@ -100,6 +107,28 @@ def _direct(values: Sequence[Any], field: pa.Field[Any]) -> pa.Array[Any] | None
     try:
         return _single(pa.array(values, field.type))
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+
+
+def _parsed(values: Sequence[Any], field: pa.Field[Any]) -> pa.Array[Any] | None:
+    """Return a column of text as times or dates, or None if the column is anything else."""
+    kind: Any = field.type
+    if pt.is_timestamp(kind) and kind.unit in ("us", "ns"):
+        pattern = _NAIVE if kind.tz is None else _ZONED
+    elif pt.is_date32(kind):
+        pattern = _DATE
+    else:
+        return None
+    kinds = set(map(type, values))
+    if not kinds <= ({str, type(None)} if field.nullable else {str}) or str not in kinds:
+        return None
+    import pyarrow.compute as pc
+
+    try:
+        text: Any = pa.array(values, pa.string())
+        shaped: Any = pc.all(pc.match_substring_regex(text, pattern))
+        return text.cast(kind) if shaped.as_py() else None
+    except (pa.ArrowException, ValueError):
         return None
 
 

@@ -9,7 +9,7 @@ import io
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, Protocol, cast, runtime_checkable
 
-from lode.codec.inlet import Inlet
+from lode.codec.pyfile import SourceFile
 from lode.codec.registry import Registry
 from lode.errors import InvalidFormatError, InvalidOptionError
 
@@ -182,7 +182,7 @@ class _DecompressingSource(io.RawIOBase):
         import pyarrow as pa
 
         self._name = name
-        self._source = Inlet(source)
+        self._source = SourceFile(source)
         self._stream = pa.CompressedInputStream(pa.PythonFile(self._source, mode="r"), name)
 
     def readable(self) -> bool:

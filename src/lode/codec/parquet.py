@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeA
 from lode.codec.columnar import schema_for, to_batch
 from lode.codec.dictionary import Samples, named_columns
 from lode.codec.footer import Footers
-from lode.codec.inlet import Inlet
-from lode.codec.outlet import Outlet
+from lode.codec.pyfile import SinkFile, SourceFile
 from lode.codec.schema import to_schema
 from lode.codec.stats import DistinctCounter, has_nan
 from lode.errors import InvalidFormatError, InvalidOptionError
@@ -122,12 +121,12 @@ class Parquet:
         import pyarrow.parquet as pq
 
         with tempfile.SpooledTemporaryFile(_SPOOL_BYTES) as spool:
-            inlet = Inlet(source)
+            source_file = SourceFile(source)
             if not source.seekable():
                 shutil.copyfileobj(source, spool)
-                inlet = Inlet(cast("BinaryIO", spool))
+                source_file = SourceFile(cast("BinaryIO", spool))
             try:
-                file = pq.ParquetFile(pa.PythonFile(inlet, mode="r"), page_checksum_verification=True)
+                file = pq.ParquetFile(pa.PythonFile(source_file, mode="r"), page_checksum_verification=True)
                 empty = True
                 for batch in file.iter_batches(_ROWS_PER_READ):
                     empty = False
@@ -135,7 +134,7 @@ class Parquet:
                 if empty:
                     yield pa.RecordBatch.from_pylist([], schema=file.schema_arrow)
             except (pa.ArrowException, OSError) as error:
-                if error is inlet.error:
+                if error is source_file.error:
                     raise
                 raise InvalidFormatError(f"not a Parquet file: {error}") from error
 
@@ -155,7 +154,7 @@ class ParquetEncoder:
     """Writes one file, one row group at a time; holds at most one row group of Arrow data."""
 
     def __init__(self, sink: Sink, codec: Parquet) -> None:
-        self._outlet = Outlet(sink)
+        self._file = SinkFile(sink)
         self._codec = codec
         self._schema = codec.schema
         self._rows = 0
@@ -192,7 +191,7 @@ class ParquetEncoder:
             self._write_row_group()
         self._writer.close()
         self._buffer.close()
-        self._outlet.disconnect()
+        self._file.disconnect()
 
     def statistics(self) -> FileStats:
         if self._schema is None or not self._footers:
@@ -204,7 +203,7 @@ class ParquetEncoder:
         )
 
     def __del__(self) -> None:
-        self._outlet.disconnect()
+        self._file.disconnect()
 
     def _is_full(self) -> bool:
         codec = self._codec
@@ -230,7 +229,7 @@ class ParquetEncoder:
             if codec.dictionary == "auto"
             else named_columns(sample, codec.dictionary)
         )
-        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._outlet, mode="w"), _BUFFER_BYTES)
+        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER_BYTES)
         try:
             return writer(
                 self._buffer,

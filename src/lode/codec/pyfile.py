@@ -1,17 +1,23 @@
-"""A source dressed as the file that pyarrow's readers expect."""
+"""Sources and sinks as the Python files that pyarrow reads and writes."""
 
 from __future__ import annotations
 
 import io
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
-_TAIL: Final = 8
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from lode.codec.protocol import Sink
+
+_TAIL_BYTES: Final = 8
 
 
-class Inlet(io.RawIOBase):
-    """Reads from a source, and tells errors of the source from pyarrow's own, which are ``OSError`` both.
+class SourceFile(io.RawIOBase):
+    """A file for pyarrow's readers. Closing it leaves the source open.
 
-    ``consumed`` counts the bytes read, ``tail`` is the last eight of them, ``error`` what the source raised.
+    pyarrow's own errors are ``OSError``, as are those of many sources. ``error`` is the one that the source
+    raised. ``consumed`` counts the bytes read, and ``tail`` is the last eight of them.
     """
 
     def __init__(self, source: BinaryIO) -> None:
@@ -27,7 +33,7 @@ class Inlet(io.RawIOBase):
         return self._source.seekable()
 
     def read(self, size: int = -1, /) -> bytes:
-        """Read all of ``size``: pyarrow takes a short read for the end of the file."""
+        """Read all of ``size``: pyarrow treats a short read as the end of the file."""
         try:
             data = self._source.read(size)
             if 0 <= len(data) < size:
@@ -36,7 +42,7 @@ class Inlet(io.RawIOBase):
             self.error = error
             raise
         self.consumed += len(data)
-        self.tail = (self.tail + data[-_TAIL:])[-_TAIL:]
+        self.tail = (self.tail + data[-_TAIL_BYTES:])[-_TAIL_BYTES:]
         return data
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
@@ -50,7 +56,6 @@ class Inlet(io.RawIOBase):
         return self._source.tell()
 
     def close_source(self) -> None:
-        """Close the source; closing the inlet, as pyarrow does, leaves it open."""
         self._source.close()
 
     def _rest(self, data: bytes, size: int) -> bytes:
@@ -60,3 +65,32 @@ class Inlet(io.RawIOBase):
             parts.append(part)
             missing -= len(part)
         return b"".join(parts)
+
+
+class SinkFile(io.RawIOBase):
+    """A file for pyarrow's writers. Closing it leaves the sink open.
+
+    pyarrow's Parquet writer closes its file when it is garbage collected, and writes the footer then.
+    ``disconnect`` keeps that footer from the sink of an aborted write.
+    """
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink: Sink | None = sink
+        self._position = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Buffer, /) -> int:
+        size = memoryview(data).nbytes
+        if self._sink is not None:
+            self._sink.write(data)
+        self._position += size
+        return size
+
+    def tell(self) -> int:
+        return self._position
+
+    def disconnect(self) -> None:
+        """Drop everything that is written from now on."""
+        self._sink = None

@@ -10,7 +10,7 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from lode.codec.arrow_cast import recast
+from lode.codec.arrow_cast import cast_batch
 from lode.codec.columnar import to_batch
 from lode.errors import InvalidFormatError
 from lode.read.files import decode_file
@@ -87,7 +87,7 @@ class PieceReader:
         batches = self._filtered(piece) if self.conditions else self._whole(piece)
         try:
             for batch in batches:
-                yield recast(batch, self.schema, first_row=0)
+                yield cast_batch(batch, self.schema, first_row=0)
         except (pa.ArrowInvalid, pa.ArrowSerializationError) as error:
             raise InvalidFormatError(f"{piece.file.path} cannot be read: {error}") from error
 
