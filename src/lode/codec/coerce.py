@@ -1,7 +1,7 @@
 """From one Python value to one Arrow type, exactly or not at all.
 
 ``coercion(type)`` returns a function for values that are not None. It returns a value that pyarrow turns into
-just that type, or raises ``Refused`` with a complaint and the way to the culprit inside of the value.
+just that type, or raises ``CoercionError`` with a complaint and the way to the culprit inside of the value.
 
 A bool is no number, text is no number, a number is no text. A float may lose digits in a float32, and
 that is all that may be lost anywhere.
@@ -41,7 +41,7 @@ _MAX_EXPONENT: Final = 9999
 _FLOAT_FORMATS: Final = {16: "<e", 32: "<f"}
 
 
-class Refused(Exception):  # noqa: N818 - it becomes a SchemaViolationError once the row is known
+class CoercionError(Exception):
     """A value that does not fit, and the way to it."""
 
     def __init__(self, complaint: str, path: str = "") -> None:
@@ -49,9 +49,9 @@ class Refused(Exception):  # noqa: N818 - it becomes a SchemaViolationError once
         self.complaint = complaint
         self.path = path
 
-    def within(self, step: str) -> Refused:
+    def within(self, step: str) -> CoercionError:
         """Return the same refusal as seen from one level further out."""
-        return Refused(self.complaint, step + self.path)
+        return CoercionError(self.complaint, step + self.path)
 
     def at(self, row: int | None, column: str) -> SchemaViolationError:
         """Return the error for the caller, with row and column."""
@@ -100,7 +100,7 @@ def field_coercion(field: pa.Field[Any], *, from_json: bool = False) -> Coercion
 
     def required(value: Any) -> Any:
         if value is None:
-            raise Refused("null in a required column")
+            raise CoercionError("null in a required column")
         return convert(value)
 
     return required
@@ -118,10 +118,10 @@ def as_mapping(record: Any) -> Mapping[str, Any] | None:
     return None
 
 
-def _unfit(value: Any, wanted: str) -> Refused:
+def _unfit(value: Any, wanted: str) -> CoercionError:
     shown = repr(value)
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    return Refused(f"{type(value).__name__} {shown} does not fit {wanted}")
+    return CoercionError(f"{type(value).__name__} {shown} does not fit {wanted}")
 
 
 def _is_number(value: Any) -> bool:
@@ -139,10 +139,10 @@ def _integer(kind: pa.DataType) -> Coercion:
         if not _is_number(value):
             raise _unfit(value, str(kind))
         if isinstance(value, float) and not value.is_integer():
-            raise Refused(f"{value!r} is not a whole number, the column is {kind}")
+            raise CoercionError(f"{value!r} is not a whole number, the column is {kind}")
         whole = int(value)
         if not low <= whole <= high:
-            raise Refused(f"{whole} is out of range for {kind}")
+            raise CoercionError(f"{whole} is out of range for {kind}")
         return whole
 
     return convert
@@ -159,10 +159,10 @@ def _floating(bits: int) -> Coercion:
             number = float(value)
             stored = number if layout is None else struct.unpack(layout, struct.pack(layout, number))[0]
         except OverflowError:
-            raise Refused(f"{value!r} is out of range for {kind}") from None
+            raise CoercionError(f"{value!r} is out of range for {kind}") from None
         # Rounding is what floats do, but an integer that changes is an integer lost.
         if isinstance(value, Integral) and stored != value:
-            raise Refused(f"the integer {value} has no exact {kind}")
+            raise CoercionError(f"the integer {value} has no exact {kind}")
         return number
 
     return convert
@@ -181,19 +181,19 @@ def _decimal(kind: Any) -> Coercion:
         elif isinstance(value, Decimal) or (isinstance(value, int) and not isinstance(value, bool)):
             number = Decimal(value)
         elif isinstance(value, float):
-            raise Refused(f"float {value!r} has no exact decimal: give a Decimal or text")
+            raise CoercionError(f"float {value!r} has no exact decimal: give a Decimal or text")
         else:
             raise _unfit(value, wanted)
         if not number.is_finite():
             raise _unfit(value, wanted)
         if number and not -scale <= number.adjusted() < precision - scale:
-            raise Refused(f"{value} is out of range for {wanted}")
+            raise CoercionError(f"{value} is out of range for {wanted}")
         numerator, denominator = number.as_integer_ratio()
         units, rest = divmod(numerator * 10**scale, denominator) if scale >= 0 else divmod(
             numerator, denominator * 10**-scale
         )  # fmt: skip
         if rest:
-            raise Refused(f"{value} needs more than {scale} decimals, the column is {wanted}")
+            raise CoercionError(f"{value} needs more than {scale} decimals, the column is {wanted}")
         return Decimal((int(units < 0), tuple(map(int, str(abs(units)))), -scale))
 
     return convert
@@ -215,7 +215,7 @@ def _text(value: Any) -> str:
     try:
         value.encode()
     except UnicodeEncodeError:
-        raise Refused("the text holds a lone surrogate, which UTF-8 cannot carry") from None
+        raise CoercionError("the text holds a lone surrogate, which UTF-8 cannot carry") from None
     return str.__str__(value)
 
 
@@ -227,13 +227,13 @@ def _octets(width: int | None, from_json: bool) -> Coercion:
             try:
                 octets = b64decode(value, validate=True)
             except ValueError:
-                raise Refused("the text is not base64, which is how JSON carries bytes") from None
+                raise CoercionError("the text is not base64, which is how JSON carries bytes") from None
         elif isinstance(value, bytes | bytearray | memoryview):
             octets = bytes(value)
         else:
             raise _unfit(value, wanted)
         if width is not None and len(octets) != width:
-            raise Refused(f"{len(octets)} bytes in a column of exactly {width}")
+            raise CoercionError(f"{len(octets)} bytes in a column of exactly {width}")
         return octets
 
     return convert
@@ -249,13 +249,15 @@ def _timestamp(kind: pa.TimestampType[Any, Any]) -> Coercion:
             try:
                 nanoseconds, aware = text_to_ns(value)
             except ValueError as error:
-                raise Refused(str(error)) from None
+                raise CoercionError(str(error)) from None
         else:
             raise _unfit(value, str(kind))
         if zoned and not aware:
-            raise Refused(f"{value} has no time zone, the column is {kind}: add one, such as UTC")
+            raise CoercionError(f"{value} has no time zone, the column is {kind}: add one, such as UTC")
         if aware and not zoned:
-            raise Refused(f"{value} has a time zone, the column is {kind}: convert it, then drop the zone")
+            raise CoercionError(
+                f"{value} has a time zone, the column is {kind}: convert it, then drop the zone"
+            )
         return _in_unit(nanoseconds, unit, value)
 
     return convert
@@ -264,9 +266,9 @@ def _timestamp(kind: pa.TimestampType[Any, Any]) -> Coercion:
 def _in_unit(nanoseconds: int, unit: str, value: Any) -> int:
     ticks, rest = divmod(nanoseconds, NS_PER[unit])
     if rest:
-        raise Refused(f"{value} is finer than the column's unit, {unit}: round it first")
+        raise CoercionError(f"{value} is finer than the column's unit, {unit}: round it first")
     if not -(2**63) < ticks < 2**63:
-        raise Refused(f"{value} is out of range for the column's unit, {unit}")
+        raise CoercionError(f"{value} is out of range for the column's unit, {unit}")
     return ticks
 
 
@@ -277,9 +279,9 @@ def _date(value: Any) -> date:
         try:
             return text_to_date(value)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise CoercionError(str(error)) from None
     if isinstance(value, datetime):
-        raise Refused(f"{value} is a datetime, the column is a date: take its date() first")
+        raise CoercionError(f"{value} is a datetime, the column is a date: take its date() first")
     raise _unfit(value, "date")
 
 
@@ -287,14 +289,14 @@ def _time(unit: str) -> Coercion:
     def convert(value: Any) -> int:
         if isinstance(value, time):
             if value.tzinfo is not None:
-                raise Refused(f"{value} has a time zone, a time column has none: drop it first")
+                raise CoercionError(f"{value} has a time zone, a time column has none: drop it first")
             return _in_unit(time_to_ns(value), unit, value)
         if not isinstance(value, str):
             raise _unfit(value, "time")
         try:
             nanoseconds = clock_to_ns(value)
         except ValueError as error:
-            raise Refused(str(error)) from None
+            raise CoercionError(str(error)) from None
         return _in_unit(nanoseconds, unit, value)
 
     return convert
@@ -331,13 +333,13 @@ def _listing(kind: Any, from_json: bool) -> Coercion:
         if not isinstance(value, list | tuple):
             raise _unfit(value, "list")
         if size is not None and len(value) != size:
-            raise Refused(f"{len(value)} elements in a list of exactly {size}")
+            raise CoercionError(f"{len(value)} elements in a list of exactly {size}")
         out = []
         for index, element in enumerate(value):
             try:
                 out.append(item(element))
-            except Refused as refused:
-                raise refused.within(f"[{index}]") from None
+            except CoercionError as error:
+                raise error.within(f"[{index}]") from None
         return out
 
     return convert
@@ -352,13 +354,13 @@ def _structure(kind: Any, from_json: bool) -> Coercion:
             raise _unfit(value, "struct")
         unknown = next((name for name in mapping if name not in members), None)
         if unknown is not None:
-            raise Refused("not a field of this struct", f".{unknown}")
+            raise CoercionError("not a field of this struct", f".{unknown}")
         out = {}
         for name, member in members.items():
             try:
                 out[name] = member(mapping.get(name))
-            except Refused as refused:
-                raise refused.within(f".{name}") from None
+            except CoercionError as error:
+                raise error.within(f".{name}") from None
         return out
 
     return convert
@@ -378,8 +380,8 @@ def _map(kind: Any, from_json: bool) -> Coercion:
         for name, element in pairs:
             try:
                 out.append((key(name), item(element)))
-            except Refused as refused:
-                raise refused.within(f"[{name!r}]") from None
+            except CoercionError as error:
+                raise error.within(f"[{name!r}]") from None
         return out
 
     return convert
@@ -392,7 +394,7 @@ def _other(kind: pa.DataType) -> Coercion:
         try:
             pa.array([value], kind)
         except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-            raise Refused(f"{_unfit(value, str(kind)).complaint}: {error}") from None
+            raise CoercionError(f"{_unfit(value, str(kind)).complaint}: {error}") from None
         return value
 
     return convert

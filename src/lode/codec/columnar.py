@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.codec.arrow_cast import cast_batch, not_in
-from lode.codec.coerce import Refused, as_mapping, field_coercion
+from lode.codec.coerce import CoercionError, as_mapping, field_coercion
 from lode.errors import InvalidOptionError
 from lode.lazy import pa, pt
 
@@ -138,8 +138,8 @@ def _coerced(values: Sequence[Any], field: pa.Field[Any], first_row: int, from_j
     for row, value in enumerate(values, first_row):
         try:
             ready.append(convert(value))
-        except Refused as refused:
-            raise refused.at(row, field.name) from None
+        except CoercionError as error:
+            raise error.at(row, field.name) from None
     return _single(pa.array(ready, field.type))
 
 
@@ -251,7 +251,9 @@ def _sparse_columns(rows: list[Mapping[str, Any]], schema: pa.Schema, first_row:
         missing = values.count(_MISSING)
         present += len(values) - missing
         if missing and not field.nullable:
-            raise Refused("a required column is missing").at(first_row + values.index(_MISSING), field.name)
+            raise CoercionError("a required column is missing").at(
+                first_row + values.index(_MISSING), field.name
+            )
         columns.append([None if v is _MISSING else v for v in values] if missing else values)
     if present != sum(map(len, rows)):
         raise _unknown_field(rows, schema, first_row)
@@ -263,7 +265,7 @@ def _unknown_field(rows: list[Mapping[str, Any]], schema: pa.Schema, first_row: 
     row, name = next(
         (row, name) for row, record in enumerate(rows, first_row) for name in record if name not in known
     )
-    return Refused(not_in(schema)).at(row, str(name))
+    return CoercionError(not_in(schema)).at(row, str(name))
 
 
 def _attributes(rows: list[Any], kinds: set[type], schema: pa.Schema) -> list[list[Any]] | None:
@@ -291,9 +293,9 @@ def _to_mapping(record: Any, row: int) -> Mapping[str, Any]:
     try:
         mapping = as_mapping(record)
     except AttributeError as error:
-        raise Refused(f"the record lacks a value: {error}").at(row, "") from None
+        raise CoercionError(f"the record lacks a value: {error}").at(row, "") from None
     if mapping is None:
-        raise Refused(
+        raise CoercionError(
             f"{type(record).__name__} is not a record with named fields: give dicts, dataclasses or structs"
         ).at(row, "")
     return mapping

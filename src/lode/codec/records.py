@@ -27,7 +27,7 @@ BYTES_PER_CHUNK: Final = 8 << 20
 
 # Records are weighed by sample, slice by slice, so that a chunk of fat records closes early.
 _FIRST_SLICE: Final = 16
-_LONGEST_SLICE: Final = 512
+_MAX_SLICE_ROWS: Final = 512
 _SAMPLES: Final = 4
 _ARROW_ROWS_PER_CHUNK: Final = 65_536
 _DEPTH: Final = 4
@@ -208,7 +208,7 @@ def _listed(records: Iterator[Any], most_rows: int) -> Iterator[list[Any]]:
         weight = 1 + sum(map(_weight, sample)) // len(sample)
         held += weight * len(part)
         # The next slice is sized by this one, so that a turn to fat records is noticed in time.
-        step = min(_LONGEST_SLICE, max(1, BYTES_PER_CHUNK // 8 // weight))
+        step = min(_MAX_SLICE_ROWS, max(1, BYTES_PER_CHUNK // 8 // weight))
         if len(chunk) >= most_rows or held >= BYTES_PER_CHUNK:
             yield chunk
             # A new list: the consumer may keep the one it was given.

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 
-class Named(Protocol):
+class HasName(Protocol):
     """An object that has the name under which manifests record it."""
 
     @property
     def name(self) -> str: ...
 
 
-T = TypeVar("T", bound=Named)
+T = TypeVar("T", bound=HasName)
 
 
 class Registry(Generic[T]):

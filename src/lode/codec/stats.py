@@ -14,7 +14,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.codec.coerce import Refused, coercion
+from lode.codec.coerce import CoercionError, coercion
 from lode.format.manifest import ColumnStats, FileStats
 from lode.lazy import pa, pt
 from lode.times import NS_PER, datetime_to_ns, ns_to_clock, ns_to_rfc3339, time_to_ns
@@ -22,7 +22,7 @@ from lode.times import NS_PER, datetime_to_ns, ns_to_clock, ns_to_rfc3339, time_
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONGEST_BOUND: Final = 256
+MAX_BOUND_LENGTH: Final = 256
 DISTINCT_LIMIT: Final = 100_000
 
 
@@ -38,9 +38,9 @@ def to_json_value(value: Any) -> Any:
             # -0.0 and 0.0 are one number, and manifests write it one way.
             return value + 0.0 if isfinite(value) else None
         case str():
-            return value if len(value) <= LONGEST_BOUND else None
+            return value if len(value) <= MAX_BOUND_LENGTH else None
         case bytes():
-            return b64encode(value).decode() if len(value) <= LONGEST_BOUND else None
+            return b64encode(value).decode() if len(value) <= MAX_BOUND_LENGTH else None
         case datetime():
             return ns_to_rfc3339(datetime_to_ns(value), zone="Z" if value.tzinfo else "")
         case date():
@@ -58,7 +58,7 @@ def from_json_value(value: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
         return None
     try:
         ready = coercion(kind, from_json=True)(value)
-    except Refused:
+    except CoercionError:
         return None
     return pa.array([ready], kind)[0]
 

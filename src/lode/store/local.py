@@ -21,8 +21,7 @@ from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError,
 from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_file, queued
 from lode.store.local_tree import Tree, not_plain, translated
 from lode.store.local_walk import abandoned, delete_abandoned, walk
-from lode.store.protocol import ObjectInfo, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, same_content
+from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
 from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
-from lode.store.protocol import ObjectInfo, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, same_content
+from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
 from lode.times import ns_to_datetime
 
 if TYPE_CHECKING:

@@ -25,13 +25,19 @@ from lode.errors import (
     UsageError,
 )
 from lode.extras import needs
-from lode.store.object_errors import Refusal, Refused, refusal, translated
+from lode.store.object_errors import (
+    Refusal,
+    RefusedWrite,
+    is_no_bucket,
+    reason_of,
+    refusal,
+    status_of,
+    translated,
+)
 from lode.store.object_list import list_objects
 from lode.store.object_options import check_endpoints, option_fault, sorted_options
-from lode.store.object_reasons import is_no_bucket, reason_of, status_of
 from lode.store.object_writer import ObjectStoreWriter
-from lode.store.protocol import ObjectInfo, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, same_content
+from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
 from lode.store.urls import canonical, shown
 
 if TYPE_CHECKING:
@@ -47,7 +53,7 @@ _ATTEMPTS = 8
 # Only pointers and intents are swapped. A larger object is read again before it is swapped.
 _MAX_CACHED_VERSIONS = 256
 _MAX_CACHED_BYTES = 16 << 10
-_LARGEST_OFFSET = 1 << 62
+_MAX_OFFSET_BYTES = 1 << 62
 
 
 def open_object_store(url: str, **options: Any) -> ObjectStore:
@@ -156,7 +162,7 @@ class ObjectStore:
         if not length:
             self.head(path)
             return b""
-        offset, length = min(offset, _LARGEST_OFFSET), min(length, _LARGEST_OFFSET)
+        offset, length = min(offset, _MAX_OFFSET_BYTES), min(length, _MAX_OFFSET_BYTES)
         try:
             return bytes(obstore.get_range(self.client, key, start=offset, length=length))
         except Exception as error:
@@ -240,7 +246,7 @@ class ObjectStore:
 
     def _try_put(
         self, path: str, key: str, content: bytes, mode: PutMode, *, doubtful: bool
-    ) -> Refused | None:
+    ) -> RefusedWrite | None:
         import obstore
 
         try:
@@ -248,7 +254,7 @@ class ObjectStore:
         except Exception as error:
             self._forget(key)
             try:
-                return Refused(refusal(error, path, creating=mode == "create"), error)
+                return RefusedWrite(refusal(error, path, creating=mode == "create"), error)
             except LodeError as final:
                 if not doubtful:
                     raise
@@ -284,7 +290,7 @@ class ObjectStore:
                 f"the write of {path!r} was sent, its answer lost, and reading back failed too: {error}"
             ) from error
 
-    def _back_off(self, refused: Refused, attempt: int) -> None:
+    def _back_off(self, refused: RefusedWrite, attempt: int) -> None:
         if refused.why is not Refusal.CONDITION:
             self._sleep(min(2.0, 0.05 * 2**attempt) * random.uniform(0.5, 1.0))
 

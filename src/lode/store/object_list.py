@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import StoreError
-from lode.store.object_errors import translated
-from lode.store.object_reasons import status_of
+from lode.store.object_errors import status_of, translated
 from lode.store.protocol import ObjectInfo
 
 if TYPE_CHECKING:

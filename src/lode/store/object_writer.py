@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import OutcomeUnknownError, PathExistsError, TransactionClosedError
 from lode.store.object_errors import translated
-from lode.store.rules import byte_view
+from lode.store.protocol import byte_view
 
 if TYPE_CHECKING:
     from types import TracebackType

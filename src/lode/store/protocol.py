@@ -261,3 +261,29 @@ def check_range(path: str, offset: int, length: int) -> None:
     """Refuse a range that starts or runs backwards."""
     if offset < 0 or length < 0:
         raise InvalidRangeError(f"range of {path!r} is negative: offset {offset}, length {length}")
+
+
+def check_prefix(prefix: str) -> str:
+    """Return ``prefix`` if some path may start with it, else raise ``InvalidPathError``."""
+    try:
+        # One more letter completes the last segment.
+        check_path(f"{prefix}x")
+    except InvalidPathError:
+        raise InvalidPathError(f"no path can start with prefix {prefix!r}") from None
+    return prefix
+
+
+def byte_view(data: Buffer) -> memoryview:
+    """Return a buffer as a flat view of its bytes, copied only if it is not contiguous."""
+    view = memoryview(data)
+    if not view.c_contiguous or not view.nbytes:
+        # An empty view of several dimensions cannot be cast.
+        return memoryview(view.tobytes())
+    return view.cast("B")
+
+
+def same_content(current: bytes | None, expected: bytes | None) -> bool:
+    """Compare contents as a swap does: without the white space around them. None is a missing object."""
+    if current is None or expected is None:
+        return current is expected
+    return current.strip() == expected.strip()

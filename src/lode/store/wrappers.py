@@ -24,8 +24,8 @@ from lode.store.protocol import (
     SupportsQueue,
     SupportsTemporaries,
     SupportsVolatilePut,
+    byte_view,
 )
-from lode.store.rules import byte_view
 
 if TYPE_CHECKING:
     import builtins

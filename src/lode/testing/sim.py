@@ -7,8 +7,16 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol
 
 from lode.errors import NotFoundError, PathExistsError, TransactionClosedError, UsageError
-from lode.store.protocol import ObjectInfo, Store, SupportsCompareAndSwap, check_path, check_range
-from lode.store.rules import byte_view, check_prefix, same_content
+from lode.store.protocol import (
+    ObjectInfo,
+    Store,
+    SupportsCompareAndSwap,
+    byte_view,
+    check_path,
+    check_prefix,
+    check_range,
+    same_content,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from threading import Barrier
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, OutcomeUnknownError, PathExistsError, PermissionDeniedError
-from lode.store.object_reasons import status_of
+from lode.store.object_errors import status_of
 from lode.store.protocol import SupportsCompareAndSwap
 
 if TYPE_CHECKING:

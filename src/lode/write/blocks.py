@@ -14,7 +14,7 @@ from lode.errors import (
 )
 from lode.format.manifest import FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
-from lode.store.rules import byte_view
+from lode.store.protocol import byte_view
 from lode.write.draft import CommitSummary, Draft, moment_after
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 from lode.codec.protocol import StatisticalCodec, WholeFileCodec, reports, streams
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
-from lode.store.rules import byte_view
+from lode.store.protocol import byte_view
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 import lode
-from lode.store.object_reasons import reason_of
+from lode.store.object_errors import reason_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
