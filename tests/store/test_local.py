@@ -215,7 +215,7 @@ def test_a_swap_that_cannot_be_makes_no_directory(store: LocalStore, tmp_path: P
     "path", ["latest.lock", "a/b.lock", ".lode-0123.tmp", "a/.lode-0.tmp", ".lode-cas-1", "a/.lode-cas-2871"]
 )
 def test_names_the_store_keeps_for_itself_are_refused(store: LocalStore, path: str) -> None:
-    with pytest.raises(InvalidPathError, match="keeps for itself"):
+    with pytest.raises(InvalidPathError, match="that the local store reserves"):
         store.put(path, b"1")
     with pytest.raises(InvalidPathError):
         store.get(path)

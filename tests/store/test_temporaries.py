@@ -46,7 +46,7 @@ def test_a_writer_leaves_a_temporary_file_when_it_is_killed_and_not_before(
         [file] = (tmp_path / "d/deep").iterdir()
         path = f"d/deep/{file.name}"
         assert found(store) == []
-        with pytest.raises(InvalidPathError, match="is being written"):
+        with pytest.raises(InvalidPathError, match="in use by a writer"):
             store.delete_temporary(path)
         process.send_signal(signal.SIGKILL)
     [leftover] = store.temporaries()
@@ -87,7 +87,7 @@ def test_a_pointer_that_the_go_implementation_is_swapping_is_left_alone(
     with (tmp_path / "d/latest.lock").open("w") as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         assert found(store) == []
-        with pytest.raises(InvalidPathError, match="is being written"):
+        with pytest.raises(InvalidPathError, match="in use by a writer"):
             store.delete_temporary("d/.lode-cas-1")
     assert found(store) == ["d/.lode-cas-1"]
     # A queue is no swap.

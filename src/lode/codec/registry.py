@@ -69,8 +69,7 @@ class Registry(Generic[T]):
         """
         found = self.find(name)
         if found is None:
-            known = ", ".join(map(repr, self.names))
-            hint = did_you_mean(name, self.names) or f"known are {known}"
+            hint = did_you_mean(name, self.names) or f"known are {', '.join(self.names)}"
             raise InvalidOptionError(f"unknown {self._kind} {name!r}: {hint}")
         return found
 

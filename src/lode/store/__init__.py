@@ -1,4 +1,4 @@
-"""Stores: where objects live."""
+"""Stores of objects, their protocol and their wrappers."""
 
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore

@@ -1,12 +1,11 @@
 """A store in a directory of the local file system.
 
-Every object appears whole or not at all: it is written as a file without a name, or under a hidden one
-where the file system has no such files, and then linked to its name, which fails if that is taken.
-Pointers are swapped under ``flock`` on ``<path>.lock``, the lock file the Go implementation takes, and read
-without it.
+Objects appear atomically. Each is written to a file without a name, or with a hidden name if the file system
+has no unnamed files, and is then linked to its name. The link fails if the name exists. Pointers are swapped
+under ``flock`` on ``<path>.lock``, the lock file of the Go implementation, and read without a lock.
 """
 
-# Plain os calls for the same reason as where files are written: there are very many of them.
+# os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
 # ruff: noqa: PTH100
 
 from __future__ import annotations
@@ -36,19 +35,18 @@ _WRITER_BUFFER = 64 << 10
 
 
 class LocalStore:
-    """Objects are files below ``root``, which is made with the first of them.
+    """Objects are files below ``root``, which is created with the first of them.
 
-    Deleting leaves empty directories behind: removing one could pull it from under another process
-    that is about to put an object there.
+    Deleting keeps empty directories: another process may be about to put an object there.
 
-    Symbolic links below ``root`` are not listed, and a path at or through one is refused with
-    ``StoreError``: a lake does not reach outside its directory. ``root`` itself may be a link. A FIFO, a
-    socket or a device where an object should be is ``StoreError`` too, and never waited for.
+    Symbolic links below ``root`` are not listed, and a path at or through one raises ``StoreError``: a lake
+    does not reach outside its directory. ``root`` itself may be a link. A FIFO, a socket or a device in place
+    of an object raises ``StoreError`` too, without waiting for it.
 
     Args:
         root: The directory.
-        durable: Whether an object is on the disk itself, not only in the kernel's cache, before a
-            call that made it, or found it made, returns.
+        durable: Whether a call that created an object, or found it to exist, returns only when the object is
+            on the disk itself, not only in the kernel's cache.
     """
 
     def __init__(self, root: str | os.PathLike[str], *, durable: bool = True) -> None:
@@ -77,9 +75,9 @@ class LocalStore:
         return _reopen, (str(self.root), self.durable)
 
     def local_path(self, path: str) -> Path:
-        """Return the file an object is or would be, for readers that open files themselves.
+        """Return the file of an object, which need not exist, for readers that open files themselves.
 
-        Raises ``StoreError`` if it is no plain file, as such readers would wait at it or follow it.
+        Raises ``StoreError`` if it is no plain file: such readers would follow a link or block on a FIFO.
         """
         status = self._tree.status(self._checked(path))
         if status is not None and not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
@@ -103,7 +101,7 @@ class LocalStore:
         return queued(self._tree, self._checked(path), patience, interval)
 
     def get(self, path: str) -> bytes:
-        # Without a reader object around it: this is the most frequent call of all.
+        # Without a reader object: this is the most frequent call.
         descriptor, size = self._tree.open_file(self._checked(path))
         try:
             return _read(descriptor, path, 0, size)
@@ -148,7 +146,7 @@ class LocalStore:
         delete_abandoned(self._tree, check_path(path))
 
     def delete(self, path: str) -> None:
-        # Not synced: should a power cut bring the object back, it is as much garbage as before.
+        # Not synced: if a power cut restores the object, it is garbage as before.
         try:
             directory = self._tree.open_directory(self._checked(path))
         except NotFoundError:
@@ -181,7 +179,7 @@ class LocalStore:
                 file.write(memoryview(replacement))
                 file.replace(durable=durable)
         # Readers take no lock and see the new content from the replace on, so holding it during this
-        # sync would shield nobody; and who swaps next syncs the same directory.
+        # sync would protect no one. The next swap syncs the same directory.
         if durable:
             self._tree.sync(path)
         return True
@@ -198,7 +196,7 @@ class LocalStore:
 
     def _checked(self, path: str) -> str:
         if is_hidden(check_path(path).rpartition("/")[2]):
-            raise InvalidPathError(f"path {path!r} ends in a name that the local store keeps for itself")
+            raise InvalidPathError(f"path {path!r} ends in a name that the local store reserves")
         return path
 
 
@@ -207,7 +205,7 @@ def _reopen(root: str, durable: bool) -> LocalStore:
 
 
 class LocalReader:
-    """Random access to one file; threads may share it."""
+    """Random access to one file. Safe for threads."""
 
     def __init__(self, path: str, descriptor: int, size: int) -> None:
         self._path = path
@@ -260,7 +258,7 @@ def _read(descriptor: int, path: str, offset: int, length: int) -> bytes:
 
 
 class LocalWriter:
-    """Writes through a buffer to a hidden file; a killed process leaves at most that."""
+    """Writes through a buffer to a hidden file. A killed process leaves at most that file."""
 
     def __init__(self, file: NewFile, *, durable: bool) -> None:
         self._path = file.path

@@ -1,10 +1,10 @@
-"""A file on its way into the local store: nameless or hidden while it is written, then there as a whole.
+"""New files of the local store: unnamed or hidden while they are written, then visible as a whole.
 
-The rule for a durable store: whatever a caller is told exists has been synced by somebody, content and
-name, by the time it is told. That includes names that another process made and has not synced yet.
+The rule for a durable store: before a call reports that an object exists, its content and its name have been
+synced. That includes names that another process has made and not synced yet.
 """
 
-# Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
+# os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
 
 from __future__ import annotations
 
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
     from lode.store.local_tree import Tree
 
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
-# A file system, or a kernel, that has no files without a name.
+# The errors of a file system, or a kernel, without unnamed files.
 _NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS)
 LOCK_SUFFIX = ".lock"
 QUEUE_SUFFIX = ".queue.lock"
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a writer gave a file this name until it is whole: this library, or the Go implementation."""
+    """Return whether this is the name of an unfinished file, of this library or the Go implementation."""
     return name.startswith(".lode-") and (name.endswith(".tmp") or is_go_temporary(name))
 
 
 def is_go_temporary(name: str) -> bool:
-    """Whether the Go implementation gave a file this name while it swaps a pointer."""
+    """Return whether the Go implementation uses this name while it swaps a pointer."""
     return name.startswith(".lode-cas-")
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a file of this name is the store's own and no object."""
+    """Return whether a file of this name belongs to the store and is no object."""
     return name.endswith(LOCK_SUFFIX) or is_temporary(name)
 
 
 def put_file(tree: Tree, path: str, view: memoryview, *, durable: bool) -> None:
-    """Make a file that has its content from the moment it has its name, unless the name is taken.
+    """Create a file that has its content from the moment it has its name, unless the name exists.
 
     Args:
-        tree: Where.
+        tree: The directory tree.
         path: The object's path.
         view: The content.
         durable: Whether to return only when content and name are on the disk.
@@ -67,9 +67,9 @@ def put_file(tree: Tree, path: str, view: memoryview, *, durable: bool) -> None:
 
 
 def _put_unnamed(tree: Tree, path: str, view: memoryview, *, durable: bool) -> bool:
-    """Put a file that has no name while it is written: a killed writer leaves nothing, so nothing is locked.
+    """Put a file that has no name while it is written. A killed writer leaves nothing, so it needs no lock.
 
-    Returns False, having put nothing, if that is not possible here, or not this time.
+    Returns False if nothing was put: the file system has no unnamed files, or the directory was removed.
     """
     place = tree.open_place(path)
     try:
@@ -99,7 +99,7 @@ def _name_unnamed(tree: Tree, descriptor: int, path: str, place: int, *, durable
     except FileExistsError as error:
         raise taken(tree, path, durable=durable) from error
     except FileNotFoundError:
-        # The directory was removed. A file with a name keeps it from that.
+        # The directory was removed. A hidden file would prevent that.
         return False
     except OSError as error:
         if error.errno not in _NO_HARD_LINKS:
@@ -112,14 +112,14 @@ def _name_unnamed(tree: Tree, descriptor: int, path: str, place: int, *, durable
 class NewFile:
     """A hidden file that ``link`` or ``replace`` gives its final name. Leaving the block discards it.
 
-    It is opened without following a link and has a name that nobody else has. So the calls that name it
-    later cannot be led astray by a directory that a link replaced meanwhile: it is not there. It is locked
-    as long as its writer lives, which tells it from the leftover of a dead one.
+    It is opened without following a link and has a random name. If a link replaces its directory meanwhile,
+    later calls by that name fail: the target of the link does not contain it. The file is locked as long as
+    its writer lives, so that the leftover of a dead writer is recognized.
 
     Args:
-        tree: Where.
+        tree: The directory tree.
         path: The object's path.
-        place: Its directory, if that is open and stays so until the file has its name.
+        place: Its directory, if that is open and stays open until the file has its name.
     """
 
     def __init__(self, tree: Tree, path: str, place: int | None = None) -> None:
@@ -149,7 +149,7 @@ class NewFile:
         _write(self._descriptor, view, self.path)
 
     def link(self, *, durable: bool) -> None:
-        """Give the file its final name unless that is taken."""
+        """Give the file its final name unless that exists."""
         temporary = self._finish(durable=durable)
         try:
             os.link(
@@ -173,7 +173,7 @@ class NewFile:
             self._tree.sync(self.path, self._place)
 
     def replace(self, *, durable: bool) -> None:
-        """Give the file its final name, whatever was there. Syncing the directory is left to the caller."""
+        """Give the file its final name and replace an existing object. The caller syncs the directory."""
         temporary = self._finish(durable=durable)
         try:
             os.replace(temporary, self._final, src_dir_fd=self._place, dst_dir_fd=self._place)
@@ -184,7 +184,7 @@ class NewFile:
         self._temporary = None
 
     def discard(self) -> None:
-        """Remove the hidden name, best effort. Does nothing the second time."""
+        """Remove the hidden name, ignoring errors. Does nothing the second time."""
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             with suppress(OSError):
@@ -212,18 +212,18 @@ class NewFile:
         self.discard()
 
     def __del__(self) -> None:
-        # A forked child that drops its copy must leave the parent's file alone.
+        # A forked child that drops its copy must not delete the parent's file.
         if os.getpid() == self._owner:
             self.discard()
         self._close()
 
 
 def link_file(tree: Tree, source: str, path: str) -> None:
-    """Give a file that is there a second name unless that is taken: no content to write, no inode to make."""
+    """Give an existing file a second name unless that exists. No content is written and no inode made."""
     content, _ = tree.open_file(source)
     try:
         if tree.durable:
-            # Nobody may have done so yet: the source may have been put volatile.
+            # The source may have been put volatile.
             _fsync(content, path)
         place = tree.open_place(path, make=False)
     finally:
@@ -247,9 +247,9 @@ def _link(tree: Tree, source: str, path: str, place: int) -> None:
 
 
 def taken(tree: Tree, path: str, *, durable: bool) -> LodeError:
-    """Return the error for a name that exists, after making sure that it goes on existing.
+    """Return the error for a name that exists, after syncing it.
 
-    Whoever made it may not have synced it yet, and the caller may now rely on it.
+    Its writer may not have synced it yet, and the caller may now rely on it.
     """
     status = tree.look(path)
     if status is not None and stat.S_ISDIR(status.st_mode):
@@ -266,7 +266,7 @@ def _sync_content(tree: Tree, path: str) -> None:
     try:
         descriptor = tree.open(path, READ)
     except OSError:
-        # Deleted meanwhile, or another user's: whoever syncs at all syncs before giving the file its name.
+        # Deleted meanwhile, or another user's. A durable writer syncs before it gives the file its name.
         return
     try:
         os.fsync(descriptor)
@@ -282,14 +282,13 @@ def _directory_there(path: str) -> StoreError:
 
 @contextmanager
 def locked(tree: Tree, path: str, *, make: bool) -> Iterator[int | None]:
-    """Hold the lock file exclusively: against other processes, and other threads of this one.
+    """Hold the lock file exclusively, against other processes and other threads of this one.
 
-    Yields the open directory of the object; None, holding nothing, if there is none and ``make`` does not
-    allow one.
+    Yields the open directory of the object; None, without a lock, if it is missing and ``make`` is False.
     """
     name = f"{path.rpartition('/')[2]}{LOCK_SUFFIX}"
     try:
-        # A descriptor of its own per call is what makes flock hold between threads too.
+        # A new descriptor for each call: flock then excludes threads too.
         place, descriptor = tree.enter(path, name, LOCK, make=make)
     except NotFoundError:
         yield None
@@ -301,14 +300,14 @@ def locked(tree: Tree, path: str, *, make: bool) -> Iterator[int | None]:
             raise translated(error, path) from error
         yield place
     finally:
-        # Closing gives the lock back. The file stays: a removed one would lock nobody out.
+        # Closing releases the lock. The file stays: other processes may hold it open.
         os.close(descriptor)
         os.close(place)
 
 
 @contextmanager
 def queued(tree: Tree, path: str, patience: float, interval: float) -> Iterator[None]:
-    """Wait for a place of one's own beside ``path``, asking every now and then, and not for ever."""
+    """Wait up to ``patience`` seconds for the queue lock of ``path``, with an attempt every ``interval``."""
     name = f"{path.rpartition('/')[2]}{QUEUE_SUFFIX}"
     try:
         place, descriptor = tree.enter(path, name, LOCK, make=False)
@@ -326,7 +325,7 @@ def queued(tree: Tree, path: str, patience: float, interval: float) -> Iterator[
 
 
 def try_lock(descriptor: int, kind: int) -> bool:
-    """Take a lock if that is possible now. False also where the file system has none."""
+    """Take a lock if it is free. False also if the file system has no locks."""
     try:
         fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
     except OSError:
@@ -351,10 +350,10 @@ def _fsync(descriptor: int, path: str) -> None:
 
 
 def _claim(descriptor: int) -> bool:
-    """Lock a hidden file just made; False if it was taken for a leftover and removed before that."""
-    # A file system without locks has no way to tell leftovers from files being written: none is removed.
+    """Lock a new hidden file; False if a sweep took it for a leftover and removed it before."""
+    # Without locks, leftovers cannot be told from files being written, and none is removed.
     try:
-        # Whoever looks for leftovers holds it for a moment only.
+        # A sweep for leftovers holds the lock for a moment only.
         fcntl.flock(descriptor, fcntl.LOCK_EX)
     except OSError:
         return True

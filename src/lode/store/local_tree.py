@@ -1,18 +1,17 @@
-"""The directory tree of a local store: opens what is in it, and brings its directories to the disk.
+"""The directory tree of a local store: opens files without following links, and syncs directories.
 
-A symbolic link below the root is never followed, and whatever is no plain file is never waited for. Linux
-has a call for that, ``openat2`` with ``RESOLVE_NO_SYMLINKS``: the kernel refuses a link in any place of the
-path, so there is no moment between a check and the use of what was checked. Python has no function for it,
-so it is called through ``ctypes``, which costs about a microsecond more than ``os.open``. Opening component
-by component doubles the time of a read and is left for systems without the call: there every component is
-looked at before.
+A symbolic link below the root is never followed, and a file that is not plain never blocks. Linux has a call
+for that, ``openat2`` with ``RESOLVE_NO_SYMLINKS``: the kernel refuses a link at any component of the path, so
+nothing can change between a check and the use. Python has no function for it. The call through
+``ctypes`` takes about a microsecond more than ``os.open``. Opening component by component doubles the time of a read.
+Systems without the call do that: every component is checked first.
 
-So an operation that writes opens its directory once, with that call, and names everything in it relative to
-the descriptor. It closes the descriptor when it returns: one kept for later would go on leading to a
-directory that was renamed, and whose name a link has now.
+An operation that writes opens its directory once with that call, and names everything in it relative to the
+descriptor. It closes the descriptor when it returns: a cached one would still refer to a directory that was
+renamed and replaced by a link.
 """
 
-# Plain os calls, no pathlib: a commit makes dozens of them and the objects around them would cost more.
+# os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
 # ruff: noqa: PTH103, PTH112, PTH116, PTH120
 
 from __future__ import annotations
@@ -31,22 +30,21 @@ from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, Permissio
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# Directories that are known to exist, or to be on the disk. One that was forgotten is looked for, or synced,
-# once more.
+# The most directories that are known to exist, or to be synced. A forgotten one is opened, or synced, again.
 MAX_REMEMBERED_DIRECTORIES = 4096
 MAX_MAKE_ATTEMPTS = 100
 
-# A FIFO opened without O_NONBLOCK waits for somebody to write to it.
+# Opening a FIFO without O_NONBLOCK blocks until it has a writer.
 _GUARDED = os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 READ = os.O_RDONLY | _GUARDED
-# A file without a name, in the directory that is opened with it. 0 where the system has none.
+# An unnamed file in the directory that is opened. 0 if the system has none.
 UNNAMED = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC if hasattr(os, "O_TMPFILE") else 0
 CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _GUARDED
 LOCK = os.O_RDWR | os.O_CREAT | _GUARDED
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-# A directory to name files in; it cannot be synced or read.
+# A directory for calls relative to it; it cannot be synced or read.
 _PLACE = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
-# What is refused at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD, ENOTDIR for a directory.
+# The errors at a link: ELOOP on Linux and macOS, EMLINK on FreeBSD, ENOTDIR for a directory.
 _MAY_BE_LINK = (errno.ELOOP, errno.EMLINK, errno.ENOTDIR)
 
 _OPENAT2 = 437  # on every architecture but Alpha
@@ -55,11 +53,11 @@ _RESOLVE_NO_SYMLINKS = 0x04
 
 
 class Tree:
-    """The directories and files below a root. Paths are relative and were checked before they come here.
+    """The directories and files below a root. Paths are relative and already checked.
 
     Args:
         root: An absolute path without a slash at its end, so empty for ``/``. Links in it are followed.
-        durable: Whether writers bring what they make to the disk before they return.
+        durable: Whether writers sync files and directories before they return.
     """
 
     def __init__(self, root: str, *, durable: bool) -> None:
@@ -67,19 +65,19 @@ class Tree:
         self.durable = durable
         self.real = _real(root)
         # Directories whose entry in their parent, and so on upwards, has been synced since they were made.
-        # The store removes no directory. One that somebody else removed is noticed when it is missing.
+        # The store removes no directory. A directory removed by others is noticed when an open fails.
         self._anchored: set[str] = set()
-        # Directories that were there when they were opened last: where to begin when one below is missing.
+        # Directories that existed when they were last opened: the start for making one below.
         self._known: set[str] = set()
         self._handle = _DIRECTORY if durable else _PLACE
-        # Whether files can be made without a name, as far as is known.
+        # Whether unnamed files are possible, until the first failure.
         self.unnamed = UNNAMED != 0 and _has_proc()
 
     def open(self, path: str, flags: int) -> int:
         """Open ``path`` without following a link; raises what ``os.open`` raises."""
         opened = openat2()
         if opened is None:
-            # A link in the last place O_NOFOLLOW refuses, which is not among the flags for a directory.
+            # O_NOFOLLOW refuses a link as the last component. The flags for a directory do not contain it.
             self.look(path if flags & os.O_DIRECTORY else path.rpartition("/")[0])
             return os.open(f"{self.real}/{path}", flags, 0o666)
         try:
@@ -117,7 +115,7 @@ class Tree:
             raise self.failure(error, path) from error
 
     def open_place(self, path: str, *, make: bool = True) -> int:
-        """Open the directory of the object ``path`` to write in it; it is made if it is missing.
+        """Open the directory of the object ``path`` to write in it, and create it if it is missing.
 
         Without ``make`` a missing directory is ``NotFoundError``.
         """
@@ -164,7 +162,7 @@ class Tree:
             raise self._not_opened(error, path, name) from error
 
     def status(self, path: str) -> os.stat_result | None:
-        """Return what is at ``path``, None if there is nothing; ``StoreError`` if a link is on the way."""
+        """Return the status of ``path``, None if it does not exist; ``StoreError`` if it contains a link."""
         if openat2() is None:
             return self.look(path)
         try:
@@ -181,7 +179,7 @@ class Tree:
             os.close(descriptor)
 
     def look(self, path: str) -> os.stat_result | None:
-        """The same component by component, which tells where the link is."""
+        """Do the same component by component. The error names the link."""
         status = None
         end = 0
         while end >= 0 and path:
@@ -201,14 +199,14 @@ class Tree:
         return status
 
     def sync(self, path: str, place: int | None = None) -> None:
-        """Bring the entries of the directory of ``path`` to the disk, and those that lead to it.
+        """Sync the directory of ``path``, and the directories that lead to it.
 
         Args:
             path: The object's path.
             place: Its directory, if that is open.
 
         Raises:
-            OutcomeUnknownError: that failed, so ``path`` may not survive a power cut.
+            OutcomeUnknownError: It failed, so ``path`` may not survive a power cut.
         """
         directory = path.rpartition("/")[0]
         try:
@@ -221,7 +219,7 @@ class Tree:
             raise unsynced(path, error) from error
 
     def failure(self, error: OSError, path: str) -> LodeError:
-        """Return the library's error for one at ``path``; raise the one that names a link if there is one."""
+        """Return the error of Lode for one at ``path``; raise one that names the link if there is one."""
         if error.errno in _MAY_BE_LINK:
             self.look(path)
         if error.errno == errno.ENXIO:
@@ -232,7 +230,7 @@ class Tree:
         return translated(error, path)
 
     def _not_opened(self, error: OSError, path: str, name: str) -> LodeError:
-        """Return the error for a file of the store's own beside the object ``path``."""
+        """Return the error for one of the store's own files in the directory of the object ``path``."""
         beside = _beside(path, name)
         if error.errno == errno.EISDIR:
             return StoreError(f"cannot write {path!r}: {beside!r} is a directory; remove it")
@@ -240,16 +238,16 @@ class Tree:
         return translated(error, path)
 
     def _moved(self, error: OSError) -> bool:
-        """Whether the error is one because a link that leads to the root has come or changed meanwhile."""
+        """Return whether the reason is that a link on the way to the root has changed."""
         if error.errno != errno.ELOOP and (error.errno != errno.ENOENT or self.real == self.root):
             return False
         before, self.real = self.real, _real(self.root)
         return before != self.real
 
     def _make_below(self, directory: str) -> int | None:
-        """Make a directory below one that was there before, and open it; None where that fails.
+        """Create a directory below a known one and open it; None if that fails.
 
-        Nearly every directory that is not known is that of a new snapshot. Asking for it first would fail.
+        Nearly every unknown directory is that of a new snapshot. Opening it first would fail.
         """
         known = directory
         while known and known not in self._known:
@@ -270,7 +268,7 @@ class Tree:
                         self._anchored.clear()
                 below = os.open(name, self._handle | os.O_NOFOLLOW, dir_fd=place)
             except OSError:
-                # Opening the whole path tells what is wrong with it.
+                # Opening the whole path raises the right error.
                 return None
             finally:
                 os.close(place)
@@ -279,9 +277,9 @@ class Tree:
         return place
 
     def _make(self, directory: str, path: str) -> None:
-        """Make a directory and those above it, each by its opened parent: nothing is made behind a link."""
+        """Create a directory and its parents, each relative to its open parent, so never through a link."""
         if directory in self._anchored:
-            # It was there and is gone, and perhaps others with it.
+            # It existed and was removed, and perhaps others with it.
             self._anchored.clear()
         if directory in self._known:
             self._known.clear()
@@ -301,13 +299,13 @@ class Tree:
             finally:
                 os.close(above)
         except FileExistsError as error:
-            # Another process was quicker, or it is a link to nothing, or a file in the place of the root.
+            # Another process was faster, or it is a dangling link, or the root is a file.
             if self.look(directory) is None and not directory:
                 raise self._through_a_file(path) from error
         except NotADirectoryError as error:
             raise self._through_a_file(path) from error
         except FileNotFoundError:
-            # Removed again; the caller tries again.
+            # Removed again; the caller retries.
             return
         except OSError as error:
             self.look(directory)
@@ -319,7 +317,7 @@ class Tree:
         self._known.add(directory)
 
     def _anchor(self, directory: str) -> None:
-        """Sync the entries that lead to ``directory``: another process may have made them and be stopped."""
+        """Sync the entries that lead to ``directory``: a process that made them may not have synced them."""
         if directory in self._anchored:
             return
         if directory:
@@ -333,14 +331,14 @@ class Tree:
         self._anchored.add(directory)
 
     def _anchor_root(self) -> None:
-        """Sync the entries that lead to the root, up to where its file system is mounted."""
+        """Sync the entries that lead to the root, up to the mount point of its file system."""
         inner = self.real or "/"
         device = os.stat(inner).st_dev
         while (outer := os.path.dirname(inner)) != inner and os.stat(outer).st_dev == device:
             try:
                 descriptor = os.open(outer, _DIRECTORY)
             except PermissionError:
-                # A writer with these rights made nothing in there.
+                # This user cannot have created anything in it.
                 pass
             else:
                 _fsync_and_close(descriptor)
@@ -363,7 +361,7 @@ class Tree:
 
 
 def not_plain(path: str, status: os.stat_result) -> LodeError:
-    """Return the error for something at an object's path that is no plain file."""
+    """Return the error for an object's path that is no plain file."""
     if stat.S_ISDIR(status.st_mode):
         return NotFoundError(f"no object {path!r}: it is a directory")
     kinds = {stat.S_IFIFO: "a FIFO", stat.S_IFSOCK: "a socket", stat.S_IFLNK: "a symbolic link"}
@@ -372,7 +370,7 @@ def not_plain(path: str, status: os.stat_result) -> LodeError:
 
 
 def translated(error: OSError, path: str) -> LodeError:
-    """Return the library's error for one of the operating system's."""
+    """Return the error of Lode for an ``OSError``."""
     if isinstance(error, (FileNotFoundError, NotADirectoryError, IsADirectoryError)):
         return NotFoundError(f"no object {path!r}")
     if isinstance(error, PermissionError):
@@ -381,7 +379,7 @@ def translated(error: OSError, path: str) -> LodeError:
 
 
 def unsynced(path: str, error: Exception) -> OutcomeUnknownError:
-    """Return the error for an object that is there but may not stay."""
+    """Return the error for an object that exists and may not survive a power cut."""
     return OutcomeUnknownError(
         f"{path!r} was written, but a power cut may still undo it, as it or its directory "
         f"could not be synced: {error}"
@@ -390,20 +388,20 @@ def unsynced(path: str, error: Exception) -> OutcomeUnknownError:
 
 @cache
 def openat2() -> Callable[[str, int], int] | None:
-    """The kernel's call that follows no links, as a function of file and flags; None where there is none."""
+    """The kernel's call that follows no links, as a function of file and flags; None if there is none."""
     if sys.platform != "linux":
         return None
-    # Not loaded with the package: that takes longer than all of its own modules.
+    # Imported here: ctypes takes longer to load than all modules of the package.
     import ctypes
 
     call = ctypes.CDLL(None, use_errno=True).syscall
     call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
     call.restype = ctypes.c_long
     get_errno = ctypes.get_errno
-    # What os.fsencode does, without its checks.
+    # As os.fsencode, without its checks.
     encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())
 
-    # The structure open_how by the flags of an open: three numbers of 64 bits.
+    # The structure open_how by the flags: three 64-bit numbers.
     hows: dict[int, bytes] = {}
 
     def open_(file: str, flags: int) -> int:
@@ -423,7 +421,7 @@ def openat2() -> Callable[[str, int], int] | None:
     try:
         os.close(open_("/", _DIRECTORY))
     except OSError as error:
-        # An older kernel, or a sandbox that does not know the call. Anything else passes, and is not kept.
+        # An older kernel, or a sandbox without the call. Other errors are raised and not cached.
         if error.errno not in (errno.ENOSYS, errno.EPERM, errno.EACCES, errno.EINVAL, errno.E2BIG):
             raise
         return None
@@ -436,7 +434,7 @@ def _real(root: str) -> str:
 
 @cache
 def _has_proc() -> bool:
-    """Whether an open file can be named by its descriptor, which is how a file without a name gets one."""
+    """Return whether an open file can be linked by its descriptor. Unnamed files get their name that way."""
     return os.path.isdir("/proc/self/fd")
 
 
@@ -454,7 +452,7 @@ def _fsync_directory(descriptor: int) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        # Some network file systems cannot sync a directory, and need not.
+        # Some network file systems cannot sync a directory and need not.
         if error.errno != errno.EINVAL:
             raise
 

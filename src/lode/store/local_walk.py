@@ -1,4 +1,4 @@
-"""The objects below a directory, in the order object stores list them, and what dead writers left there."""
+"""Lists the objects of a local store in the order of object stores, and files that dead writers left."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def walk(
     *,
     wanted: Callable[[str], bool] = lambda name: not is_hidden(name),
 ) -> Iterator[ObjectInfo]:
-    """Yield the objects that start with ``prefix`` and sort behind ``after``, by path, lazily.
+    """Yield the objects that start with ``prefix`` and sort after ``after``, by path, lazily.
 
-    One directory is read at a time and only if it can hold such objects. What vanishes meanwhile is
-    left out, and so are links. ``wanted`` chooses files by their name.
+    One directory is read at a time, and only if it can contain such objects. Files that are deleted meanwhile
+    and links are left out. ``wanted`` selects files by name.
     """
     directory, slash, name_prefix = prefix.rpartition("/")
     tree.look(directory)
@@ -61,7 +61,7 @@ def abandoned(tree: Tree, prefix: str) -> Iterator[ObjectInfo]:
 
 
 def delete_abandoned(tree: Tree, path: str) -> None:
-    """Remove a temporary file that no process is writing. Removing what is not there is no error."""
+    """Remove a temporary file that no process is writing. A missing file is no error."""
     name = path.rpartition("/")[2]
     if not is_temporary(name):
         raise InvalidPathError(f"{path!r} is no temporary file of the local store: delete() removes objects")
@@ -72,9 +72,9 @@ def delete_abandoned(tree: Tree, path: str) -> None:
     try:
         descriptor = _open_abandoned(directory, path)
         if descriptor is None:
-            raise InvalidPathError(f"{path!r} is being written, or nothing tells that it is not: leave it")
+            raise InvalidPathError(f"{path!r} may be in use by a writer: leave it")
         try:
-            # Removed under the lock: a writer that made it and has not locked it yet finds it gone.
+            # Removed under the lock: a writer that has not locked its new file yet notices the removal.
             os.unlink(name, dir_fd=directory)
         finally:
             os.close(descriptor)
@@ -89,8 +89,7 @@ def delete_abandoned(tree: Tree, path: str) -> None:
 def _open_abandoned(directory: int, path: str) -> int | None:
     """Open a temporary file and lock it; None if its writer may be alive.
 
-    A lock is the one sign of life that holds across containers and machines that share the directory: a
-    process id says nothing there.
+    Only a lock works across containers and machines that share the directory. Process ids do not.
     """
     name = path.rpartition("/")[2]
     descriptor = _open_and_lock(directory, name)
@@ -101,10 +100,10 @@ def _open_abandoned(directory: int, path: str) -> int | None:
 
 
 def _swap_under_way(directory: int) -> bool:
-    """Whether somebody holds a pointer's lock file here, as the Go implementation does while it swaps.
+    """Return whether a pointer's lock file is held here, as by the Go implementation during a swap.
 
-    It does not lock its temporary file. But it makes it while it holds the pointer's lock: if all of those
-    are free after the file was seen, its writer is gone.
+    Go does not lock its temporary file, but makes it while it holds the pointer's lock. If all such locks
+    are free after the file was seen, its writer is dead.
     """
     for name in os.listdir(directory):
         if name.endswith(LOCK_SUFFIX) and not name.endswith(QUEUE_SUFFIX):
@@ -119,7 +118,7 @@ def _swap_under_way(directory: int) -> bool:
 
 
 def _open_and_lock(directory: int, name: str) -> int | None:
-    """Open a file and share its lock; None if that is held exclusively, or cannot be asked for."""
+    """Open a file and share its lock; None if that is held exclusively, or the file cannot be opened."""
     try:
         descriptor = os.open(name, READ, dir_fd=directory)
     except FileNotFoundError:
@@ -138,7 +137,7 @@ def _below(
     for key, entry in _entries(root, directory, name_prefix, wanted):
         path = directory + key
         if path.endswith("/"):
-            # All of a directory sorts before ``after`` unless ``after`` lies in it.
+            # All paths in a directory sort before ``after`` unless ``after`` is in it.
             if path > after or after.startswith(path):
                 yield from _below(root, path, "", after, wanted)
         elif path > after:
@@ -152,7 +151,7 @@ def _below(
 def _entries(
     root: str, directory: str, name_prefix: str, wanted: Callable[[str], bool]
 ) -> list[tuple[str, os.DirEntry[str]]]:
-    """Return a directory's entries sorted as their paths are: a directory counts with its slash.
+    """Return the entries of a directory in the order of their paths. A directory sorts with its slash.
 
     So ``a-b/x`` comes before ``a/x``, as ``-`` comes before ``/``.
     """

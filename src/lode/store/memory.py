@@ -1,4 +1,4 @@
-"""A store in this process's memory: for tests, simulations and trying things out."""
+"""A store in the memory of this process, for tests, simulations and experiments."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class MemoryStore:
     """Keeps objects in a dict, safe for threads.
 
     Args:
-        name: What the url says. Two stores of one name are still two; ``MemoryStore.shared`` is the
+        name: The name in the URL. Two stores may have one name; ``MemoryStore.shared`` returns the
             one store per name that ``memory://name`` opens.
-        now_ns: The clock that dates objects.
+        now_ns: The clock for the times of objects.
     """
 
     def __init__(self, name: str = "", *, now_ns: Callable[[], int] = time.time_ns) -> None:
@@ -44,7 +44,7 @@ class MemoryStore:
 
     @classmethod
     def shared(cls, name: str) -> MemoryStore:
-        """Return this process's one store of that name."""
+        """Return the store that this process shares under that name."""
         with _shared_lock:
             return _shared.setdefault(name, cls(name))
 
@@ -143,7 +143,7 @@ class MemoryStore:
 
 
 def _reopen(name: str, process: int) -> MemoryStore:
-    # Another process would find it empty, and what it writes would be lost without a word.
+    # In another process it would be empty, and writes would be lost without an error.
     if process != os.getpid():
         raise UsageError(
             f"memory://{name} lives in process {process} and cannot be used in another: "
@@ -153,7 +153,7 @@ def _reopen(name: str, process: int) -> MemoryStore:
 
 
 class MemoryReader:
-    """Random access to the bytes an object had when it was opened."""
+    """Random access to the bytes that an object had when it was opened."""
 
     def __init__(self, path: str, content: bytes) -> None:
         self._path = path

@@ -1,9 +1,9 @@
 """A store in object storage: S3, Google Cloud Storage, Azure Blob, all through obstore.
 
-Creating carries ``If-None-Match: *`` and swapping the etag the pointer had. Two clients share the work:
-one retries by itself and makes every request that may be repeated; the other never does and makes the
-conditional writes. A client that repeats a conditional write whose answer was lost is told that the
-condition failed, by its own first try; so after a lost answer we read back what is there instead.
+Creating sends ``If-None-Match: *``, and swapping the etag of the expected pointer. There are two clients: one
+retries by itself and makes every request that may be repeated; the other never retries and makes the
+conditional writes. If a client repeats a conditional write after a lost response, the condition fails because
+of its own first attempt. So after a lost response the object is read back instead.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
-_ATTEMPTS = 8
+_MAX_ATTEMPTS = 8
 # Only pointers and intents are swapped. A larger object is read again before it is swapped.
 _MAX_CACHED_VERSIONS = 256
 _MAX_CACHED_BYTES = 16 << 10
@@ -61,7 +61,7 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
 
     Args:
         url: Bucket or container, and a prefix taken literally. ``lode.store.urls`` lists the schemes.
-        options: What the obstore store of that kind takes: its configuration (``endpoint``, ``region``,
+        options: The options of obstore's store: its configuration (``endpoint``, ``region``,
             ``access_key_id``, …), ``client_options`` or one of them by itself (``allow_http``, ``timeout``,
             …), ``retry_config``, ``credential_provider``.
     """
@@ -82,7 +82,7 @@ def open_object_store(url: str, **options: Any) -> ObjectStore:
 
 
 class _Version(NamedTuple):
-    """An object's content and what a conditional write must name to replace just that."""
+    """The content of an object, and the version that a conditional write must name to replace it."""
 
     content: bytes
     version: UpdateVersion
@@ -94,9 +94,9 @@ class ObjectStore:
     Args:
         client: An obstore store.
         url: The bucket's URL, for messages.
-        prefix: Goes before every path.
-        part_size: The size of the parts of a streaming upload; S3 takes 10,000 of them at most.
-        sleep: How to wait before trying again.
+        prefix: Precedes every path.
+        part_size: The size of the parts of a streaming upload, in bytes; S3 allows 10,000 parts.
+        sleep: Waits before a retry.
     """
 
     def __init__(
@@ -132,7 +132,7 @@ class ObjectStore:
         content = data if isinstance(data, bytes) else bytes(byte_view(data))
         doubtful = False
         error: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_MAX_ATTEMPTS):
             outcome = self._try_put(path, key, content, "create", doubtful=doubtful)
             if outcome is None:
                 return
@@ -166,7 +166,7 @@ class ObjectStore:
         try:
             return bytes(obstore.get_range(self.client, key, start=offset, length=length))
         except Exception as error:
-            # S3 answers 416; Azure may answer with something that obstore then finds too short.
+            # S3 responds with 416; Azure may send a response that obstore finds too short.
             status = status_of(error)
             if status == 416 or (status is None and offset >= self.head(path).size):
                 return b""
@@ -216,7 +216,7 @@ class ObjectStore:
             current = self._versions.get(key)
         doubtful = False
         error: Exception | None = None
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(_MAX_ATTEMPTS):
             if expected is not None and (current is None or not same_content(current.content, expected)):
                 current = self._read(path, key)
                 if current is None or not same_content(current.content, expected):
@@ -227,7 +227,7 @@ class ObjectStore:
                 return True
             error = outcome.error
             if outcome.why is Refusal.CONDITION and not doubtful:
-                # Somebody wrote in between. Whoever lost looks at what is there now, so this does not.
+                # Another writer was first. The caller reads the present content, so this does not.
                 return False
             doubtful = doubtful or outcome.why is Refusal.UNKNOWN
             self._back_off(outcome, attempt)
@@ -236,10 +236,10 @@ class ObjectStore:
                 return True
             if not same_content(None if current is None else current.content, expected):
                 if doubtful:
-                    # Ours may have landed and been replaced in turn by somebody who built on it.
+                    # This write may have landed, and a writer that built on it may have replaced it.
                     raise OutcomeUnknownError(
-                        f"the swap of {path!r} was sent and its answer lost, and something else is there "
-                        "by now: it may or may not have taken effect before that"
+                        f"the swap of {path!r} was sent and its response lost, and the object has other "
+                        "content by now: the swap may or may not have taken effect before"
                     ) from error
                 return False
         raise self._gave_up(path, error, doubtful=doubtful) from error
@@ -259,7 +259,7 @@ class ObjectStore:
                 if not doubtful:
                     raise
                 raise OutcomeUnknownError(
-                    f"the write of {path!r} was sent, its answer lost, and sending it again failed: {final}"
+                    f"the write of {path!r} was sent, its response lost, and a second attempt failed: {final}"
                 ) from error
         self._remember(key, _Version(content, _version(result)))
         return None
@@ -287,7 +287,7 @@ class ObjectStore:
             if not doubtful:
                 raise
             raise OutcomeUnknownError(
-                f"the write of {path!r} was sent, its answer lost, and reading back failed too: {error}"
+                f"the write of {path!r} was sent, its response lost, and reading back failed: {error}"
             ) from error
 
     def _back_off(self, refused: RefusedWrite, attempt: int) -> None:
@@ -296,9 +296,9 @@ class ObjectStore:
 
     def _gave_up(self, path: str, error: Exception | None, *, doubtful: bool) -> StoreError:
         if doubtful:
-            return OutcomeUnknownError(f"the write of {path!r} was sent and its answer lost, again and again")
+            return OutcomeUnknownError(f"the write of {path!r} was sent and its response lost, repeatedly")
         why = f", the last time because {reason_of(error).text}" if error is not None else ""
-        return StoreError(f"cannot write {path!r}: the store turned it away {_ATTEMPTS} times{why}")
+        return StoreError(f"cannot write {path!r}: the store rejected it {_MAX_ATTEMPTS} times{why}")
 
     def _remember(self, key: str, found: _Version) -> None:
         if len(found.content) <= _MAX_CACHED_BYTES:
@@ -314,7 +314,7 @@ class ObjectStore:
 
 
 class ObjectStoreReader:
-    """Random access by range requests; holds nothing open, so threads may share it."""
+    """Random access by range requests. It holds no connection open and is safe for threads."""
 
     def __init__(self, store: ObjectStore, info: ObjectInfo) -> None:
         self._store = store

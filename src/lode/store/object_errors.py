@@ -20,14 +20,14 @@ from lode.errors import (
 
 _DEBUG: Final = "\n\nDebug source"
 _SERVICE: Final = re.compile(r"Generic (S3|GCS|MicrosoftAzure) error")
-# What precedes the service's answer. The name of an object may come before it, but never has two slashes.
+# The text before the response of the service. An object's name may precede it, but never has two slashes.
 _REQUEST: Final = re.compile(r"Error performing [A-Z]+ (https?://\S+) in \S+ - ")
 _TOKEN: Final = "token request: "
 _STATUS: Final = re.compile(r"status code: (\d{3}) ?([A-Za-z -]*)")
 _CODE: Final = re.compile(r"<Code>([^<]{1,100})</Code>")
 _MESSAGE: Final = re.compile(r"<Message>([^<]{1,500})|\"message\"\s*:\s*\"([^\"]{1,500})\"")
 _EXPECTED_REGION: Final = re.compile(r"expecting '([a-z0-9-]+)'")
-# Where a machine in a cloud asks for credentials. Elsewhere nothing answers there.
+# The addresses at which machines in a cloud get credentials. Elsewhere they do not exist.
 _MACHINE: Final = re.compile(
     r"https?://(?:169\.254\.|metadata\.google|[^/]*/latest/(?:api/token$|meta-data/iam/)|"
     r"[^/]*/metadata/identity|[^/]*/?[^/]*\?api-version=2019-08-01&resource=)"
@@ -53,33 +53,33 @@ _REDIRECT: Final = "Received redirect without LOCATION"
 
 
 class Refusal(Enum):
-    """Why a conditional write did not report success."""
+    """The reasons for which a conditional write fails."""
 
     CONDITION = auto()
-    """The condition did not hold: somebody else's object is there."""
+    """The condition did not hold: another writer's object exists."""
 
     CONFLICT = auto()
-    """Another conditional write was under way at the same moment; this one was not tried."""
+    """Another conditional write ran at the same moment; this one was not attempted."""
 
     UNSENT = auto()
-    """The request was turned away or never left, so it cannot have taken effect."""
+    """The request was rejected or never sent, so it cannot have taken effect."""
 
     UNKNOWN = auto()
-    """The request left and its answer was lost: it may have taken effect, even later."""
+    """The request was sent and its response lost: it may have taken effect, even later."""
 
 
 class RefusedWrite(NamedTuple):
-    """A conditional write that did not report success."""
+    """A conditional write that failed."""
 
     why: Refusal
     error: Exception
 
 
 def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:
-    """Tell why a conditional write failed. What no second try can mend is raised.
+    """Return the reason for which a conditional write failed. An error that no retry can fix is raised.
 
-    obstore reports a 412 as ``PreconditionError``, or as ``AlreadyExistsError`` when creating, and a
-    409 as ``AlreadyExistsError`` always; so those two are told apart by the status in the message.
+    obstore reports a 412 as ``PreconditionError``, or as ``AlreadyExistsError`` when creating, and a 409
+    always as ``AlreadyExistsError``. The status in the message distinguishes them.
     """
     from obstore import exceptions
 
@@ -87,7 +87,7 @@ def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:
         return Refusal.CONDITION
     status = status_of(error)
     if isinstance(error, exceptions.AlreadyExistsError):
-        # Azure says 409 for "exists" as well and names it; S3 only for two requests at once.
+        # Azure sends 409 for an existing blob too, with this code; S3 only for two requests at once.
         conflict = status == 409 and "BlobAlreadyExists" not in str(error)
         return Refusal.CONFLICT if conflict else Refusal.CONDITION
     if isinstance(error, FileNotFoundError):
@@ -107,7 +107,7 @@ def refusal(error: Exception, path: str, *, creating: bool) -> Refusal:
 
 
 def translated(error: Exception, path: str) -> LodeError:
-    """Return the library's error for one of obstore's."""
+    """Return the error of Lode for one of obstore."""
     from obstore import exceptions
 
     if isinstance(error, FileNotFoundError) and not is_no_bucket(error):
@@ -125,9 +125,9 @@ def translated(error: Exception, path: str) -> LodeError:
 
 
 class Reason(NamedTuple):
-    """Why a request failed.
+    """The reason for which a request failed.
 
-    ``denied``: the credentials or the rights are the reason. ``unsent``: the service never got the request.
+    ``denied``: the credentials or the rights are insufficient. ``unsent``: the service never got the request.
     ``lasting``: the next request fails for the same reason.
     """
 
@@ -138,7 +138,7 @@ class Reason(NamedTuple):
 
 
 class _Failure(NamedTuple):
-    """The parts of an error's text. Names of objects are in none but ``url``."""
+    """The parts of an error's text. Only ``url`` contains names of objects."""
 
     service: str
     url: str
@@ -149,7 +149,7 @@ class _Failure(NamedTuple):
     @property
     def place(self) -> str:
         parts = urlsplit(self.url)
-        # An endpoint may hold a password.
+        # An endpoint may contain a password.
         return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}" if self.url else "the service"
 
     @property
@@ -164,12 +164,12 @@ class _Failure(NamedTuple):
 
 
 def reason_of(error: Exception) -> Reason:
-    """Why a request failed; in the service's own words where nothing better is known."""
+    """Return the reason for which a request failed, by default in the words of the service."""
     failure = _failure(error)
     if failure.answer.startswith(_NOT_BUILT):
         return Reason(_not_buildable(failure), unsent=True, lasting=True)
     if _MACHINE.match(failure.url):
-        # An answer is final. A connection that failed may be a machine that is busy.
+        # A response is final. A failed connection may mean a busy machine.
         return Reason(_no_credentials(failure), denied=True, unsent=True, lasting=failure.status is not None)
     if failure.is_token:
         refused = f"the credentials were refused ({_said(failure)}): check them ({_GUIDE})"
@@ -178,12 +178,12 @@ def reason_of(error: Exception) -> Reason:
 
 
 def status_of(error: Exception) -> int | None:
-    """The HTTP status of the service's answer; None if there was no answer."""
+    """Return the HTTP status of the response; None if there was none."""
     return _failure(error).status
 
 
 def is_no_bucket(error: Exception) -> bool:
-    """Whether the bucket or container is missing, not only an object in it."""
+    """Return whether the bucket or container is missing, not only an object in it."""
     return _failure(error).code in _NO_BUCKET
 
 
@@ -213,7 +213,7 @@ def _not_buildable(failure: _Failure) -> str:
 
 
 def _of_connection(failure: _Failure) -> Reason | None:
-    """The reason if no answer came."""
+    """Return the reason if there was no response."""
     place, debug = failure.place, failure.debug
     if failure.status is not None:
         return None
@@ -238,7 +238,7 @@ def _of_connection(failure: _Failure) -> Reason | None:
 
 
 def _of_answer(failure: _Failure) -> Reason | None:
-    """The reason if the service says one that is known."""
+    """Return the reason if the service sent a known code."""
     said, code, status = _said(failure), failure.code, failure.status
     if code in _WRONG_REGIONS or failure.answer.startswith(_REDIRECT):
         match = _EXPECTED_REGION.search(failure.answer)
@@ -266,7 +266,7 @@ def _of_answer(failure: _Failure) -> Reason | None:
 
 
 def _said(failure: _Failure) -> str:
-    """What the service said, without markup."""
+    """Return the message of the service, without markup."""
     status, message = _STATUS.search(failure.answer), _MESSAGE.search(failure.answer)
     parts = [
         f"{status[1]} {status[2]}".strip() if status else "",

@@ -1,4 +1,4 @@
-"""Listings of object storage by plain string prefix, which obstore itself only has by whole segments."""
+"""Lists object storage by string prefix. obstore itself lists by whole segments only."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _PAGE = 1000
 
 
 def list_objects(client: Any, root: str, prefix: str, after: str) -> Iterator[ObjectInfo]:
-    """Yield what starts with ``prefix`` and sorts behind ``after``, by path, page by page.
+    """Yield the objects that start with ``prefix`` and sort after ``after``, by path, page by page.
 
-    ``root`` goes before both and is cut from what is found.
+    ``root`` precedes both, and is removed from the paths.
     """
     import obstore
 
@@ -44,22 +44,21 @@ def list_objects(client: Any, root: str, prefix: str, after: str) -> Iterator[Ob
 
 
 def _offset(start: str, after: str) -> str | None:
-    """Return a key that sorts before all that is wanted, and best not long before; None for none.
+    """Return a key that sorts shortly before all wanted keys; None if there is none.
 
-    It only spares requests: what comes back is compared again. So where no such key can be written
-    down exactly, one further in front does.
+    It only saves requests: the listing is compared again. So if no exact key exists, an earlier one suffices.
     """
     if after >= start and after:
         return _longest_key(after)
     last = start[-1:]
     if last in ("", "/") or not "!" < last < "\x7f":
         return None
-    # The key before all keys that start so, give or take those with many tildes.
+    # Sorts before all keys with this start, except for keys with many tildes.
     return _longest_key(f"{start[:-1]}{chr(ord(last) - 1)}~~~~~~~~")
 
 
 def _longest_key(text: str) -> str | None:
-    """Return the longest beginning of ``text`` that obstore takes for a path."""
+    """Return the longest start of ``text`` that obstore accepts as a path."""
     kept: list[str] = []
     for part in text.split("/"):
         if part in ("", ".", "..") or any(ord(letter) < 32 or ord(letter) == 127 for letter in part):

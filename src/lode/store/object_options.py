@@ -1,4 +1,4 @@
-"""Options as people give them, sorted into what obstore calls configuration and client options."""
+"""Options of object stores, sorted into obstore's configuration and client options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_THE_CLIENT: Final = frozenset(
 )
 _PREFIXES: Final = ("aws_", "google_", "azure_storage_", "azure_")
 _OF_ALL: Final = ("client_options", "retry_config", "credential_provider", "skip_signature")
-# The options that people give, to suggest one for a name that is misspelt. obstore knows more.
+# The usual options, for suggestions. obstore knows more.
 _OF_THE_STORE: Final = {
     "s3": (
         "access_key_id",
@@ -86,9 +86,9 @@ _GUIDE: Final = "docs/guides/object-stores.md#credentials"
 
 
 def sorted_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Put the client's options where they belong.
+    """Move the client's options into ``client_options``.
 
-    obstore takes one of them beside the configuration too, but then panics when that is read back.
+    obstore also accepts them beside the configuration, but panics when the configuration is read back.
     """
     of_the_client = {_plain(name): value for name, value in options.items() if _plain(name) in _OF_THE_CLIENT}
     if not of_the_client:
@@ -104,7 +104,7 @@ def check_endpoints(scheme: str, options: Mapping[str, Any]) -> None:
         given += [(name, os.environ[name]) for name in _ENDPOINT_VARIABLES if os.environ.get(name)]
     for name, value in given:
         if not isinstance(value, str) or not _is_endpoint(value):
-            # Without what may be a password.
+            # Without a possible password.
             place = repr(value.rpartition("@")[2] if isinstance(value, str) else value)
             raise InvalidOptionError(
                 f"{name} is {place}, which is no URL: write https://host or http://host:port"
@@ -124,7 +124,7 @@ def _is_endpoint(text: str) -> bool:
 
 
 def option_fault(scheme: str, options: Mapping[str, Any], error: Exception) -> str:
-    """What is wrong with the options, in one sentence."""
+    """Return the error in the options as one sentence."""
     text = " ".join(str(error).partition("\n\nDebug source")[0].split())
     if match := _UNKNOWN.search(text):
         name = match[1] or match[2]

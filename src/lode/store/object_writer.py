@@ -20,13 +20,13 @@ _IN_FLIGHT = 4
 
 
 class ObjectStoreWriter:
-    """Uploads in parts, a few of them at once, and holds no more than those in memory.
+    """Uploads a few parts at once and holds only those in memory.
 
-    What fits into one part is put in one create-only request. What does not is a multipart upload, and
-    its completion carries no condition, as obstore offers none there: ``commit`` looks whether the
-    path is free and then completes. An object that another writer puts there between these two
-    requests would be replaced, so large objects belong on paths that nobody else uses. A process that
-    dies half way leaves its parts with the server, invisible, until a lifecycle rule removes them.
+    An object that fits into one part is put in one create-only request. A larger one is a multipart upload.
+    Its completion has no condition, as obstore offers none: ``commit`` checks that the path is free and then
+    completes. An object that another writer puts there between these two requests would be replaced, so large
+    objects belong on paths that no other writer uses. A process that dies leaves its parts on the server,
+    invisible, until a lifecycle rule removes them.
     """
 
     def __init__(self, store: ObjectStore, path: str, key: str, part_size: int) -> None:
@@ -48,7 +48,7 @@ class ObjectStoreWriter:
             return view.nbytes
         if self._upload is None:
             self._start_upload()
-        # Piece by piece, for obstore takes what it is given into memory before it waits for room.
+        # Part by part: obstore copies its argument into memory before it waits for a free slot.
         for start in range(0, view.nbytes, self._part_size):
             self._send(view[start : start + self._part_size])
         return view.nbytes
@@ -94,13 +94,13 @@ class ObjectStoreWriter:
 
     def _abort_upload(self) -> None:
         try:
-            # obstore aborts only in leaving a block by an exception.
+            # obstore aborts only if an exception leaves its block.
             self._upload.__exit__(KeyboardInterrupt, None, None)
         except Exception as error:
             raise translated(error, self._path) from error
 
     def _settle(self, error: Exception) -> None:
-        """Find out whether a completion whose answer was lost took effect."""
+        """Find out whether a completion took effect after its response was lost."""
         try:
             landed = self._store.exists(self._path) and self._store.head(self._path).size == self._size
         except Exception:

@@ -1,4 +1,4 @@
-"""From what people have (a URL, a path, a store) to a store."""
+"""Open a store from a URL, a path or a store."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
 
     Args:
         target: A store (returned as it is), a directory, or a URL: ``memory://`` (a new one) or
-            ``memory://name`` (one per process), ``file:///path`` with ``?durable=false`` if so wished,
-            ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``, and what other tools
-            call these: ``s3a://``, ``gcs://``, ``abfss://container@account.dfs.core.windows.net/prefix``.
-        options: ``durable`` for a directory; for object stores all that obstore takes.
+            ``memory://name`` (one per process), ``file:///path``, optionally with ``?durable=false``,
+            ``s3://bucket/prefix``, ``gs://bucket/prefix``, ``az://container/prefix``, and the schemes of
+            other tools: ``s3a://``, ``gcs://``, ``abfss://container@account.dfs.core.windows.net/prefix``.
+        options: ``durable`` for a directory; for object stores all options of obstore.
     """
     if isinstance(target, os.PathLike):
         return _open_directory(os.fspath(target), options)
     if not isinstance(target, str):
-        # Asking for every method of a store takes longer than opening one.
+        # LocalStore first: isinstance with the protocol looks up every method, which takes longer.
         if not isinstance(target, (LocalStore, Store)):
             raise InvalidOptionError(f"not a store, a path or a URL: {target!r}")
         _refuse(options, "a store that is open already")
         return target
-    if _FILE.match(target):  # as Hadoop writes it
+    if _FILE.match(target):  # the spelling of Hadoop
         target = f"file://{target[len('file:') :]}"
     match = _SCHEME.match(target)
     if match is None:

@@ -1,7 +1,6 @@
-"""What a store is: a small protocol, and one capability protocol per thing not every store can do.
+"""The protocol of a store, and a protocol for each optional capability.
 
-Paths are relative, ``/``-separated keys. ``check_path`` is the one rule for all of them and every
-store applies it before it does anything.
+Paths are relative, ``/``-separated keys. Every store checks them with ``check_path`` first.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ _NO_SEGMENT = frozenset(("", ".", ".."))
 
 
 class ObjectInfo(NamedTuple):
-    """What a store knows about an object without reading it."""
+    """Path, size and time of an object."""
 
     path: str
     size: int
@@ -56,7 +55,7 @@ class ObjectReader(Protocol):
 
 
 class ObjectWriter(Protocol):
-    """A create-only upload in pieces: nothing is to be seen at the path before ``commit``.
+    """A create-only upload in pieces. The object is invisible before ``commit``.
 
     Leaving the ``with`` block without ``commit`` aborts.
     """
@@ -66,11 +65,11 @@ class ObjectWriter(Protocol):
         ...
 
     def commit(self) -> None:
-        """Make the object appear, whole. Raises ``PathExistsError`` if the path was taken meanwhile."""
+        """Make the whole object visible. Raises ``PathExistsError`` if the path exists by now."""
         ...
 
     def abort(self) -> None:
-        """Drop what was written. Does nothing after ``commit`` or a second time."""
+        """Drop the bytes written so far. Does nothing after ``commit`` or a second time."""
         ...
 
     def __enter__(self) -> Self: ...
@@ -82,15 +81,15 @@ class ObjectWriter(Protocol):
 
 @runtime_checkable
 class Store(Protocol):
-    """The least a store must do. Everything else is a capability of its own below."""
+    """The methods that every store has. The protocols below are optional capabilities."""
 
     @property
     def url(self) -> str:
-        """Where this store is, for messages; opens the same store again where that is possible."""
+        """The location of the store, for messages. ``open_store`` opens the same store again if it can."""
         ...
 
     def put(self, path: str, data: Buffer) -> None:
-        """Create the object, whole. ``PathExistsError`` if there is one; it stays as it is."""
+        """Create the object atomically. ``PathExistsError`` if it exists; it stays unchanged."""
         ...
 
     def get(self, path: str) -> bytes:
@@ -98,7 +97,7 @@ class Store(Protocol):
         ...
 
     def get_range(self, path: str, offset: int, length: int) -> bytes:
-        """Return ``length`` bytes at ``offset``; fewer, or none, where the object ends before."""
+        """Return ``length`` bytes at ``offset``; fewer, or none, if the object ends before."""
         ...
 
     def exists(self, path: str) -> bool:
@@ -110,14 +109,14 @@ class Store(Protocol):
         ...
 
     def list(self, prefix: str = "", *, after: str = "") -> Iterator[ObjectInfo]:
-        """Yield the objects whose path starts with ``prefix`` and sorts behind ``after``, by path.
+        """Yield the objects whose path starts with ``prefix`` and sorts after ``after``, by path.
 
         ``prefix`` is a plain string prefix and need not end at a ``/``.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Remove the object. Removing what is not there is no error."""
+        """Remove the object. A missing object is no error."""
         ...
 
     def open_reader(self, path: str) -> ObjectReader:
@@ -125,64 +124,64 @@ class Store(Protocol):
         ...
 
     def open_writer(self, path: str) -> ObjectWriter:
-        """Start a create-only upload in pieces, in memory that does not grow with its size."""
+        """Start a create-only upload in pieces. Its memory does not grow with its size."""
         ...
 
 
 @runtime_checkable
 class SupportsCompareAndSwap(Protocol):
-    """A store on which many writers may swap a pointer and exactly one of them wins."""
+    """A store that can replace an object conditionally: of several writers exactly one succeeds."""
 
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
         """Replace the object's content if it is ``expected`` (None: if there is no object).
 
-        Returns whether it did; False also if the object was written in between, be it with the same
-        content. Raises ``OutcomeUnknownError`` when the answer was lost and reading
-        back could not settle it. White space around the stored content is not significant.
+        Returns whether it did; False also if another writer wrote in between, even the same content.
+        Raises ``OutcomeUnknownError`` if the response was lost and reading back could not settle the
+        outcome. White space around the stored content is not significant.
         """
         ...
 
 
 @runtime_checkable
 class SupportsLink(Protocol):
-    """A store that can give an object a second path for next to nothing, such as a hard link on a disk."""
+    """A store that can give an object a second path at almost no cost, such as a hard link on a disk."""
 
     def link(self, source: str, path: str) -> None:
         """Make ``path`` the same object as ``source`` unless it exists: ``put`` without the bytes.
 
-        Raises ``PathExistsError``, or ``NotFoundError`` if there is no ``source`` or no place for ``path``.
+        Raises ``PathExistsError``; ``NotFoundError`` if ``source`` or the directory of ``path`` is missing.
         """
         ...
 
 
 @runtime_checkable
 class SupportsQueue(Protocol):
-    """A store on which the writers of one machine can queue up, such as a disk with its file locks."""
+    """A store on which the writers of one machine can queue, such as a disk with file locks."""
 
     def queue(self, path: str, patience: float, interval: float) -> AbstractContextManager[None]:
-        """Be the only one inside for this path, or stop waiting for that after ``patience`` seconds.
+        """Hold the only turn for this path, or proceed without it after ``patience`` seconds.
 
-        It is a courtesy that saves vain attempts, never a promise: whoever is inside may be dead.
+        The queue saves failed attempts. It guarantees nothing: its holder may have died.
         """
         ...
 
 
 @runtime_checkable
 class SupportsVolatilePut(Protocol):
-    """A store that can create an object without waiting until it would survive a power cut."""
+    """A store that can create an object without waiting for the disk."""
 
     def put_volatile(self, path: str, data: Buffer) -> None:
         """Like ``put``, but a power cut may undo it or leave the object torn."""
         ...
 
     def sync(self, path: str) -> None:
-        """Make sure that an object somebody else put, not volatile, survives a power cut from now on."""
+        """Ensure that an object put by another writer, not volatile, survives a power cut from now on."""
         ...
 
 
 @runtime_checkable
 class SupportsTemporaries(Protocol):
-    """A store whose writers leave hidden temporary files behind when they are killed, such as a disk."""
+    """A store whose writers leave hidden temporary files if they are killed, such as a disk."""
 
     def temporaries(self, prefix: str = "") -> Iterator[ObjectInfo]:
         """Yield the temporary files below ``prefix`` whose writer is dead; ``list`` never shows them."""
@@ -243,7 +242,7 @@ def is_in_memory(store: Store) -> bool:
 
 
 def check_path(path: str) -> str:
-    """Return ``path`` if a store may hold it, else raise ``InvalidPathError`` saying why."""
+    """Return ``path`` if it is valid, else raise ``InvalidPathError`` with the reason."""
     if not path:
         raise InvalidPathError("a path may not be empty")
     if "\0" in path:
@@ -258,7 +257,7 @@ def check_path(path: str) -> str:
 
 
 def check_range(path: str, offset: int, length: int) -> None:
-    """Refuse a range that starts or runs backwards."""
+    """Raise ``InvalidRangeError`` for a negative offset or length."""
     if offset < 0 or length < 0:
         raise InvalidRangeError(f"range of {path!r} is negative: offset {offset}, length {length}")
 

@@ -1,4 +1,4 @@
-"""The URLs of object storage that people have, and the one spelling of each that Lode uses.
+"""The URLs of object storage, and the one spelling of each that Lode uses.
 
 | understood | canonical |
 | --- | --- |
@@ -38,7 +38,7 @@ _ACCOUNT: Final = ("account_name", "azure_storage_account_name")
 
 
 def shown(url: str) -> str:
-    """A URL for messages, quoted: without a password and without a query, which may hold a signature."""
+    """Return a URL for messages, quoted, without password and query. A query may contain a signature."""
     start, separator, rest = url.partition("://")
     authority, slash, path = rest.partition("?")[0].partition("/")
     user, at, host = authority.rpartition("@")
@@ -48,7 +48,7 @@ def shown(url: str) -> str:
 
 
 def canonical(url: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The canonical spelling of a URL, and the options with what else the URL says.
+    """Return the canonical spelling of a URL, and the options with those in the URL.
 
     Raises:
         InvalidOptionError: It names no bucket, or contradicts an option.
@@ -84,13 +84,13 @@ def canonical(url: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]
             )
     found = {"account_name": account, **options}
     if suffix not in _PUBLIC_AZURE and "endpoint" not in known:
-        # A cloud of its own. Blobs are served beside the file system, under another name.
+        # A private cloud. Its blob endpoint has another name than its file system endpoint.
         found["endpoint"] = f"https://{account}.{suffix.replace('dfs.', 'blob.', 1)}"
     return plain, found
 
 
 def web_address(url: str) -> InvalidOptionError:
-    """The error for an ``https://`` address, with the URL that is meant."""
+    """Return the error for an ``https://`` address, with the URL to use instead."""
     try:
         parts = urlsplit(url)
     except ValueError:

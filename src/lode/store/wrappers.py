@@ -1,4 +1,4 @@
-"""Stores around a store: one counts its calls, one makes them fail, one makes them slow.
+"""Stores around a store that count calls, make them fail or make them slow.
 
 A wrapper has exactly the capabilities of the store inside: ``isinstance(wrapper, SupportsLink)`` is true if
 that store can link, and so for every other ``Supports...`` protocol. The exception is ``LatencyStore``.
@@ -56,7 +56,7 @@ _NOT_PICKLED: Final = frozenset({"_lock", *(name for names in _CAPABILITIES.valu
 
 
 class StoreWrapper(ABC):
-    """Passes every call on, each through ``around``, which a wrapper overrides.
+    """Passes every call on through ``around``, which a wrapper overrides.
 
     A wrapper pickles if the store inside and the attributes of the subclass do. ``_lock`` is made anew.
     """
@@ -103,11 +103,11 @@ class StoreWrapper(ABC):
     def around(self, method: str, path: str, call: Callable[[], T]) -> T:
         """Make one call. ``method`` names it; for readers and writers: read_at, write, commit, abort."""
 
-    def sent(self, size: int) -> None:  # noqa: B027 - most wrappers do not care
-        """Learn that ``size`` bytes went into the store."""
+    def sent(self, size: int) -> None:  # noqa: B027 - optional to override
+        """Observe that ``size`` bytes were sent to the store."""
 
-    def received(self, size: int) -> None:  # noqa: B027 - most wrappers do not care
-        """Learn that ``size`` bytes came out of the store."""
+    def received(self, size: int) -> None:  # noqa: B027 - optional to override
+        """Observe that ``size`` bytes were received from the store."""
 
     @property
     def url(self) -> str:
@@ -285,8 +285,8 @@ class WrappedWriter:
 class CountingStore(StoreWrapper):
     """Counts calls by method, and bytes.
 
-    ``write`` on a writer adds to ``bytes_in`` but is no call of its own: into how many pieces an encoder
-    cuts its output says nothing about the store. Opening, committing and aborting are calls.
+    ``write`` on a writer adds to ``bytes_in`` but does not count as a call: the number of pieces depends on
+    the encoder, not on the store. Opening, committing and aborting count.
     """
 
     def __init__(self, inner: Store) -> None:
@@ -294,7 +294,7 @@ class CountingStore(StoreWrapper):
         self.reset()
 
     def reset(self) -> None:
-        """Start again from nothing."""
+        """Set all counts to zero."""
         with self._lock:
             self.counts: Counter[str] = Counter()
             self.events: builtins.list[tuple[str, str]] = []
@@ -322,20 +322,20 @@ class CountingStore(StoreWrapper):
 
 
 class SimulatedCrash(BaseException):
-    """The process is as good as dead. No ``except Exception`` catches it."""
+    """Stands for the death of the process. No ``except Exception`` catches it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Which calls go wrong, and how.
+    """A rule for calls that fail.
 
     Args:
-        method: The call's name, or ``*`` for any; on readers and writers: read_at, write, commit, abort.
+        method: The name of the call, or ``*`` for any; of readers and writers: read_at, write, commit, abort.
         path: A glob pattern (``*`` also matches ``/``) or a predicate.
         nth: The first matching call to fail, counted from 1.
-        times: How many matching calls fail from there on; None: all of them.
-        when: ``before`` the store does anything, or ``after`` it did all and only the answer is lost.
-        error: What to raise; ``SimulatedCrash`` also makes all later calls through this store crash.
+        times: The number of matching calls that fail from there on; None: all of them.
+        when: ``before`` the call reaches the store, or ``after`` it, so that only the response is lost.
+        error: The error to raise; ``SimulatedCrash`` also makes all later calls through this store crash.
     """
 
     method: str = "*"
@@ -358,8 +358,8 @@ class Fault:
 class FaultStore(StoreWrapper):
     """Makes chosen calls fail.
 
-    After a ``SimulatedCrash`` every call crashes and reaches nothing, as ``finally`` blocks and other
-    threads still run where a dead process would not. What survived is seen through the inner store.
+    After a ``SimulatedCrash`` every call crashes before it reaches the store: ``finally`` blocks and other
+    threads still run, which a dead process would not. Look at the result through the inner store.
     """
 
     def __init__(self, inner: Store, *faults: Fault) -> None:
@@ -368,7 +368,7 @@ class FaultStore(StoreWrapper):
         self.crashed = False
 
     def add(self, fault: Fault) -> None:
-        """Add a fault; its count of calls starts now."""
+        """Add a fault. It counts calls from now on."""
         with self._lock:
             self._faults.append((fault, Counter()))
 
@@ -407,7 +407,7 @@ class FaultStore(StoreWrapper):
 
 
 class LatencyStore(StoreWrapper):
-    """Sleeps before each call, as long as ``seconds`` says: a number, or a function of method and path.
+    """Sleeps ``seconds`` before each call: a number, or a function of method and path.
 
     It stands for a distant store, so it is never ``nearby`` and has no local paths: a reader that opens files
     by path would not be slow.
