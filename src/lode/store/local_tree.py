@@ -2,8 +2,8 @@
 
 A symbolic link below the root is never followed, and a file that is not plain never blocks. Linux has a call
 for that, ``openat2`` with ``RESOLVE_NO_SYMLINKS``: the kernel refuses a link at any component of the path, so
-nothing can change between a check and the use. Python has no function for it. The call through
-``ctypes`` takes about a microsecond more than ``os.open``. Opening component by component doubles the time of a read.
+nothing can change between a check and the use. Python has no function for it, and a call through ``ctypes``
+takes about a microsecond more than ``os.open``. Opening component by component doubles the time of a read.
 Systems without the call do that: every component is checked first.
 
 An operation that writes opens its directory once with that call, and names everything in it relative to the
