@@ -32,8 +32,8 @@ async def _serve(settings: Settings, *, as_json: bool) -> None:
         loop.add_signal_handler(number, stopping.set)
     if settings.is_exposed:
         print(
-            f"lode serve: {settings.host} can be reached by others, and neither a token nor a client "
-            "certificate is asked for: anybody may write. See --token-file and --client-ca.",
+            f"lode serve: other hosts can reach {settings.host}, and neither a token nor a client "
+            "certificate is required: everyone may write. See --token-file and --client-ca.",
             file=sys.stderr,
         )
     server = Server(settings)

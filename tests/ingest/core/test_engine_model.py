@@ -260,7 +260,7 @@ class EngineMachine(RuleBasedStateMachine):
             stream.state = State.FINALIZED
 
     @rule(stream=streams, count=SIZES)
-    def finalize_behind_an_append(self, stream: ModelStream, count: int) -> None:
+    def finalize_after_an_append(self, stream: ModelStream, count: int) -> None:
         if self.is_gone(stream) or stream.state is not State.OPEN:
             return
         sent = self.send(stream, count, None)

@@ -73,7 +73,7 @@ class LogMachine(RuleBasedStateMachine):
         self.log = StreamLog.open(self.directory, durable=False, segment_bytes=self.segment_bytes)
 
     @rule(garbage=GARBAGE)
-    def open_again_with_garbage_behind(self, garbage: bytes) -> None:
+    def open_again_with_garbage_at_the_end(self, garbage: bytes) -> None:
         with segments(self.directory)[-1].open("ab") as file:
             file.write(garbage)
         self.open_again()

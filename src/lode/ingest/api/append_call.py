@@ -173,9 +173,9 @@ class AppendCall:
             raise invalid("The first request of a call names no write_stream.", ends_call=True)
         parsed = parse_stream(name)
         if name not in self._streams or not self._nearby:
-            stream = await asyncio.to_thread(self._engine.stream, parsed)
+            stream, definition = await asyncio.to_thread(self._engine.open_stream, parsed)
         else:
-            stream = self._engine.stream(parsed)
+            stream, definition = self._engine.open_stream(parsed)
         self.name = name
         schemas = self._streams.setdefault(name, StreamSchemas())
         if request.default_missing_value_interpretation:
@@ -186,7 +186,6 @@ class AppendCall:
         if sent.schema is not None:
             # Later requests omit it.
             schemas.writer[sent.kind] = self._latest[sent.kind] = sent.schema
-        definition, _ = stream.writer.open()
         if schemas.seen is None:
             schemas.seen = definition.schema
         decoder = await self._decoder(sent.kind, schemas, definition, stream)

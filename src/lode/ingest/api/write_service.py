@@ -211,12 +211,12 @@ class WriteService:
     def _get(self, request: Any) -> Any:
         if request.view not in _VIEWS:
             raise invalid(f"The view {request.view} is not known: use BASIC or FULL.")
-        stream = self._engine.stream(parse_stream(request.name))
+        stream, definition = self._engine.open_stream(parse_stream(request.name))
         described = _described(stream, request.name)
         # Clients that share a connection choose it by this location. The service writes it in lower case.
         described.location = self._engine.catalog.location_of(stream.name.table).lower()
         if request.view == _FULL:
-            described.table_schema.CopyFrom(to_wire(stream.writer.open()[0].schema))
+            described.table_schema.CopyFrom(to_wire(definition.schema))
         return described
 
     def _finalize(self, request: Any) -> Any:

@@ -83,7 +83,7 @@ class Engine:
 
     def create_stream(self, table: TableName, kind: StreamType) -> Stream:
         """Create a stream, which survives restarts."""
-        writer = self._writer(table)
+        writer = self._writer(self.catalog.table(table))
         self._reserve_stream()
         try:
             stream = self._create_stream(writer, kind)
@@ -116,21 +116,24 @@ class Engine:
 
     def stream(self, name: StreamName) -> Stream:
         """Return the stream of this name. A table always has its default stream."""
+        return self.open_stream(name)[0]
+
+    def open_stream(self, name: StreamName) -> tuple[Stream, TableDefinition]:
+        """Return the stream of this name, and the current definition of its table."""
         if name.is_default:
-            return self._default(name.table)
+            definition = self.catalog.table(name.table)
+            return self._default(definition), definition
         found = self._streams.get(name.stream)
         self.quarantine.check(name)
-        if (
-            found is None
-            or found.name != name
-            or self.catalog.table(name.table).generation != found.writer.generation
-        ):
-            raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
-        return found
+        if found is not None and found.name == name:
+            definition = self.catalog.table(name.table)
+            if definition.generation == found.writer.generation:
+                return found, definition
+        raise not_found(str(name), StorageCode.STREAM_NOT_FOUND)
 
     def append(self, table: TableName, batch: pa.RecordBatch) -> Future[int | None]:
         """Append to the default stream of a table."""
-        return self._default(table).append(batch, None)
+        return self._default(self.catalog.table(table)).append(batch, None)
 
     def flush(self, name: StreamName, offset: int) -> int:
         """Show the rows of a BUFFERED stream up to and including ``offset``."""
@@ -144,7 +147,7 @@ class Engine:
 
     def batch_commit(self, table: TableName, names: Sequence[StreamName]) -> BatchCommit:
         """Commit PENDING streams of one table in one snapshot, all or none."""
-        return commit_streams(self._writer(table), names, self.stream)
+        return commit_streams(self._writer(self.catalog.table(table)), names, self.stream)
 
     def streams(self) -> list[Stream]:
         """All streams but the default ones, oldest first."""
@@ -227,9 +230,8 @@ class Engine:
     def _is_orphan(self, stream: Stream) -> bool:
         return self.catalog.is_known_deleted(stream.name.table, stream.writer.generation)
 
-    def _writer(self, table: TableName) -> TableWriter:
-        definition = self.catalog.table(table)
-        key = (table, definition.generation)
+    def _writer(self, definition: TableDefinition) -> TableWriter:
+        key = (definition.name, definition.generation)
         writer = self._writers.get(key)
         if writer is not None:
             return writer
@@ -251,8 +253,8 @@ class Engine:
             self._catch_up,
         )
 
-    def _default(self, table: TableName) -> Stream:
-        writer = self._writer(table)
+    def _default(self, definition: TableDefinition) -> Stream:
+        table, writer = definition.name, self._writer(definition)
         found = self._defaults.get(table)
         if found is None or found.writer is not writer:
             found = Stream(
@@ -288,7 +290,7 @@ class Engine:
             writer.recover_progress({**self.quarantine.created, **created})
             for stream in streams:
                 try:
-                    self._resume(stream)
+                    stream.resume()
                 except LogDamaged as error:
                     self.quarantine.add(stream.id, error)
                     continue
@@ -312,27 +314,6 @@ class Engine:
         created = datetime.fromisoformat(facts["created"])
         kind = StreamType[facts["type"]]
         return Stream(name, kind, created, self._writers[key], log, self._pool, self.staged)
-
-    def _resume(self, stream: Stream) -> None:
-        log, position = stream.log, stream.position
-        assert log is not None
-        visible = stream.writer.progress.visible(stream.id)
-        position.visible = visible.rows if visible else 0
-        if log.marks.get("finalized"):
-            position.state = State.FINALIZED
-        # The rows of a stream that is done may have been trimmed without ever being visible.
-        start = 0 if stream.is_done else log.start
-        if stream.strategy.stages and not start <= position.visible <= log.end:
-            raise LogDamaged(
-                log.directory,
-                0,
-                f"it has rows {log.start} to {log.end - 1}, but the next row to show is {position.visible}",
-            )
-        position.durable = log.end if stream.strategy.stages else position.visible
-        position.accepted = position.durable
-        stream.count_staged()
-        if visible is not None:
-            stream.show(visible.rows, visible.at)
 
     def _remove(self, stream: Stream) -> None:
         stream.remove()

@@ -45,7 +45,7 @@ class Metrics:
         self.group_size = Histogram(
             "lode_commit_group_size", "Appends that shared one commit.", buckets=_SIZES, **of
         )
-        self.rebases = Counter("lode_commit_rebases", "Commits moved behind another writer's.", **of)
+        self.rebases = Counter("lode_commit_rebases", "Commits rebased onto those of other writers.", **of)
         self.conflicts = Counter("lode_commit_conflicts", "Commits tried again after a conflict.", **of)
         self._damaged = Gauge(
             "lode_write_streams_damaged", "Write streams that are refused, as their logs are damaged.", **of

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import StoreError
 from lode.ingest.core.strategies import State, StreamPosition, StreamType, select_strategy
 from lode.ingest.core.table_writer import Append, Group, fail_all, succeed
-from lode.ingest.log.record import RowsEncoder
+from lode.ingest.log.record import LogDamaged, RowsEncoder
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
@@ -123,6 +123,32 @@ class Stream:
             self._last = append.answer
             self._sink.put(append)
         return append.answer
+
+    def resume(self) -> None:
+        """Restore the position after a restart, from the log and the visible rows.
+
+        Raises:
+            LogDamaged: The log does not continue the visible rows.
+        """
+        log, position = self.log, self.position
+        assert log is not None
+        visible = self.writer.progress.visible(self.id)
+        position.visible = visible.rows if visible else 0
+        if log.marks.get("finalized"):
+            position.state = State.FINALIZED
+        # The rows of a stream that is done may have been trimmed without ever being visible.
+        start = 0 if self.is_done else log.start
+        if self.strategy.stages and not start <= position.visible <= log.end:
+            raise LogDamaged(
+                log.directory,
+                0,
+                f"it has rows {log.start} to {log.end - 1}, but the next row to show is {position.visible}",
+            )
+        position.durable = log.end if self.strategy.stages else position.visible
+        position.accepted = position.durable
+        self.count_staged()
+        if visible is not None:
+            self.show(visible.rows, visible.at)
 
     def catch_up(self, rows: int) -> None:
         """Take in rows up to here that a commit from before a restart made visible."""
