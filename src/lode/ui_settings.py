@@ -1,6 +1,6 @@
-"""How the console runs: the flags of ``lode ui`` in one place.
+"""The settings of the console, which are the flags of ``lode ui``.
 
-Not inside ``lode.ui``, whose import needs the extra ``server``: help and completion read these flags.
+Not in ``lode.ui``, whose import needs the extra ``server``: help and completion read these flags without it.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-# The console has no secrets to ask for, so it listens on loopback only.
+# The console has no authentication, so it listens on loopback only.
 HOST: Final = "127.0.0.1"
 PORT: Final = 9070
 

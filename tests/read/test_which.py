@@ -15,7 +15,7 @@ from lode.read.which import ExactId, Moment, as_text, parsed
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 from lode.times import rfc3339_to_ns
-from lode.ui.timeline import Timeline
+from lode.ui.timeline import DatasetTimeline
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -301,6 +301,6 @@ def test_the_console_shows_the_snapshot_of_an_id_that_looks_like_a_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     dataset, snapshots = with_ids_of_version_0_1(monkeypatch)
-    view = Timeline(dataset.store, "events").look()
+    view = DatasetTimeline(dataset.store, "events").look()
     assert [view.snapshot(each.id).id for each in snapshots] == [each.id for each in snapshots]
     assert view.snapshot("latest~1").id == "latest"

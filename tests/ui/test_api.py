@@ -8,7 +8,7 @@ import pytest
 
 import lode
 from lode.ui import is_public
-from lode.ui.headers import POLICY
+from lode.ui.routes import POLICY
 from support.ui.lake import COMMITS
 
 if TYPE_CHECKING:

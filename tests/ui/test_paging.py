@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from lode.describe import Partition, merge_partitions
 from lode.errors import InvalidOptionError
-from lode.ui import partitions
-from lode.ui.paging import Wanted, page_of
+from lode.ui.paging import PageRequest, page_of
 
 if TYPE_CHECKING:
     from support.ui.served import Served
@@ -19,7 +19,7 @@ COLUMNS = {"name": lambda row: row[0], "size": lambda row: row[1]}
 
 
 def names(sort: str, order: str, skip: int = 0, limit: int = 10) -> str:
-    return "".join(row[0] for row in page_of(ROWS, Wanted(sort, order, skip, limit), COLUMNS)[0])
+    return "".join(row[0] for row in page_of(ROWS, PageRequest(sort, order, skip, limit), COLUMNS)[0])
 
 
 def test_numbers_are_sorted_as_numbers_and_equal_ones_stay_in_order() -> None:
@@ -76,9 +76,8 @@ def test_a_dataset_that_is_not_partitioned_has_no_partitions(lake: Served) -> No
     assert lake.ask("datasets", "clicks.raw", "partitions")["partitions"] == []
 
 
-def test_the_partitions_that_are_remembered_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(partitions, "MAX_PARTITIONS", 2)
-    found: dict[str, partitions.Partition] = {}
+def test_the_number_of_cached_partitions_is_bounded() -> None:
+    found: dict[str, Partition] = {}
     for name in ("a", "b", "c", "a"):
-        partitions.merge(found, {name: partitions.Partition(name, 1, 1, 1, 1)})
+        merge_partitions(found, {name: Partition(name, 1, 1, 1, 1, 1)}, limit=2)
     assert {name: part.files for name, part in found.items()} == {"a": 2, "b": 1}

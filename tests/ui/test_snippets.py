@@ -13,7 +13,7 @@ import pytest
 import lode
 from lode.cli import main
 from lode.store import open_store
-from lode.ui.snippets import Target, shell_text, snippets
+from lode.ui.snippets import SnippetTarget, shell_text, snippets
 from support.ui.served import Served
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def test_plain_words_are_not_quoted() -> None:
 
 @pytest.mark.parametrize("id", ["42", "latest", "latest~1"])
 def test_a_snapshot_whose_id_means_something_else_is_named_by_its_number(id: str) -> None:
-    found = snippets(Target("memory://", "d", "rows", id, 7))
+    found = snippets(SnippetTarget("memory://", "d", "rows", id, 7))
     (command,) = [each["text"] for each in found["snippets"] if each["label"] == "CLI"]
     assert command.splitlines()[0].endswith("d 7")
 
@@ -170,5 +170,5 @@ def test_a_store_in_memory_says_that_nobody_else_can_open_it(lake: Served) -> No
 
 def test_the_console_never_gives_out_how_a_store_was_opened(stage: Served) -> None:
     assert stage.ask("datasets", "plain")["open"]["note"] is None
-    found = snippets(Target("s3://bucket/lake", "d", "rows"))
+    found = snippets(SnippetTarget("s3://bucket/lake", "d", "rows"))
     assert "are not part of it" in found["note"]

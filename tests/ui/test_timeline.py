@@ -10,7 +10,7 @@ import lode
 from lode.errors import NotFoundError
 from lode.store import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.ui.timeline import Timeline, began_before
+from lode.ui.timeline import DatasetTimeline, began_before
 
 
 def test_it_reads_only_what_is_new() -> None:
@@ -19,7 +19,7 @@ def test_it_reads_only_what_is_new() -> None:
     dataset = lode.Dataset("d", store, codec="jsonl")
     for number in range(40):
         dataset.write([{"n": number}])
-    timeline = Timeline(counting, "d")
+    timeline = DatasetTimeline(counting, "d")
     assert len(timeline.look().lines) == 40
     dataset.write([{"n": 40}])
     counting.reset()
@@ -31,7 +31,7 @@ def test_it_reads_only_what_is_new() -> None:
 def test_a_write_that_was_overtaken_is_marked_with_how_many_came_first() -> None:
     store = MemoryStore()
     dataset = lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k"))
-    timeline = Timeline(store, "d")
+    timeline = DatasetTimeline(store, "d")
     dataset.write([{"k": "a"}])
     other = lode.Dataset("d", store, codec="jsonl", layout=lode.HiveLayout("k"))
     with other.transaction() as late:
@@ -44,7 +44,7 @@ def test_a_write_that_was_overtaken_is_marked_with_how_many_came_first() -> None
     assert rebased.commit.rebases == 1
     lode.open_dataset("d", store).write([{"k": "d"}])
     assert [line.rebased for line in timeline.look().lines] == [0, 0, 0, 2, 0]
-    assert [line.rebased for line in Timeline(store, "d").look().lines] == [0, 0, 0, 2, 0]
+    assert [line.rebased for line in DatasetTimeline(store, "d").look().lines] == [0, 0, 0, 2, 0]
 
 
 def test_a_rebase_that_only_the_manifest_tells_of_is_marked() -> None:
@@ -54,7 +54,7 @@ def test_a_rebase_that_only_the_manifest_tells_of_is_marked() -> None:
     lode.open_dataset("d", store).write([{"k": "b"}])
     late = dataset.write([{"k": "c"}])  # began behind both, but its writer knew only of the first
     assert late.rebases == 1
-    assert [line.rebased for line in Timeline(store, "d").look().lines] == [0, 0, 1]
+    assert [line.rebased for line in DatasetTimeline(store, "d").look().lines] == [0, 0, 1]
 
 
 def test_an_id_without_a_time_is_never_called_overtaken() -> None:
@@ -70,7 +70,7 @@ def test_a_hole_in_the_history_ends_it_and_is_told_until_it_is_mended() -> None:
     hole = dataset.chain.paths.manifest(snapshots[2].id)
     content = store.get(hole)
     store.delete(hole)
-    timeline = Timeline(store, "d")
+    timeline = DatasetTimeline(store, "d")
     view = timeline.look()
     assert [line.sequence for line in view.lines] == [4, 5, 6]
     assert not view.is_whole
@@ -86,7 +86,7 @@ def test_a_snapshot_that_is_not_yet_published_is_told() -> None:
     dataset = lode.Dataset("d", store, codec="jsonl")
     first, second = (dataset.write([{"n": number}]) for number in range(2))
     store.delete(dataset.chain.paths.manifest(second.id))
-    view = Timeline(store, "d").look()
+    view = DatasetTimeline(store, "d").look()
     assert [line.id for line in view.lines] == [first.id]
     assert view.pending == second.id
 
@@ -94,7 +94,7 @@ def test_a_snapshot_that_is_not_yet_published_is_told() -> None:
 def test_a_dataset_that_was_replaced_is_read_anew() -> None:
     store = MemoryStore()
     lode.Dataset("d", store, codec="jsonl").write([{"n": 1}])
-    timeline = Timeline(store, "d")
+    timeline = DatasetTimeline(store, "d")
     timeline.look()
     for entry in list(store.list("datasets/d/")):
         store.delete(entry.path)
@@ -109,7 +109,7 @@ def test_many_may_look_while_somebody_writes() -> None:
     store = MemoryStore()
     dataset = lode.Dataset("d", store, codec="jsonl")
     dataset.write([{"n": 0}])
-    timeline = Timeline(store, "d")
+    timeline = DatasetTimeline(store, "d")
     wrong: list[object] = []
 
     def look() -> None:

@@ -1,4 +1,4 @@
-"""The console: a page to look at datasets, volumes and write streams. It reads, and never writes."""
+"""The console: a read-only page that shows datasets, volumes and write streams."""
 
 from lode.extras import needs
 

@@ -1,4 +1,4 @@
-"""What the console says about datasets: facts, definition, history and partitions."""
+"""Datasets in the console: facts, definition, history and partitions."""
 
 from __future__ import annotations
 
@@ -9,31 +9,29 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import LodeError
 from lode.snapshot import Snapshot
 from lode.times import ns_to_rfc3339
-from lode.ui.buckets import buckets, growth
-from lode.ui.cells import text_of
-from lode.ui.paging import MAX_PAGE, page_of
-from lode.ui.partitions import MAX_PARTITIONS, partitions_of
-from lode.ui.snippets import Target, kind_of, snippets
-from lode.ui.timeline import Timeline
+from lode.ui.paging import MAX_PAGE_ROWS, page_of
+from lode.ui.sample import text_of
+from lode.ui.snippets import SnippetTarget, kind_of, snippets
+from lode.ui.timeline import MAX_PARTITIONS, DatasetTimeline, buckets, view_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lode.definition import Column, Definition
+    from lode.describe import Partition
     from lode.format.manifest import Manifest
     from lode.store.protocol import Store
-    from lode.ui.paging import Wanted
-    from lode.ui.partitions import Partition
-    from lode.ui.timeline import Line, View
+    from lode.ui.paging import PageRequest
+    from lode.ui.timeline import HistoryLine, HistoryView
 
-REMEMBERED: Final = 256
-MOST_BUCKETS: Final = 240
+MAX_TIMELINES: Final = 256
+MAX_BUCKETS: Final = 240
 MAX_COLUMNS: Final = 200
 MAX_PROPERTIES: Final = 20
-_SPARK: Final = 24
-# In the place of a definition that cannot be read, or is not looked for.
+_SPARKLINE_POINTS: Final = 24
+# For a definition that cannot be read, or is not needed.
 UNKNOWN: Final[Mapping[str, Any]] = {"problem": None, "columns": [], "columns_total": 0}
-_LINE_COLUMNS: Final[Mapping[str, Callable[[Line], Any]]] = {
+_LINE_COLUMNS: Final[Mapping[str, Callable[[HistoryLine], Any]]] = {
     "sequence": lambda line: line.sequence,
     "created_at": lambda line: line.created_ns,
     "rows": lambda line: line.rows,
@@ -50,36 +48,36 @@ _PARTITION_COLUMNS: Final[Mapping[str, Callable[[Partition], Any]]] = {
 
 
 class Datasets:
-    """The datasets of one store. Threads share it."""
+    """The datasets of one store. Thread-safe."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._timelines: OrderedDict[str, Timeline] = OrderedDict()
+        self._timelines: OrderedDict[str, DatasetTimeline] = OrderedDict()
 
-    def look(self, name: str) -> View:
-        """The dataset's history as it is now."""
+    def look(self, name: str) -> HistoryView:
+        """The current history of the dataset."""
         with self._lock:
-            timeline = self._timelines.pop(name, None) or Timeline(self._store, name)
-            self._timelines[name] = timeline
-            while len(self._timelines) > REMEMBERED:
+            found = self._timelines.pop(name, None) or DatasetTimeline(self._store, name)
+            self._timelines[name] = found
+            while len(self._timelines) > MAX_TIMELINES:
                 self._timelines.popitem(last=False)
-        return timeline.look()
+        return found.look()
 
     def summary(self, name: str) -> dict[str, Any]:
         """A dataset in the list of all."""
         view = self.look(name)
-        # A definition that is not stored is derived from all files: too much for a list.
+        # Deriving a definition that is not stored reads all files, which is too slow for a list.
         is_stored = view.newest.definition is not None
         definition = definition_of(view, view.newest) if is_stored else UNKNOWN
         return {
             **_facts(view),
-            "growth": growth(view.lines, _SPARK),
+            "growth": [bucket["total_rows"] for bucket in buckets(view.lines, _SPARKLINE_POINTS)],
             "problem": view.broken or definition["problem"],
         }
 
     def describe(self, name: str, *, points: int) -> dict[str, Any]:
-        """A dataset, with its whole history in at most so many points."""
+        """A dataset, with its whole history in at most ``points`` points."""
         view = self.look(name)
         manifest = view.newest
         definition = definition_of(view, manifest)
@@ -94,40 +92,50 @@ class Datasets:
             "rebased": sum(line.rebased > 0 for line in view.lines),
             "partitions": len(view.partitions),
             "definition": definition,
-            "open": snippets(Target(view.dataset.store.url, name, kind)),
-            "buckets": buckets(view.lines, max(1, min(points, MOST_BUCKETS))),
+            "open": snippets(SnippetTarget(view.dataset.store.url, name, kind)),
+            "buckets": list(buckets(view.lines, max(1, min(points, MAX_BUCKETS)))),
         }
 
     def history(self, name: str, *, start: int | None, limit: int) -> dict[str, Any]:
-        """A stretch of the history in its order; the newest one if no start is given."""
+        """A part of the history in its order: from ``start``, or the newest part."""
         view = self.look(name)
-        size = max(1, min(limit, MAX_PAGE))
+        size = max(1, min(limit, MAX_PAGE_ROWS))
         first = max(view.first, view.last - size + 1 if start is None else start)
         return _history(view, view.lines[first - view.first :][:size])
 
-    def sorted_history(self, name: str, wanted: Wanted) -> dict[str, Any]:
+    def sorted_history(self, name: str, wanted: PageRequest) -> dict[str, Any]:
         """One page of the history, sorted as a whole."""
         view = self.look(name)
         lines, about = page_of(view.lines, wanted, _LINE_COLUMNS)
         return {**_history(view, lines), **about}
 
-    def partitions(self, name: str, snapshot: str | None, wanted: Wanted) -> dict[str, Any]:
+    def partitions(self, name: str, snapshot: str | None, wanted: PageRequest) -> dict[str, Any]:
         """One page of the partitions of a dataset, or of one snapshot of it, sorted as a whole."""
         view = self.look(name)
         found = view.partitions
         if snapshot is not None:
-            found = partitions_of(view.dataset, view.snapshot(snapshot).manifest)
+            found = view_partitions(view.dataset, view.snapshot(snapshot).manifest)
         shown, about = page_of(list(found.values()), wanted, _PARTITION_COLUMNS)
         return {
             **about,
             "keys": list(view.dataset.layout.keys),
             "more": len(found) == MAX_PARTITIONS,
-            "partitions": [partition.as_dict() for partition in shown],
+            "partitions": [_partition(partition) for partition in shown],
         }
 
 
-def definition_of(view: View, manifest: Manifest) -> Mapping[str, Any]:
-    """What the dataset is at a snapshot. A definition that cannot be read hides nothing else of it."""
+def _partition(partition: Partition) -> dict[str, Any]:
+    return {
+        "partition": partition.name,
+        "files": partition.files,
+        "rows": partition.rows,
+        "bytes": partition.bytes,
+        "last_write": ns_to_rfc3339(partition.written_ns),
+    }
+
+
+def definition_of(view: HistoryView, manifest: Manifest) -> Mapping[str, Any]:
+    """The definition at a snapshot. One that cannot be read is reported as a ``problem``."""
     try:
         definition = view.dataset.definition_at(Snapshot(manifest))
         columns = definition.columns or ()
@@ -162,7 +170,7 @@ def _column(column: Column, definition: Definition) -> dict[str, Any]:
     }
 
 
-def _history(view: View, lines: Sequence[Line]) -> dict[str, Any]:
+def _history(view: HistoryView, lines: Sequence[HistoryLine]) -> dict[str, Any]:
     return {
         "first": view.first,
         "last": view.last,
@@ -172,7 +180,7 @@ def _history(view: View, lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
-def _facts(view: View) -> dict[str, Any]:
+def _facts(view: HistoryView) -> dict[str, Any]:
     newest = view.lines[-1]
     return {
         "name": view.dataset.id,
@@ -181,7 +189,7 @@ def _facts(view: View) -> dict[str, Any]:
         "snapshots": view.last,
         "rows": sum(line.rows for line in view.lines),
         "bytes": sum(line.bytes for line in view.lines),
-        # Sums over a history that could not be read whole are at least this much.
+        # If not, the sums are lower bounds.
         "whole": view.is_whole,
         "last_write": ns_to_rfc3339(newest.created_ns),
         "latest": newest.id,

@@ -1,4 +1,4 @@
-"""What the console says about health. Nothing here writes: probes that do are left to ``lode doctor``."""
+"""Health in the console. Only reads: ``lode doctor`` has the probes that write."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from lode.store.protocol import SupportsCompareAndSwap, SupportsDurability
 from lode.ui.snippets import doctor_command
 
 if TYPE_CHECKING:
-    from lode.ingest.core.engine import Engine
-    from lode.ingest.settings import Settings
     from lode.store.protocol import Store
+    from lode.ui.live import LiveEngine
 
 # The name of a limit, its unit, and what it bounds.
 _LIMITS: Final = (
@@ -27,8 +26,8 @@ _LIMITS: Final = (
 )
 
 
-def health(store: Store, engine: Engine | None) -> dict[str, Any]:
-    """What can be found out about the store and the server by reading alone."""
+def health(store: Store, engine: LiveEngine | None) -> dict[str, Any]:
+    """The health of the store and of the server, as far as reading shows it."""
     return {
         "store": store.url,
         "live": engine is not None,
@@ -41,7 +40,7 @@ def health(store: Store, engine: Engine | None) -> dict[str, Any]:
 
 
 def ready_check(problem: str | None) -> dict[str, Any]:
-    """The server's own readiness, as ``/readyz`` says it."""
+    """The readiness of the server, as in ``/readyz``."""
     return _check("The server takes writes", problem is None, problem or "ready")
 
 
@@ -74,21 +73,21 @@ def _promises(store: Store) -> list[dict[str, Any]]:
     return found
 
 
-def _streams(engine: Engine) -> list[dict[str, Any]]:
+def _streams(engine: LiveEngine) -> list[dict[str, Any]]:
     damaged = len(engine.quarantine)
     detail = f"{damaged} refused: the server's log says why" if damaged else "no damaged stream logs"
     return [_check("Every write stream was recovered", damaged == 0, detail)]
 
 
-def _limits(settings: Settings) -> list[dict[str, Any]]:
+def _limits(settings: Any) -> list[dict[str, Any]]:
     return [
         {"name": name, "unit": unit, "help": text, "value": getattr(settings, name)}
         for name, unit, text in _LIMITS
     ]
 
 
-def _access(settings: Settings) -> list[list[str]]:
-    """Who may connect. Files, addresses of secrets and tokens are never part of it."""
+def _access(settings: Any) -> list[list[str]]:
+    """How clients authenticate, without paths of secrets and without tokens."""
     asks = settings.token_file is not None or bool(settings.tokens)
     return [
         ["Encryption", "TLS" if settings.tls_cert is not None else "none"],

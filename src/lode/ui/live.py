@@ -1,22 +1,49 @@
-"""What the console tells about a running server: its write streams and its metrics."""
+"""The ingest server that the console is part of: its write streams and its metrics."""
 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 if TYPE_CHECKING:
-    from lode.ingest.core.engine import Engine
+    from collections.abc import Sequence, Sized
 
-MOST_STREAMS: Final = 500
-_MOST_SAMPLES: Final = 2_000
+MAX_STREAMS: Final = 500
+_MAX_SAMPLES: Final = 2_000
 
 
-def streams(engine: Engine | None) -> dict[str, Any]:
-    """The write streams, newest first, and the moment they were looked at, from which rates follow."""
+class ServerMetrics(Protocol):
+    """The metrics of a server."""
+
+    def text(self) -> bytes: ...
+
+
+class LiveEngine(Protocol):
+    """The parts of the ingest server's engine that the console reads. It does not import the server."""
+
+    @property
+    def settings(self) -> Any: ...
+
+    @property
+    def metrics(self) -> ServerMetrics: ...
+
+    @property
+    def quarantine(self) -> Sized: ...
+
+    def streams(self) -> Sequence[Any]: ...
+
+
+class ServerReadiness(Protocol):
+    """Whether a server takes writes."""
+
+    async def problem(self) -> str | None: ...
+
+
+def streams(engine: LiveEngine | None) -> dict[str, Any]:
+    """The write streams, newest first, and the time of the reading, for rates."""
     found = engine.streams()[::-1] if engine is not None else []
     shown = []
-    for stream in found[:MOST_STREAMS]:
+    for stream in found[:MAX_STREAMS]:
         dataset = stream.log.facts.get("dataset") if stream.log is not None else None
         shown.append(
             {**stream.facts(), "id": stream.id, "table": stream.name.table.short, "dataset": dataset}
@@ -29,7 +56,7 @@ def streams(engine: Engine | None) -> dict[str, Any]:
     }
 
 
-def metrics(engine: Engine | None) -> dict[str, Any]:
+def metrics(engine: LiveEngine | None) -> dict[str, Any]:
     """The metrics that ``/metrics`` shows, as JSON; histograms by their count and sum."""
     if engine is None:
         return {"live": False, "at": time.monotonic(), "metrics": []}
@@ -48,4 +75,4 @@ def metrics(engine: Engine | None) -> dict[str, Any]:
         for sample in family.samples
         if not sample.name.endswith(("_bucket", "_created"))
     ]
-    return {"live": True, "at": time.monotonic(), "metrics": samples[:_MOST_SAMPLES]}
+    return {"live": True, "at": time.monotonic(), "metrics": samples[:_MAX_SAMPLES]}

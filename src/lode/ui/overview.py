@@ -1,4 +1,4 @@
-"""Everything on a store at one look, a page at a time."""
+"""The datasets and volumes of a store, a page at a time."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.ui.datasets import Datasets
 
-MOST: Final = 100
+MAX_ENTRIES: Final = 100
 
 
 def overview(store: Store, datasets: Datasets, *, after: str, limit: int) -> dict[str, Any]:
-    """Datasets and volumes behind a name; one that is damaged does not hide the others."""
-    limit = max(1, min(limit, MOST))
+    """Datasets and volumes after a name. A damaged one does not hide the others."""
+    limit = max(1, min(limit, MAX_ENTRIES))
     names = dataset_names(store)
     others = volume_names(store)
     page = [name for name in names if name > after][: limit + 1]
     shown = [name for name in others if name > after][: limit + 1]
     ends = [found[limit - 1] for found in (page, shown) if len(found) > limit]
-    # Both lists go as far as the shorter of them, so that one name says where the next page begins.
+    # Both lists end at the same name, so that one name marks the start of the next page.
     last = min(ends) if ends else None
     return {
         "datasets_total": len(names),
@@ -40,10 +40,10 @@ def overview(store: Store, datasets: Datasets, *, after: str, limit: int) -> dic
 def _each(
     summary: Callable[[str], dict[str, Any]], names: list[str], last: str | None
 ) -> list[dict[str, Any]]:
-    def told(name: str) -> dict[str, Any]:
+    def described(name: str) -> dict[str, Any]:
         try:
             return summary(name)
         except LodeError as error:
             return {"name": name, "error": str(error), "kind": type(error).__name__}
 
-    return REAL.each(told, [name for name in names if last is None or name <= last])
+    return REAL.each(described, [name for name in names if last is None or name <= last])

@@ -1,4 +1,4 @@
-"""One page of a long list in a chosen order. The whole list is sorted, not the page alone."""
+"""One page of a sorted list. The whole list is sorted, not only the page."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAX_PAGE: Final = 500
+MAX_PAGE_ROWS: Final = 500
 _ORDERS: Final = {"asc": False, "desc": True}
 
 
-class Wanted(NamedTuple):
-    """Which page is asked for: the column it is sorted by, the direction, and where it starts."""
+class PageRequest(NamedTuple):
+    """A page of a list: the column to sort by, the direction, and the rows to skip."""
 
     sort: str
     order: str
@@ -25,12 +25,12 @@ class Wanted(NamedTuple):
 
 
 def page_of(
-    rows: Sequence[T], wanted: Wanted, columns: Mapping[str, Callable[[T], Any]]
+    rows: Sequence[T], wanted: PageRequest, columns: Mapping[str, Callable[[T], Any]]
 ) -> tuple[list[T], dict[str, Any]]:
-    """The rows of the page, and what the answer says about it. Rows without a value come last.
+    """Return the rows of the page and the facts about it. Rows without a value are last.
 
     Raises:
-        InvalidOptionError: The list has no such column, or the order is not ``asc`` or ``desc``.
+        InvalidOptionError: There is no such column, or the order is not ``asc`` or ``desc``.
     """
     value = columns.get(wanted.sort)
     if value is None:
@@ -40,7 +40,7 @@ def page_of(
         raise InvalidOptionError(f"order is {wanted.order[:40]!r}: it must be asc or desc")
     known = sorted((row for row in rows if value(row) is not None), key=value, reverse=descending)
     ordered = known + [row for row in rows if value(row) is None]
-    limit = max(1, min(wanted.limit, MAX_PAGE))
+    limit = max(1, min(wanted.limit, MAX_PAGE_ROWS))
     shown = ordered[wanted.skip : wanted.skip + limit]
     return shown, {
         "sort": wanted.sort,

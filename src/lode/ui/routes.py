@@ -1,4 +1,4 @@
-"""The routes of the console: its page under ``/ui/``, and the JSON it asks for under ``/ui/api/``."""
+"""The routes of the console: its page under ``/ui/``, and its JSON API under ``/ui/api/``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.middleware import Middleware
 from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
@@ -29,10 +30,9 @@ from lode.format.ids import check_id
 from lode.format.manifest import json_text
 from lode.ui import live, snapshots, volumes
 from lode.ui.datasets import Datasets
-from lode.ui.headers import SafeHeaders
 from lode.ui.health import health, ready_check
 from lode.ui.overview import overview
-from lode.ui.paging import Wanted
+from lode.ui.paging import PageRequest
 from lode.ui.sample import newest_sample, sample
 from lode.ui.snippets import verify_command
 
@@ -41,25 +41,44 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
     from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from lode.ingest.api.readiness import Readiness
-    from lode.ingest.core.engine import Engine
     from lode.store.protocol import Store
+    from lode.ui.live import LiveEngine, ServerReadiness
 
 PREFIX: Final = "/ui"
 _STATIC: Final = Path(__file__).parent / "static"
+POLICY: Final = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+_HEADERS: Final = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+}
 
 logger = logging.getLogger("lode.ui")
 
 
 def routes(
-    store: Store, *, engine: Engine | None = None, readiness: Readiness | None = None
+    store: Store, *, engine: LiveEngine | None = None, readiness: ServerReadiness | None = None
 ) -> list[BaseRoute]:
     """The routes of the console. It answers below ``/ui/``, and redirects ``/`` there.
 
     Args:
         store: The store it shows.
-        engine: The engine of the server that it is part of, if it is.
+        engine: The engine of the server that the console is part of, if any.
         readiness: Whether that server takes writes. Belongs to the event loop that runs the routes.
     """
     datasets = Datasets(store)
@@ -72,36 +91,36 @@ def routes(
         return overview(store, datasets, after=after, limit=_number(request, "limit", 50))
 
     def dataset(request: Request) -> dict[str, Any]:
-        return datasets.describe(_named(request), points=_number(request, "points", 120))
+        return datasets.describe(_name(request), points=_number(request, "points", 120))
 
     def history(request: Request) -> dict[str, Any]:
         if "sort" in request.query_params:
-            return datasets.sorted_history(_named(request), _wanted(request, "sequence"))
+            return datasets.sorted_history(_name(request), _page(request, "sequence"))
         start = _number(request, "from", 0) if "from" in request.query_params else None
-        return datasets.history(_named(request), start=start, limit=_number(request, "limit", 100))
+        return datasets.history(_name(request), start=start, limit=_number(request, "limit", 100))
 
     def newest_rows(request: Request) -> dict[str, Any]:
-        return newest_sample(datasets.look(_named(request)), limit=_number(request, "limit", 20))
+        return newest_sample(datasets.look(_name(request)), limit=_number(request, "limit", 20))
 
     def partitions(request: Request) -> dict[str, Any]:
         snapshot = request.query_params.get("snapshot")
-        return datasets.partitions(_named(request), snapshot, _wanted(request, "partition"))
+        return datasets.partitions(_name(request), snapshot, _page(request, "partition"))
 
     def verify(request: Request) -> dict[str, Any]:
-        return {"command": verify_command(store.url, check_id(_named(request), kind="dataset"))}
+        return {"command": verify_command(store.url, check_id(_name(request), kind="dataset"))}
 
     def snapshot(request: Request) -> dict[str, Any]:
-        view = datasets.look(_named(request))
+        view = datasets.look(_name(request))
         return snapshots.describe(view, view.snapshot(request.path_params["snapshot"]))
 
     def rows(request: Request) -> dict[str, Any]:
-        view = datasets.look(_named(request))
+        view = datasets.look(_name(request))
         found = view.snapshot(request.path_params["snapshot"])
         return sample(view.dataset, found, limit=_number(request, "limit", 50))
 
     def volume(request: Request) -> dict[str, Any]:
         at = request.query_params.get("at")
-        return volumes.describe(store, _named(request), at=at, cells=_number(request, "cells", 240))
+        return volumes.describe(store, _name(request), at=at, cells=_number(request, "cells", 240))
 
     async def healthy(_: Request) -> dict[str, Any]:
         found = await run_in_threadpool(health, store, engine)
@@ -136,38 +155,58 @@ def routes(
                 Mount("/api", routes=api),
                 Mount("/static", StaticFiles(directory=_STATIC)),
             ],
-            # What is not found, too, is answered inside, and so with the headers.
+            # Inside, so that answers to unknown paths have the headers too.
             middleware=[Middleware(SafeHeaders), Middleware(ExceptionMiddleware)],
         ),
     ]
 
 
 def application(
-    store: Store, *, engine: Engine | None = None, middleware: Sequence[Middleware] = ()
+    store: Store, *, engine: LiveEngine | None = None, middleware: Sequence[Middleware] = ()
 ) -> Starlette:
     """The console alone, with a health check beside it."""
     health = Route("/healthz", lambda _: PlainTextResponse("ok\n"))
     return Starlette(routes=[health, *routes(store, engine=engine)], middleware=middleware)
 
 
+class SafeHeaders:
+    """Adds headers that forbid content from other origins and framing to every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(_HEADERS)
+                # The files are small, and a stale page may not match a newer server.
+                headers.setdefault("cache-control", "no-cache")
+            await send(message)
+
+        await self._app(scope, receive, with_headers)
+
+
 def is_public(path: str) -> bool:
-    """Whether a path is of the page itself: it holds nobody's data, and asks for a token where one is due."""
+    """Whether a path belongs to the page itself, which has no data and asks for a token if needed."""
     return path in ("/", PREFIX, f"{PREFIX}/") or path.startswith(f"{PREFIX}/static/")
 
 
 def _answer(
-    tell: Callable[[Request], dict[str, Any]] | Callable[[Request], Awaitable[dict[str, Any]]],
+    describe: Callable[[Request], dict[str, Any]] | Callable[[Request], Awaitable[dict[str, Any]]],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Make an endpoint that answers in JSON whatever happens. What blocks runs in a thread."""
+    """Make an endpoint that always answers in JSON. Blocking functions run in a thread."""
 
-    @wraps(tell)
+    @wraps(describe)
     async def endpoint(request: Request) -> Response:
         try:
-            found: Any = tell(request) if iscoroutinefunction(tell) else run_in_threadpool(tell, request)
+            found: Any = (
+                describe(request) if iscoroutinefunction(describe) else run_in_threadpool(describe, request)
+            )
             return _json(await found)
         except LodeError as error:
             return _json(_problem(error), _code(error))
-        except Exception as error:  # a page that is told what is wrong beats one that waits for ever
+        except Exception as error:  # shown on the page, which would otherwise wait for ever
             logger.exception("%s failed", request.url.path)
             return _json(_problem(error), 500)
 
@@ -194,16 +233,16 @@ def _code(error: LodeError) -> int:
     return 500
 
 
-def _named(request: Request) -> str:
+def _name(request: Request) -> str:
     return str(request.path_params["name"])
 
 
-def _wanted(request: Request, sort: str) -> Wanted:
-    """The page of a sorted list that is asked for."""
-    asked = request.query_params
-    return Wanted(
-        asked.get("sort", sort),
-        asked.get("order", "asc"),
+def _page(request: Request, sort: str) -> PageRequest:
+    """The requested page of a sorted list."""
+    query = request.query_params
+    return PageRequest(
+        query.get("sort", sort),
+        query.get("order", "asc"),
         _number(request, "skip", 0),
         _number(request, "limit", 100),
     )

@@ -1,4 +1,4 @@
-"""Run the console over one store in this process until it is interrupted."""
+"""Run the console over one store in this process."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(store: Store, settings: UiSettings) -> None:
 
 
 def _listen(port: int) -> socket.socket:
-    # With its protocol: asyncio switches off Nagle's algorithm only on sockets that say they are TCP.
+    # With the protocol: asyncio disables Nagle's algorithm only on sockets created with IPPROTO_TCP.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -1,7 +1,7 @@
-"""Lines that open a dataset or a snapshot elsewhere: in Python, on the command line, in SQL and in Spark.
+"""Code that opens a dataset or a snapshot: in Python, on the command line, in SQL and in Spark.
 
-Names come from the store, so anybody who may write there chooses them. Each is quoted for the language that
-reads it, and characters that cannot be seen are written as escapes.
+Names come from the store and are not trusted. Each is quoted for its language, and invisible characters are
+escaped.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from lode.read.which import is_id
 if TYPE_CHECKING:
     from typing import Any
 
-# Blobs have no rows, JSON records without declared columns need not be alike, and a codec of another program
-# is not known here.
+# Blobs have no rows. JSON records without declared columns may differ in their fields. A foreign codec is not
+# known here.
 Kind: TypeAlias = Literal["blobs", "records", "rows", "foreign"]
 
 _MEMORY: Final = "memory://"
 _OBJECTS: Final = ("s3://", "gs://", "az://")
 
 
-class Target(NamedTuple):
-    """What is to be opened: a dataset, or one snapshot of it."""
+class SnippetTarget(NamedTuple):
+    """The dataset to open, or one snapshot of it."""
 
     url: str
     dataset: str
@@ -35,7 +35,7 @@ class Target(NamedTuple):
 
 
 def kind_of(codec: str | None, *, has_columns: bool) -> Kind:
-    """What a reader gets from the files of this codec."""
+    """The kind of data in files of this codec."""
     if codec is None:
         return "blobs"
     found = components_named(codec, "noop", None).codec
@@ -44,8 +44,8 @@ def kind_of(codec: str | None, *, has_columns: bool) -> Kind:
     return "records" if takes_any_record(found) and not has_columns else "rows"
 
 
-def snippets(target: Target) -> dict[str, Any]:
-    """The lines by language, and a note on what they need."""
+def snippets(target: SnippetTarget) -> dict[str, Any]:
+    """The snippets by language, and a note on their requirements."""
     shown = [
         ("Python", _python(target)),
         ("CLI", _cli(target)),
@@ -59,28 +59,28 @@ def snippets(target: Target) -> dict[str, Any]:
 
 
 def verify_command(url: str, dataset: str) -> str:
-    """The command that says what is wrong with a dataset."""
+    """The command that checks a dataset."""
     return _lode("verify", url, [], [dataset])
 
 
 def doctor_command(url: str) -> str:
-    """The command that probes a store with small objects of its own."""
+    """The command that probes a store."""
     return f"lode doctor --root {shell_text(url)}"
 
 
 def shell_text(text: str) -> str:
     """One word for sh, bash and zsh. Text with invisible characters becomes ``$'…'``, for bash and zsh."""
     if text.isprintable():
-        # zsh takes a word that begins with "=" for the path of a command.
+        # zsh expands a word that begins with "=" to the path of a command.
         return f"'{text}'" if text.startswith("=") and shlex.quote(text) == text else shlex.quote(text)
     return f"$'{''.join(map(_escaped, text))}'"
 
 
 def _escaped(char: str) -> str:
-    # A "!" is escaped too: the history of an interactive shell does not know this kind of quotes.
+    # Also "!", since the history expansion of an interactive shell ignores this kind of quotes.
     if char.isprintable() and char not in "\\'!":
         return char
-    # By its bytes: a code point would depend on the locale.
+    # As bytes, since the meaning of a code point depends on the locale.
     return "".join(f"\\x{byte:02x}" for byte in char.encode())
 
 
@@ -91,14 +91,14 @@ def _lode(command: str, url: str, options: list[str], arguments: list[str]) -> s
     return " ".join([*words, *map(shell_text, arguments)])
 
 
-def _reference(target: Target) -> str | None:
-    """The snapshot by its id, or by its number if its id means something else as a reference."""
+def _reference(target: SnippetTarget) -> str | None:
+    """The id of the snapshot, or its number if the id would be read as another reference."""
     if target.snapshot is None or is_id(target.snapshot):
         return target.snapshot
     return str(target.number)
 
 
-def _python(target: Target) -> str:
+def _python(target: SnippetTarget) -> str:
     lines = ["import lode", "", f"dataset = lode.open_dataset({target.dataset!r}, {target.url!r})"]
     reference = _reference(target)
     whole = reference is None
@@ -131,7 +131,7 @@ def _python(target: Target) -> str:
     return "\n".join(lines)
 
 
-def _cli(target: Target) -> str:
+def _cli(target: SnippetTarget) -> str:
     reference = _reference(target)
     if reference is None:
         which: list[str] = []
@@ -147,8 +147,8 @@ def _cli(target: Target) -> str:
     return "\n".join(lines)
 
 
-def _sql(target: Target) -> str | None:
-    """None where the name cannot be said in a query of ``lode sql``, which reads an @ as a snapshot."""
+def _sql(target: SnippetTarget) -> str | None:
+    """None if a query of ``lode sql`` cannot name the dataset, since ``@`` separates the snapshot."""
     reference = _reference(target)
     if target.kind not in ("records", "rows") or "@" in target.dataset:
         return None
@@ -157,12 +157,12 @@ def _sql(target: Target) -> str | None:
     name = target.dataset if reference is None else f"{target.dataset}@{reference}"
     quoted = name.replace('"', '""')
     query = shell_text(f'SELECT * FROM "{quoted}" LIMIT 10')
-    # A name with a quote is not found in the query, so it is given by itself.
+    # lode sql does not find a name with a quote in the query, so an option names it too.
     also = f" --dataset={shell_text(target.dataset)}" if '"' in target.dataset else ""
     return f"lode sql --root {shell_text(target.url)}{also} {query}"
 
 
-def _spark(target: Target) -> str | None:
+def _spark(target: SnippetTarget) -> str | None:
     if target.kind not in ("records", "rows"):
         return None
     reference = _reference(target)
@@ -178,7 +178,7 @@ def _spark(target: Target) -> str | None:
     )
 
 
-def _note(target: Target) -> str | None:
+def _note(target: SnippetTarget) -> str | None:
     notes = []
     if target.url.startswith(_MEMORY):
         notes.append("This store is in the memory of the server: no other process can open it.")

@@ -1,7 +1,6 @@
-"""A dataset's history as the console keeps it: one small line a snapshot, in order.
+"""The history of a dataset as the console caches it: one short line for each snapshot, in order.
 
-History is immutable and linear, so what was read once stays right: a look at the store reads only what is
-newer than the newest line.
+History is immutable and linear, so cached lines stay valid: an update reads only newer snapshots.
 """
 
 from __future__ import annotations
@@ -10,30 +9,33 @@ import threading
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from lode.describe import Partition, merge_partitions, partitions_of
 from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
 from lode.read.which import ExactId
 from lode.snapshot import Snapshot
 from lode.times import ns_to_rfc3339, rfc3339_to_ns
-from lode.ui.partitions import MAX_PARTITIONS, Partition, merge, partitions_of
-from lode.ui.short_ids import short_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from lode.dataset import Dataset
     from lode.format.manifest import Manifest
     from lode.store.protocol import Store
 
-# A line takes about 400 bytes: this many, of the newest snapshots, is where a page stops to be a picture.
-MOST_LINES: Final = 200_000
-MOST_OVERTAKEN: Final = 100
+# A line takes about 400 bytes of memory. Older snapshots of a longer history are left out.
+MAX_LINES: Final = 200_000
+MAX_OVERTAKEN: Final = 100
+# A partition takes about 300 bytes of memory. Further partitions are left out.
+MAX_PARTITIONS: Final = 50_000
+# The command line reads up to 12 digits as the number of a snapshot.
+MIN_ID_LENGTH: Final = 13
 _DIGITS: Final = 19
 
 
-class Line(NamedTuple):
-    """One snapshot in the line of history."""
+class HistoryLine(NamedTuple):
+    """One snapshot of a history."""
 
     sequence: int
     id: str
@@ -42,10 +44,10 @@ class Line(NamedTuple):
     bytes: int
     files: int
     partitions: int
-    # Behind how many others it was moved that came in between since its write began.
+    # The number of snapshots that were committed between the start of its write and its own commit.
     rebased: int
     keyed: bool
-    # What the commit did: append, create or evolve.
+    # append, create, define or evolve.
     operation: str = "append"
 
     def as_dict(self, short: str) -> dict[str, Any]:
@@ -64,37 +66,32 @@ class Line(NamedTuple):
         }
 
 
-class View(NamedTuple):
+class HistoryView(NamedTuple):
     """A history at one moment, oldest first.
 
-    ``pending`` is a snapshot whose place is decided but whose manifest is not there yet. ``broken`` says why
-    the history cannot be followed further back.
+    ``pending`` is a snapshot that is committed but whose manifest is not published yet. ``broken`` is the
+    reason why older snapshots cannot be read.
     """
 
     dataset: Dataset
     newest: Manifest
-    lines: Sequence[Line]
+    lines: Sequence[HistoryLine]
     pending: str | None
     broken: str | None
     # The ids of the lines, sorted.
     ids: Sequence[str] = ()
-    # Of the lines together, at most ``MAX_PARTITIONS``.
+    # Of all lines, at most ``MAX_PARTITIONS``.
     partitions: Mapping[str, Partition] = {}
 
     def snapshot(self, ref: str) -> Snapshot:
-        """The snapshot of this id; of any other text, the snapshot that it names."""
+        """Return the snapshot with this id, or the one that another reference names."""
         place = bisect_left(self.ids, ref)
         is_known = place < len(self.ids) and self.ids[place] == ref
         return self.dataset.snapshot(ExactId(ref) if is_known else ref)
 
     def short(self, id: str) -> str:
-        """The beginning of an id that the command line takes; it cannot search a history with a hole."""
+        """Shorten an id for the command line, which needs whole ids if history is broken."""
         return id if self.broken else short_id(id, self.ids)
-
-    @property
-    def has_more_partitions(self) -> bool:
-        """Whether there may be partitions that are not among these."""
-        return len(self.partitions) == MAX_PARTITIONS
 
     @property
     def first(self) -> int:
@@ -108,39 +105,39 @@ class View(NamedTuple):
     def is_whole(self) -> bool:
         return self.first == 1
 
-    def line(self, sequence: int) -> Line | None:
+    def line(self, sequence: int) -> HistoryLine | None:
         inside = self.first <= sequence <= self.last
         return self.lines[sequence - self.first] if inside else None
 
 
-class Timeline:
-    """The history of one dataset, read as far as it is needed. Threads share it."""
+class DatasetTimeline:
+    """The cached history of one dataset. Thread-safe."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store = store
         self._name = name
         self._lock = threading.Lock()
         self._dataset: Dataset | None = None
-        self._lines: list[Line] = []
+        self._lines: list[HistoryLine] = []
         self._broken: str | None = None
         self._ids: list[str] = []
-        # Replaced and never changed: views hold on to it.
+        # Replaced, never changed, since views refer to it.
         self._partitions: dict[str, Partition] = {}
 
-    def look(self) -> View:
-        """The history as it is now."""
+    def look(self) -> HistoryView:
+        """Read new snapshots and return the current history."""
         with self._lock:
             dataset = self._dataset or open_dataset(self._name, self._store)
             head = dataset.chain.resolve()
             if head.manifest is None:
-                # Gone, or written anew with another layout: whoever looks next finds out.
+                # Deleted, or about to be written anew with another layout: the next call opens it again.
                 self._dataset, self._lines, self._broken = None, [], None
-                self._note({})
+                self._set_partitions({})
                 raise NotFoundError(f"no dataset {self._name!r} in {self._store.url}")
             self._dataset = dataset
             self._read(dataset, head.manifest)
             pending = head.pending.manifest.snapshot_id if head.pending else None
-            return View(
+            return HistoryView(
                 dataset,
                 head.manifest,
                 tuple(self._lines),
@@ -151,42 +148,83 @@ class Timeline:
             )
 
     def _read(self, dataset: Dataset, newest: Manifest) -> None:
-        # A history with a hole in it is read again each time: somebody may have mended it.
+        # A broken history is read again each time, as it may have been repaired.
         known = self._lines[-1].id if self._lines and not self._broken else None
         if newest.snapshot_id == known:
             return
         sequence = dataset.chain.sequence_of(newest)
-        fresh: list[Line] = []
+        fresh: list[HistoryLine] = []
         partitions: dict[str, Partition] = {}
         broken = None
         try:
             for snapshot in dataset.history(as_of=Snapshot(newest)):
                 if snapshot.id == known:
-                    self._lines += _marked(fresh[::-1], self._lines[-MOST_OVERTAKEN:])
-                    del self._lines[:-MOST_LINES]
+                    self._lines += _marked(fresh[::-1], self._lines[-MAX_OVERTAKEN:])
+                    del self._lines[:-MAX_LINES]
                     known_partitions = dict(self._partitions)
-                    merge(known_partitions, partitions)
-                    self._note(known_partitions)
+                    merge_partitions(known_partitions, partitions, limit=MAX_PARTITIONS)
+                    self._set_partitions(known_partitions)
                     return
-                if len(fresh) == MOST_LINES:
+                if len(fresh) == MAX_LINES:
                     break
-                added = partitions_of(dataset, snapshot.manifest)
-                merge(partitions, added)
+                added = view_partitions(dataset, snapshot.manifest)
+                merge_partitions(partitions, added, limit=MAX_PARTITIONS)
                 fresh.append(_line(snapshot, sequence - len(fresh), len(added)))
         except LodeError as error:
             broken = str(error)
         self._lines, self._broken = _marked(fresh[::-1]), broken
-        self._note(partitions)
+        self._set_partitions(partitions)
 
-    def _note(self, partitions: dict[str, Partition]) -> None:
-        # Ids are nearly sorted already, which makes this one pass.
+    def _set_partitions(self, partitions: dict[str, Partition]) -> None:
+        # One pass in practice, since ids are nearly sorted.
         self._ids = sorted(line.id for line in self._lines)
         self._partitions = partitions
 
 
-def _line(snapshot: Snapshot, sequence: int, partitions: int) -> Line:
+def view_partitions(dataset: Dataset, manifest: Manifest) -> dict[str, Partition]:
+    """The partitions of one snapshot; empty if the dataset is not partitioned."""
+    return partitions_of(dataset, manifest) if dataset.layout.keys else {}
+
+
+def buckets(lines: Sequence[HistoryLine], limit: int) -> Iterator[dict[str, Any]]:
+    """Sum up at most ``limit`` runs of snapshots, oldest first; a short history has one snapshot in each."""
+    runs = min(limit, len(lines))
+    total_rows = total_bytes = 0
+    for number in range(runs):
+        run = lines[number * len(lines) // runs : (number + 1) * len(lines) // runs]
+        rows, size = sum(line.rows for line in run), sum(line.bytes for line in run)
+        total_rows += rows
+        total_bytes += size
+        yield {
+            "first": run[0].sequence,
+            "last": run[-1].sequence,
+            "from": ns_to_rfc3339(run[0].created_ns),
+            "to": ns_to_rfc3339(run[-1].created_ns),
+            "rows": rows,
+            "bytes": size,
+            "rebased": sum(line.rebased > 0 for line in run),
+            "total_rows": total_rows,
+            "total_bytes": total_bytes,
+        }
+
+
+def short_id(id: str, ids: Sequence[str]) -> str:
+    """The shortest prefix of ``id`` that is unique in the sorted ``ids``; at least 13 characters."""
+    place = bisect_left(ids, id)
+    beside = [*ids[max(0, place - 1) : place], *ids[place + 1 : place + 2]]
+    shared = max((_shared_length(id, other) for other in beside), default=0)
+    return id[: max(MIN_ID_LENGTH, shared + 1)]
+
+
+def _shared_length(one: str, other: str) -> int:
+    return next(
+        (at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other))
+    )
+
+
+def _line(snapshot: Snapshot, sequence: int, partitions: int) -> HistoryLine:
     manifest = snapshot.manifest
-    return Line(
+    return HistoryLine(
         sequence,
         snapshot.id,
         rfc3339_to_ns(manifest.created_at),
@@ -200,8 +238,8 @@ def _line(snapshot: Snapshot, sequence: int, partitions: int) -> Line:
     )
 
 
-def _marked(lines: list[Line], known: Sequence[Line] = ()) -> list[Line]:
-    """The lines behind ``known`` ones, each with what came between its beginning and its place."""
+def _marked(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> list[HistoryLine]:
+    """Set ``rebased`` of lines that follow the ``known`` ones."""
     placed = [*known, *lines]
     return [
         line._replace(rebased=max(line.rebased, _overtaken(placed, place, line.id)))
@@ -209,20 +247,20 @@ def _marked(lines: list[Line], known: Sequence[Line] = ()) -> list[Line]:
     ]
 
 
-def _overtaken(lines: Sequence[Line], place: int, snapshot_id: str) -> int:
+def _overtaken(lines: Sequence[HistoryLine], place: int, snapshot_id: str) -> int:
     before = place
     while (
-        before and place - before < MOST_OVERTAKEN and began_before(snapshot_id, lines[before - 1].created_ns)
+        before and place - before < MAX_OVERTAKEN and began_before(snapshot_id, lines[before - 1].created_ns)
     ):
         before -= 1
     return place - before
 
 
 def began_before(snapshot_id: str, created_ns: int) -> bool:
-    """Whether a write began before another was placed; behind its own parent it was moved, then.
+    """Whether the write of a snapshot began before another snapshot was committed.
 
-    A manifest tells how often it was moved, but not behind how many, and older ones tell nothing; an id holds
-    the moment its write began.
+    If that is its parent, the write was rebased. A manifest records the number of rebases, but not of the
+    snapshots between, and older manifests record neither; an id contains the time at which its write began.
     """
     digits, dash, _ = snapshot_id.partition("-")
     return bool(dash) and len(digits) == _DIGITS and digits.isdecimal() and int(digits) < created_ns

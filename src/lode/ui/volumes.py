@@ -1,4 +1,4 @@
-"""What the console tells about volumes: how much of each is there, and where the holes are."""
+"""Volumes in the console: how much of each is written, and where the gaps are."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from lode.format.volume import VolumeManifest
     from lode.store.protocol import Store
 
-MOST_CELLS: Final = 480
-MOST_GAPS: Final = 100
-# Every manifest of a volume lists all of its blocks, so each costs a read of its own.
-MOST_SNAPSHOTS: Final = 20
+MAX_CELLS: Final = 480
+MAX_GAPS: Final = 100
+# Every manifest of a volume lists all of its blocks, so each snapshot needs a large read.
+MAX_SNAPSHOTS: Final = 20
 
 
 def summary(store: Store, name: str) -> dict[str, Any]:
@@ -27,7 +27,7 @@ def summary(store: Store, name: str) -> dict[str, Any]:
 
 
 def describe(store: Store, name: str, *, at: str | None, cells: int) -> dict[str, Any]:
-    """A volume at its newest snapshot, or at another: what is there, cell by cell, and what is missing."""
+    """A volume at its newest snapshot or at another one: its coverage cell by cell, and its gaps."""
     chain = _chain(store, name)
     newest = _newest(chain, name, store)
     manifest = find(parsed(at), chain, ParentLinks(chain), lambda: newest) if at else newest
@@ -38,17 +38,17 @@ def describe(store: Store, name: str, *, at: str | None, cells: int) -> dict[str
         "newest": newest.snapshot_id,
         "checksum": manifest.checksum_algorithm,
         "blocks": len(manifest.blocks),
-        "coverage": coverage(manifest, max(1, min(cells, MOST_CELLS))),
-        "gaps": [list(gap) for gap in gaps[:MOST_GAPS]],
+        "coverage": coverage(manifest, max(1, min(cells, MAX_CELLS))),
+        "gaps": [list(gap) for gap in gaps[:MAX_GAPS]],
         "gaps_total": len(gaps),
         "snapshots_shown": snapshots,
         "broken": broken,
-        "metadata": [[key, str(value)] for key, value in manifest.metadata.items()][:MOST_GAPS],
+        "metadata": [[key, str(value)] for key, value in manifest.metadata.items()][:MAX_GAPS],
     }
 
 
 def coverage(manifest: VolumeManifest, cells: int) -> list[float]:
-    """The share of each of equally long cells that is there, from 0 to 1."""
+    """The share of each of equally long cells that is written, from 0 to 1."""
     length = manifest.total_length
     cells = min(cells, length)
     edges = [number * length // cells for number in range(cells + 1)]
@@ -63,7 +63,7 @@ def coverage(manifest: VolumeManifest, cells: int) -> list[float]:
                 break  # the next cell holds the rest of it
             place += 1
         share = held / (end - start)
-        # Rounding must neither hide a hole nor invent one.
+        # Rounding must neither hide a gap nor invent one.
         shares.append(share if share in (0, 1) else min(max(round(share, 3), 0.001), 0.999))
     return shares
 
@@ -83,7 +83,7 @@ def _recent(chain: Chain[VolumeManifest], newest: VolumeManifest) -> tuple[list[
     found: list[dict[str, Any]] = []
     sequence = chain.sequence_of(newest)
     try:
-        for manifest in islice(chain.back(newest), MOST_SNAPSHOTS):
+        for manifest in islice(chain.back(newest), MAX_SNAPSHOTS):
             found.append(
                 {
                     "sequence": sequence - len(found),
