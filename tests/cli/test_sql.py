@@ -48,7 +48,36 @@ def test_the_answer_has_any_format(run: Run) -> None:
         "tue       5",
         "… more than 2 rows: --limit shows more",
     ]
-    assert run("sql", "CREATE TABLE t (n INT)").out == ""
+    assert run("sql", "SET threads = 1").out == ""
+
+
+@pytest.mark.usefixtures("visits")
+@pytest.mark.parametrize(
+    ("verb", "query"),
+    [
+        ("INSERT", "INSERT INTO visits VALUES ('thu', '/', 1)"),
+        ("INSERT", "INSERT INTO nothing VALUES (1)"),
+        ("INSERT", "WITH row AS (SELECT 1) INSERT INTO visits SELECT * FROM row"),
+        ("UPDATE", "UPDATE visits SET visits = 0"),
+        ("DELETE", "DELETE FROM visits"),
+        ("DELETE", "TRUNCATE visits"),
+        ("ALTER", "ALTER TABLE visits ADD COLUMN n INT"),
+        ("DROP", "DROP TABLE visits"),
+        ("CREATE", "CREATE TABLE new (n INT)"),
+        ("CREATE", "create or replace view visits AS SELECT 1"),
+    ],
+)
+def test_a_statement_that_writes_is_refused_with_the_commands_that_do(
+    run: Run, verb: str, query: str
+) -> None:
+    ended = run("sql", query)
+    sentence = f"lode: {verb} changes data, and lode sql only reads: use lode write, create or evolve\n"
+    assert (ended.code, ended.out, ended.err) == (2, "", sentence)
+
+
+def test_a_query_may_have_tables_of_its_own(run: Run) -> None:
+    script = "CREATE TABLE t (n INT); INSERT INTO t VALUES (1), (2); SELECT sum(n) AS n FROM t"
+    assert run("sql", script).json == [{"n": 3}]
 
 
 @pytest.mark.usefixtures("visits")

@@ -36,6 +36,8 @@ _LISTING: Final = re.compile(
     r"\b(show|information_schema|sqlite_master|duckdb_(tables|views|columns)|pg_(tables|views|class))\b",
     re.IGNORECASE,
 )
+# Statements that change data. They work only on tables that the query itself creates.
+_WRITES: Final = frozenset({"ALTER", "CREATE", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 _COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
 
 
@@ -68,8 +70,11 @@ def sql(
             if _LISTING.search(text):
                 views.list_all(columns=_COLUMNS.search(text) is not None)
             answer: Any = None
-            for statement in connection.extract_statements(text):
-                answer = views.answered(statement)
+            statements = connection.extract_statements(text)
+            for statement in statements:
+                answer = views.answer(statement)
+            if statements and statements[-1].type.name == "CREATE":
+                raise _only_reads("CREATE")  # the table ends with this process
             if answer is None:  # a statement without rows
                 return
             reader = answer.to_arrow_reader(65_536)
@@ -87,7 +92,20 @@ class _Views:
         self._as_of = as_of
         self._added: set[str] = set()
 
-    def answered(self, statement: Any) -> Any:
+    def answer(self, statement: Any) -> Any:
+        """Run a statement; refuse one that would change a dataset."""
+        import duckdb
+
+        kind = statement.type.name
+        try:
+            return self._run(statement)
+        except (duckdb.CatalogException, duckdb.BinderException, NotFoundError) as error:
+            if kind not in _WRITES:
+                raise
+            # DuckDB would only report that a dataset is a view, or that there is no such table.
+            raise _only_reads(kind) from error
+
+    def _run(self, statement: Any) -> Any:
         """Run a statement. If it names a dataset that is not registered, register it and run it again."""
         import duckdb
 
@@ -171,6 +189,12 @@ def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
     if not schema:  # DuckDB has no table without columns
         schema = None if columns else pa.schema([("record", pa.string())])
     return None if schema is None else schema.empty_table()
+
+
+def _only_reads(kind: str) -> Exception:
+    return InvalidOptionError(
+        f"{kind} changes data, and lode sql only reads: use lode write, create or evolve"
+    )
 
 
 def _quoted(name: str) -> Exception:

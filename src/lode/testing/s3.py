@@ -1,14 +1,12 @@
-"""moto's S3 server with its writes one at a time.
+"""moto's S3 server with atomic writes: ``python -m lode.testing.s3 PORT``.
 
-    python -m lode.testing.s3 PORT
-
-moto compares an etag and stores the object in two steps, on many threads: two swaps of one object may both
-win, which no real store allows. Here a write is one step.
+moto compares an etag and stores the object in two steps, on many threads. So two swaps of one object may both
+succeed, which no real store allows. Here a lock makes each write one step.
 """
 
 from __future__ import annotations
 
-import sys
+import argparse
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def one_write_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., Iterable[bytes]]:
-    """Wrap a WSGI application so that nothing else is written while a request writes."""
+    """Wrap a WSGI application so that requests that write run one after the other."""
     writing = Lock()
 
     def serve(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
@@ -31,7 +29,16 @@ def one_write_at_a_time(app: Callable[..., Iterable[bytes]]) -> Callable[..., It
     return serve
 
 
-def main(port: int) -> None:
+def main() -> None:
+    """Serve until the process is interrupted."""
+    parser = argparse.ArgumentParser(
+        "python -m lode.testing.s3",
+        description="Run moto's S3 server on 127.0.0.1, for tests. Objects are in memory.",
+        epilog="lode.testing.servers.S3Server starts it on a free port, creates buckets, and has the options "
+        "for lode.open_store.",
+    )
+    parser.add_argument("port", type=int, choices=range(65536), metavar="PORT", help="The port, up to 65535.")
+    port = parser.parse_args().port
     with needs("python -m lode.testing.s3", "testing"):
         from moto.moto_server.werkzeug_app import (
             DomainDispatcherApplication,
@@ -45,4 +52,4 @@ def main(port: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main()

@@ -6,6 +6,7 @@ Some servers accept a conditional write and ignore the condition. There, two wri
 from __future__ import annotations
 
 import secrets
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from threading import Barrier
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, OutcomeUnknownError, PathExistsError, PermissionDeniedError
+from lode.store.local import LocalStore
 from lode.store.object_errors import status_of
 from lode.store.protocol import SupportsCompareAndSwap
 
@@ -87,7 +89,7 @@ def diagnose(store: Store, progress: Callable[[int, int | None], None] | None = 
             if progress is not None:
                 progress(number + 1, len(probes))
     finally:
-        _clean_up(store, f"{folder}/")
+        _clean_up(store, folder)
     return Diagnosis(store.url, tuple(findings))
 
 
@@ -189,7 +191,9 @@ def _race(store: Store, path: str, attempt: Callable[[str, bytes], bool]) -> str
     return ""
 
 
-def _clean_up(store: Store, prefix: str) -> None:
+def _clean_up(store: Store, folder: str) -> None:
     with suppress(LodeError):
-        for info in list(store.list(prefix)):
+        for info in list(store.list(f"{folder}/")):
             store.delete(info.path)
+    if isinstance(store, LocalStore):  # swaps leave lock files, which are no objects
+        shutil.rmtree(store.root / folder, ignore_errors=True)
