@@ -12,7 +12,7 @@ from lode.lazy import pa, pc, pt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lode.filter.conditions import Compiler
+    from lode.filter.compiler import Compiler
     from lode.filter.tree import Node
 
 

@@ -9,49 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.errors import InvalidOptionError
 from lode.filter.arithmetic import alike, as_decimal, as_float
-from lode.filter.tree import Literal, Name, Operation, TypeName
-from lode.format.ids import shortened
+from lode.filter.casts import cast, conversion, current, extract, truncated
+from lode.filter.tree import Literal, Operation
 from lode.lazy import pa, pc, pt
-from lode.times import DAY_MICROS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lode.filter.conditions import Compiler
+    from lode.filter.compiler import Compiler
     from lode.filter.tree import Call, Node
     from lode.filter.values import Value
 
 MAX_PATTERN_CHARACTERS: Final = 10_000
-
-_PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
-    "YEAR": ("year", ("DATE", "DATETIME", "TIMESTAMP")),
-    "ISOYEAR": ("iso_year", ("DATE", "DATETIME", "TIMESTAMP")),
-    "QUARTER": ("quarter", ("DATE", "DATETIME", "TIMESTAMP")),
-    "MONTH": ("month", ("DATE", "DATETIME", "TIMESTAMP")),
-    "ISOWEEK": ("iso_week", ("DATE", "DATETIME", "TIMESTAMP")),
-    "DAY": ("day", ("DATE", "DATETIME", "TIMESTAMP")),
-    "DAYOFYEAR": ("day_of_year", ("DATE", "DATETIME", "TIMESTAMP")),
-    "DAYOFWEEK": ("day_of_week", ("DATE", "DATETIME", "TIMESTAMP")),
-    "HOUR": ("hour", ("TIME", "DATETIME", "TIMESTAMP")),
-    "MINUTE": ("minute", ("TIME", "DATETIME", "TIMESTAMP")),
-    "SECOND": ("second", ("TIME", "DATETIME", "TIMESTAMP")),
-    "MILLISECOND": ("millisecond", ("TIME", "DATETIME", "TIMESTAMP")),
-}
-_UNITS: Final = (
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "ISOWEEK",
-    "WEEK",
-    "DAY",
-    "HOUR",
-    "MINUTE",
-    "SECOND",
-    "MILLISECOND",
-)
-_OF_DATES: Final = _UNITS[:6]
 
 
 def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
@@ -106,24 +76,11 @@ def _pattern(compiler: Compiler, pattern: Literal) -> list[Any]:
     return parts
 
 
-def _arguments(compiler: Compiler, call: Call, low: int, high: int | None = None) -> list[Value | Literal]:
-    """What the arguments come to, if there are as many as the function takes."""
-    high = low if high is None else high
-    if not low <= len(call.arguments) <= high:
-        takes = str(low) if low == high else f"{low} to {high}" if high < 1000 else f"{low} or more"
-        raise compiler.wrong(call, f"{call.name} takes {takes} arguments, not {len(call.arguments)}")
-    return [compiler.value(argument) for argument in call.arguments]
-
-
 def _text(compiler: Compiler, argument: Value | Literal, node: Node, name: str, *also: str) -> Value:
     value = compiler.typed(argument, "STRING")
     if value.kind not in ("STRING", *also):
-        raise _mistyped(compiler, node, name, " or ".join(("a STRING", *also)), value.kind)
+        raise compiler.mistyped(node, name, " or ".join(("a STRING", *also)), value.kind)
     return value
-
-
-def _mistyped(compiler: Compiler, node: Node, name: str, takes: str, kind: str) -> InvalidOptionError:
-    return compiler.wrong(node, f"{name} takes {takes}, not {kind}")
 
 
 def _literal(compiler: Compiler, argument: Value | Literal, call: Call, kind: str) -> Any:
@@ -141,7 +98,7 @@ def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Com
     """A function of one text."""
 
     def compute(compiler: Compiler, call: Call) -> Value:
-        (argument,) = _arguments(compiler, call, 1)
+        (argument,) = compiler.arguments(call, 1)
         value = _text(compiler, argument, call, call.name, *also)
         name = "binary_length" if value.kind == "BYTES" else function
         found = getattr(pc, name)(value.expression)
@@ -154,7 +111,7 @@ def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Com
 
 def _trim(function: str) -> Callable[[Compiler, Call], Value]:
     def compute(compiler: Compiler, call: Call) -> Value:
-        first, *rest = _arguments(compiler, call, 1, 2)
+        first, *rest = compiler.arguments(call, 1, 2)
         value = _text(compiler, first, call, call.name)
         if rest:
             found = getattr(pc, function)(value.expression, _literal(compiler, rest[0], call, "STRING"))
@@ -169,7 +126,7 @@ def _test(function: str) -> Callable[[Compiler, Call], Value]:
     """A test of a text against a literal."""
 
     def compute(compiler: Compiler, call: Call) -> Value:
-        first, second = _arguments(compiler, call, 2)
+        first, second = compiler.arguments(call, 2)
         value = _text(compiler, first, call, call.name)
         pattern = _literal(compiler, second, call, "STRING")
         if len(pattern) > MAX_PATTERN_CHARACTERS:
@@ -180,7 +137,7 @@ def _test(function: str) -> Callable[[Compiler, Call], Value]:
 
 
 def _substr(compiler: Compiler, call: Call) -> Value:
-    first, *rest = _arguments(compiler, call, 2, 3)
+    first, *rest = compiler.arguments(call, 2, 3)
     value = _text(compiler, first, call, call.name)
     at, *length = (_integer(compiler, one, call) for one in rest)
     # A position before the text begins is its first, which a length could not be counted from here.
@@ -193,7 +150,7 @@ def _substr(compiler: Compiler, call: Call) -> Value:
 
 
 def _concat(compiler: Compiler, call: Call) -> Value:
-    arguments = _arguments(compiler, call, 1, 1000)
+    arguments = compiler.arguments(call, 1, 1000)
     values = [_text(compiler, argument, call, "CONCAT", "BYTES") for argument in arguments]
     kind = values[0].kind
     if any(value.kind != kind for value in values):
@@ -206,30 +163,30 @@ def _concat(compiler: Compiler, call: Call) -> Value:
 
 def _coalesce(compiler: Compiler, call: Call) -> Value:
     most = 2 if call.name == "IFNULL" else 1000
-    values = alike(compiler, _arguments(compiler, call, 2 if call.name == "IFNULL" else 1, most), call)
+    values = alike(compiler, compiler.arguments(call, 2 if call.name == "IFNULL" else 1, most), call)
     found = pc.coalesce(*(value.expression for value in values))
     return compiler.made(found, values[0].kind, values[0].type, *values, at=call)
 
 
 def _nullif(compiler: Compiler, call: Call) -> Value:
-    first, second = alike(compiler, _arguments(compiler, call, 2), call)
+    first, second = alike(compiler, compiler.arguments(call, 2), call)
     same = pc.coalesce(first.expression == second.expression, False)
     found = pc.if_else(same, pa.scalar(None, first.type), first.expression)
     return compiler.made(found, first.kind, first.type, first, first, second, at=call)
 
 
 def _if(compiler: Compiler, call: Call) -> Value:
-    first, *both = _arguments(compiler, call, 3)
+    first, *both = compiler.arguments(call, 3)
     condition = compiler.typed(first, "BOOL")
     if condition.kind != "BOOL":
-        raise _mistyped(compiler, call, "IF", "a condition", condition.kind)
+        raise compiler.mistyped(call, "IF", "a condition", condition.kind)
     one, two = alike(compiler, both, call)
     found = pc.if_else(pc.coalesce(condition.expression, False), one.expression, two.expression)
     return compiler.made(found, one.kind, one.type, condition, one, two, at=call)
 
 
 def _abs(compiler: Compiler, call: Call) -> Value:
-    (argument,) = _arguments(compiler, call, 1)
+    (argument,) = compiler.arguments(call, 1)
     convert = as_float if argument.kind == "FLOAT64" else as_decimal
     value = convert(compiler, _numeric(compiler, argument, call), call)
     return compiler.made(pc.abs(value.expression), value.kind, value.type, value, at=call)
@@ -237,12 +194,12 @@ def _abs(compiler: Compiler, call: Call) -> Value:
 
 def _numeric(compiler: Compiler, argument: Value | Literal, call: Call) -> Value | Literal:
     if argument.kind not in ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"):
-        raise _mistyped(compiler, call, call.name, "a number", argument.kind)
+        raise compiler.mistyped(call, call.name, "a number", argument.kind)
     return argument
 
 
 def _mod(compiler: Compiler, call: Call) -> Value:
-    first, second = _arguments(compiler, call, 2)
+    first, second = compiler.arguments(call, 2)
     by = abs(_integer(compiler, second, call))
     value = compiler.typed(first)
     if value.kind != "INT64" or pt.is_uint64(value.type) or not 0 < by < 2**63:
@@ -255,9 +212,9 @@ def _mod(compiler: Compiler, call: Call) -> Value:
 
 def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]:
     def compute(compiler: Compiler, call: Call) -> Value:
-        (argument,) = _arguments(compiler, call, 1)
+        (argument,) = compiler.arguments(call, 1)
         if argument.kind not in ("INT64", "FLOAT64"):
-            raise _mistyped(compiler, call, call.name, "an INT64 or FLOAT64", argument.kind)
+            raise compiler.mistyped(call, call.name, "an INT64 or FLOAT64", argument.kind)
         value = as_float(compiler, argument, call)
         found = getattr(pc, function)(value.expression, **options)
         return compiler.made(found, "FLOAT64", pa.float64(), value, at=call)
@@ -265,189 +222,26 @@ def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]
     return compute
 
 
-# -- dates and times -----------------------------------------------------------------------------------
-
-
-def _in_utc(value: Value) -> Any:
-    """The expression of a date or time in UTC, without a zone: pyarrow would compute in the column's own."""
-    if value.kind != "TIMESTAMP":
-        return value.expression
-    unit = value.type.unit
-    return value.expression.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
-
-
-def _named(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
-    name = node.path[0].upper() if isinstance(node, Name) and len(node.path) == 1 else ""
-    if name not in known:
-        raise compiler.wrong(node, f"{compiler.shown(node)} is not one of {', '.join(known)}")
-    return name
-
-
-def _extract(compiler: Compiler, call: Call) -> Value:
-    if len(call.arguments) != 2:
-        raise compiler.wrong(call, "EXTRACT is written EXTRACT(part FROM value)")
-    part = _named(call.arguments[0], compiler, (*_PARTS, "DATE"))
-    value = compiler.typed(compiler.value(call.arguments[1]))
-    if part == "DATE":
-        return _converted(compiler, value, "DATE", call)
-    function, kinds = _PARTS[part]
-    if value.kind not in kinds:
-        raise _mistyped(compiler, call, f"EXTRACT({part})", " or ".join(kinds), value.kind)
-    column = _in_utc(value)
-    if part == "DAYOFWEEK":
-        found = pc.day_of_week(column, count_from_zero=False, week_start=7)
-    else:
-        found = getattr(pc, function)(column)
-    return compiler.made(found.cast(pa.int64()), "INT64", pa.int64(), value, at=call)
-
-
-def _truncated(kind: str) -> Callable[[Compiler, Call], Value]:
-    def compute(compiler: Compiler, call: Call) -> Value:
-        if len(call.arguments) != 2:
-            raise compiler.wrong(call, f"{call.name} takes 2 arguments, not {len(call.arguments)}")
-        value = compiler.typed(compiler.value(call.arguments[0]), kind)
-        if value.kind != kind:
-            raise _mistyped(compiler, call, call.name, f"a {kind}", value.kind)
-        unit = _named(call.arguments[1], compiler, _OF_DATES if kind == "DATE" else _UNITS)
-        starts_monday = unit != "WEEK"
-        unit = unit.removeprefix("ISO").lower()
-        found = pc.floor_temporal(_in_utc(value), unit=unit, week_starts_monday=starts_monday)
-        arrow = pa.timestamp(value.type.unit, "UTC") if kind == "TIMESTAMP" else value.type
-        return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
-
-    return compute
-
-
-def _moment(kind: str) -> Callable[[Compiler, Call], Value | Literal]:
-    """``DATE(x)`` and its kin: what a cast does."""
-
-    def compute(compiler: Compiler, call: Call) -> Value | Literal:
-        (argument,) = _arguments(compiler, call, 1)
-        return _cast_to(compiler, argument, kind, call)
-
-    return compute
-
-
-def _current(kind: str) -> Callable[[Compiler, Call], Literal]:
-    def compute(compiler: Compiler, call: Call) -> Literal:
-        _arguments(compiler, call, 0)
-        now = compiler.now_micros()
-        return Literal(kind, {"DATE": now // DAY_MICROS, "TIME": now % DAY_MICROS}.get(kind, now), call.at)
-
-    return compute
-
-
-# -- casts ---------------------------------------------------------------------------------------------
-
-# Only those that have a result for every value.
-_CASTS: Final = {
-    "BOOL": ("INT64", "STRING"),
-    "INT64": ("FLOAT64", "NUMERIC", "BIGNUMERIC", "STRING", "BOOL"),
-    "NUMERIC": ("FLOAT64",),
-    "STRING": ("BYTES",),
-    "DATE": ("STRING", "DATETIME", "TIMESTAMP"),
-    "DATETIME": ("DATE", "TIME", "TIMESTAMP"),
-    "TIMESTAMP": ("DATE", "TIME", "DATETIME"),
-}
-
-
-def _cast(compiler: Compiler, call: Call) -> Value | Literal:
-    if len(call.arguments) != 2 or not isinstance(call.arguments[1], TypeName):
-        raise compiler.wrong(call, f"{call.name} is written {call.name}(value AS type)")
-    value = compiler.value(call.arguments[0])
-    kind = call.arguments[1].kind
-    if call.name == "CAST" or not isinstance(value, Literal):
-        return _cast_to(compiler, value, kind, call)
-    try:
-        return _cast_to(compiler, value, kind, call)
-    except InvalidOptionError:
-        return Literal("NULL", None, call.at)
-
-
-def _cast_to(compiler: Compiler, value: Value | Literal, kind: str, call: Call) -> Value | Literal:
-    if value.kind in (kind, "NULL"):
-        return value
-    if isinstance(value, Literal):
-        if value.kind == "STRING" and kind != "JSON":
-            return _read(compiler, value, kind)
-        if kind == "FLOAT64" and value.kind in ("INT64", "NUMERIC", "BIGNUMERIC"):
-            return value._replace(kind=kind, value=float(compiler.number(value)))
-        value = compiler.typed(value)
-    if kind not in _CASTS.get(value.kind, ()):
-        raise compiler.wrong(call, f"a CAST of {value.kind} to {kind} is not supported")
-    return _converted(compiler, value, kind, call)
-
-
-def _converted(compiler: Compiler, value: Value, kind: str, call: Call) -> Value:
-    if kind in ("NUMERIC", "BIGNUMERIC") and value.kind == "INT64":
-        return as_decimal(compiler, value, call)
-    if kind == value.kind:
-        return value
-    found = value.expression
-    if value.kind == "BOOL" and kind == "STRING":
-        return compiler.made(pc.if_else(found, "true", "false"), kind, pa.string(), value, at=call)
-    unit: Any = value.type.unit if pt.is_timestamp(value.type) else "us"
-    arrow = {
-        "INT64": pa.int64(),
-        "FLOAT64": pa.float64(),
-        "STRING": pa.string(),
-        "BYTES": pa.large_binary() if pt.is_large_string(value.type) else pa.binary(),
-        "BOOL": pa.bool_(),
-        "DATE": pa.date32(),
-        "TIME": pa.time64("ns" if unit == "ns" else "us"),
-        "DATETIME": pa.timestamp(unit),
-        "TIMESTAMP": pa.timestamp(unit, "UTC"),
-    }[kind]
-    if value.kind in ("DATE", "DATETIME", "TIMESTAMP"):
-        found = _in_utc(value)
-    if kind == "TIMESTAMP":
-        found = found.cast(pa.timestamp(unit))
-    return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
-
-
-def _read(compiler: Compiler, literal: Literal, kind: str) -> Literal:
-    """A text as a literal of another type."""
-    text = literal.value.strip()
-    complaint = compiler.wrong(literal, f"{shortened(text, 40)} is no {kind}")
-    match kind:
-        case "BOOL" if text.lower() in ("true", "false"):
-            return literal._replace(kind=kind, value=text.lower() == "true")
-        case "BYTES":
-            return literal._replace(kind=kind, value=literal.value.encode())
-        case "FLOAT64" if re.fullmatch(r"[+-]?(?:inf(?:inity)?|nan)", text, re.IGNORECASE):
-            return literal._replace(kind=kind, value=float(text))
-        case "INT64" if not re.fullmatch(r"[+-]?(?:[0-9]+|0[xX][0-9a-fA-F]+)", text):
-            raise complaint
-        case "BOOL":
-            raise complaint
-        case "INT64" | "FLOAT64" | "NUMERIC" | "BIGNUMERIC":
-            found = literal._replace(kind=kind, value=text)
-            compiler.typed(found)
-            return found
-    compiler.micros(literal, kind)
-    return literal._replace(kind=kind)
-
-
 FUNCTIONS: Final[dict[str, Callable[[Compiler, Call], Any]]] = {
     "ABS": _abs,
     "BYTE_LENGTH": _of_text("binary_length", "INT64", "BYTES"),
-    "CAST": _cast,
+    "CAST": cast,
     "CEIL": _rounded("ceil"),
     "CEILING": _rounded("ceil"),
     "CHARACTER_LENGTH": _of_text("utf8_length", "INT64"),
     "CHAR_LENGTH": _of_text("utf8_length", "INT64"),
     "COALESCE": _coalesce,
     "CONCAT": _concat,
-    "CURRENT_DATE": _current("DATE"),
-    "CURRENT_DATETIME": _current("DATETIME"),
-    "CURRENT_TIME": _current("TIME"),
-    "CURRENT_TIMESTAMP": _current("TIMESTAMP"),
-    "DATE": _moment("DATE"),
-    "DATETIME": _moment("DATETIME"),
-    "DATETIME_TRUNC": _truncated("DATETIME"),
-    "DATE_TRUNC": _truncated("DATE"),
+    "CURRENT_DATE": current("DATE"),
+    "CURRENT_DATETIME": current("DATETIME"),
+    "CURRENT_TIME": current("TIME"),
+    "CURRENT_TIMESTAMP": current("TIMESTAMP"),
+    "DATE": conversion("DATE"),
+    "DATETIME": conversion("DATETIME"),
+    "DATETIME_TRUNC": truncated("DATETIME"),
+    "DATE_TRUNC": truncated("DATE"),
     "ENDS_WITH": _test("ends_with"),
-    "EXTRACT": _extract,
+    "EXTRACT": extract,
     "FLOOR": _rounded("floor"),
     "IF": _if,
     "IFNULL": _coalesce,
@@ -459,12 +253,12 @@ FUNCTIONS: Final[dict[str, Callable[[Compiler, Call], Any]]] = {
     "REGEXP_CONTAINS": _test("match_substring_regex"),
     "ROUND": _rounded("round", round_mode="half_towards_infinity"),
     "RTRIM": _trim("utf8_rtrim"),
-    "SAFE_CAST": _cast,
+    "SAFE_CAST": cast,
     "STARTS_WITH": _test("starts_with"),
     "SUBSTR": _substr,
     "SUBSTRING": _substr,
-    "TIMESTAMP": _moment("TIMESTAMP"),
-    "TIMESTAMP_TRUNC": _truncated("TIMESTAMP"),
+    "TIMESTAMP": conversion("TIMESTAMP"),
+    "TIMESTAMP_TRUNC": truncated("TIMESTAMP"),
     "TRIM": _trim("utf8_trim"),
     "UPPER": _of_text("utf8_upper"),
 }

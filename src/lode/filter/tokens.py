@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.filter.quoted import decode_bytes, decode_text
 from lode.filter.tree import Call, Literal, Name, TypeName
 from lode.format.ids import shortened
 
@@ -43,6 +42,12 @@ _RESERVED: Final = (*_OPERATORS, *_CONSTANTS, "AS", "UNNEST")
 # What a sign after it stands between operands.
 _OPERAND_ENDS: Final = ("", ")", "]")
 _CURRENT: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_DATETIME", "CURRENT_TIMESTAMP")
+
+# The escape sequences of GoogleSQL.
+_ESCAPE: Final = re.compile(
+    r"\\(?:[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-3][0-7]{2})|(.))", re.DOTALL
+)
+_SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
 class Piece(NamedTuple):
@@ -192,10 +197,46 @@ class _Reader:
         return Literal("STRING", "'".join(parts), start)
 
     def _decoded(self, body: str, match: re.Match[str], prefix: str) -> Any:
-        decode: Any = decode_bytes if "b" in prefix else decode_text
+        decode: Any = _decode_bytes if "b" in prefix else _decode_text
         try:
             return decode(body, raw="r" in prefix)
         except ValueError:
             raise self._text.unsupported(
                 match.start(), f"{shortened(match[0])} has an escape sequence that is not understood"
             ) from None
+
+
+def _decode_text(body: str, *, raw: bool) -> str:
+    """What stands between quotes as text; ``ValueError`` if an escape does not exist or is no character."""
+    plain = body if raw else _ESCAPE.sub(_character, body)
+    plain.encode()
+    return plain
+
+
+def _decode_bytes(body: str, *, raw: bool) -> bytes:
+    r"""What stands between quotes as bytes, in which ``\\x`` and octal escapes are one byte each."""
+    if raw:
+        return body.encode()
+    parts: list[bytes] = []
+    end = 0
+    for match in _ESCAPE.finditer(body):
+        parts.append(body[end : match.start()].encode())
+        hexadecimal, short, long, octal, _ = match.groups()
+        if short or long:
+            raise ValueError("bytes have no characters")
+        code = int(hexadecimal, 16) if hexadecimal else int(octal, 8) if octal else None
+        parts.append(bytes([code]) if code is not None else _character(match).encode())
+        end = match.end()
+    return b"".join([*parts, body[end:].encode()])
+
+
+def _character(match: re.Match[str]) -> str:
+    hexadecimal, short, long, octal, simple = match.groups()
+    if simple:
+        if simple not in _SIMPLE:
+            raise ValueError(simple)
+        return _SIMPLE[simple]
+    try:
+        return chr(int(octal, 8) if octal else int(hexadecimal or short or long, 16))
+    except OverflowError:
+        raise ValueError(match[0]) from None

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
-from lode.filter.literals import NotALiteralError, parse_literals
-from lode.filter.tree import Call, Literal
+from lode.filter.syntax import parse
+from lode.filter.tree import Call, Items, Literal, Text
 from lode.filter.values import number
 from lode.format.ids import shortened
 from lode.ingest.status import invalid
@@ -84,30 +84,44 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
 
 
 def _default(column: Column) -> Default:
-    parsed = parse_literals(column.default)
+    parsed = _parse_literals(column.default)
     if isinstance(parsed, Call):
         if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
-            raise NotALiteralError(f"{parsed.name}() is not a {column.mode} {column.type}")
+            raise ValueError(f"{parsed.name}() is not a {column.mode} {column.type}")
         return parsed
     kind = arrow_field(column).type
     if column.mode == "REPEATED":
         if not isinstance(parsed, list):
-            raise NotALiteralError("a REPEATED column takes an array")
+            raise ValueError("a REPEATED column takes an array")
         values = [_value(column, literal) for literal in parsed]
         if None in values:
-            raise NotALiteralError("an element of a REPEATED column cannot be NULL")
+            raise ValueError("an element of a REPEATED column cannot be NULL")
         if pt.is_decimal(kind.value_type):
             numbers = decimals_of_literals(values, column)
             return Constant(pa.ListArray.from_arrays([0, len(values)], numbers, type=kind)[0])
         return Constant(pa.scalar(values, kind))
     if isinstance(parsed, list):
-        raise NotALiteralError("only a REPEATED column takes an array")
+        raise ValueError("only a REPEATED column takes an array")
     value = _value(column, parsed)
     if value is None and column.mode == "REQUIRED":
-        raise NotALiteralError("a REQUIRED column cannot be NULL")
+        raise ValueError("a REQUIRED column cannot be NULL")
     if pt.is_decimal(kind) and value is not None:
         return Constant(decimals_of_literals([value], column)[0])
     return Constant(pa.scalar(value, kind))
+
+
+def _parse_literals(text: str) -> Literal | list[Literal] | Call:
+    """Read a literal, an array of literals, or a call of a function without arguments."""
+    match parse(Text(text, name="", double_quotes=False)):
+        case Literal() as literal:
+            return literal
+        case Call(arguments=()) as call:
+            return call
+        case Items(values=values):
+            literals = [value for value in values if isinstance(value, Literal)]
+            if len(literals) == len(values):
+                return literals
+    raise ValueError("it is not a literal")
 
 
 def _value(column: Column, literal: Literal) -> Any:
@@ -115,10 +129,10 @@ def _value(column: Column, literal: Literal) -> Any:
     if literal.kind == "NULL":
         return None
     if literal.kind not in _TAKES.get(column.type, ()):
-        raise NotALiteralError(f"{literal.kind} is not a {column.type}")
+        raise ValueError(f"{literal.kind} is not a {column.type}")
     value = _READS[column.type](literal.value)
     if column.max_length and len(value) > column.max_length:
-        raise NotALiteralError(f"it is longer than {column.max_length}")
+        raise ValueError(f"it is longer than {column.max_length}")
     return value
 
 
@@ -143,7 +157,7 @@ def _number(text: str) -> Decimal:
     try:
         return number(text)
     except ValueError as why:
-        raise NotALiteralError(f"{shortened(text)} {why}") from None
+        raise ValueError(f"{shortened(text)} {why}") from None
 
 
 def _moment(kind: str) -> Callable[[str], int]:
@@ -151,14 +165,14 @@ def _moment(kind: str) -> Callable[[str], int]:
         try:
             return PARSERS[kind](text)
         except ValueError as why:
-            raise NotALiteralError(f"{shortened(text)} {why}") from None
+            raise ValueError(f"{shortened(text)} {why}") from None
 
     return read
 
 
 def _json(text: str) -> str:
     if not is_json(text.encode()):
-        raise NotALiteralError(f"{shortened(text)} is not valid JSON")
+        raise ValueError(f"{shortened(text)} is not valid JSON")
     return text
 
 
