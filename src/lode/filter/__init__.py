@@ -1,8 +1,7 @@
-"""Conditions as SQL text, understood by the library, the command line and the server alike.
+"""Conditions as SQL text, the same for the library, the command line and the server.
 
-``tokens.py`` and ``syntax.py`` parse the text into a tree, ``conditions.py`` compiles the tree into an Arrow
-expression, with ``functions.py``, ``arithmetic.py`` and ``values.py``. ``literals.py`` reads the defaults of
-columns, which are no conditions.
+``tokens.py`` and ``syntax.py`` parse the text into a tree. ``conditions.py`` compiles the tree into an Arrow
+expression, with ``compiler.py``, ``functions.py``, ``casts.py``, ``arithmetic.py`` and ``values.py``.
 """
 
 from __future__ import annotations

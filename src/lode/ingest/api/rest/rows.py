@@ -14,8 +14,7 @@ from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
 from lode.ingest.api.rest.tables import select_columns
-from lode.ingest.decode.json import JsonRows
-from lode.ingest.decode.json_values import NOT_A_RECORD, NOT_REPEATED
+from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
 from lode.ingest.status import Refused, RowProblem, invalid
 
 if TYPE_CHECKING:
