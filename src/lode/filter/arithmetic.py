@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lode.filter.tree import Literal, Operation
+from lode.filter.tree import LiteralNode, Operation
 from lode.filter.values import NUMBERS, TIMES, Value, a, digits_of, kind_of_type, value_in
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from lode.filter.tree import Node
 
 
-def arithmetic(compiler: Compiler, node: Operation) -> Value | Literal:
+def arithmetic(compiler: Compiler, node: Operation) -> Value | LiteralNode:
     """Exact for whole and decimal numbers, which become decimals wide enough for every result."""
     operands = [compiler.value(part) for part in node.operands]
-    if node.sign == "NEG" and isinstance(operands[0], Literal) and operands[0].kind in NUMBERS:
+    if node.sign == "NEG" and isinstance(operands[0], LiteralNode) and operands[0].kind in NUMBERS:
         return operands[0]._replace(value=-compiler.number(operands[0]))
     kinds = {operand.kind for operand in operands}
     if not kinds <= {*NUMBERS, "NULL"}:
         kind = next(iter(kinds - {*NUMBERS, "NULL"}))
         raise compiler.wrong(node, f"{node.sign.replace('NEG', '-')} takes numbers, and {a(kind)} is none")
     if "NULL" in kinds:
-        return Literal("NULL", None, node.at)
+        return LiteralNode("NULL", None, node.at)
     if node.sign == "/" and kinds & {"NUMERIC", "BIGNUMERIC"}:
         raise compiler.wrong(node, "/ of a NUMERIC is not supported: CAST it to FLOAT64")
     if node.sign == "/" or "FLOAT64" in _kinds(operands):
@@ -34,11 +34,12 @@ def arithmetic(compiler: Compiler, node: Operation) -> Value | Literal:
     return _of_decimals(compiler, node, [as_decimal(compiler, operand, node) for operand in operands])
 
 
-def _kinds(operands: Sequence[Value | Literal]) -> set[str]:
+def _kinds(operands: Sequence[Value | LiteralNode]) -> set[str]:
     """Their kinds; a number with a point is a NUMERIC beside one, as SQL has it."""
     kinds = {operand.kind for operand in operands}
     is_float = any(
-        operand.kind == "FLOAT64" and not (isinstance(operand, Literal) and isinstance(operand.value, str))
+        operand.kind == "FLOAT64"
+        and not (isinstance(operand, LiteralNode) and isinstance(operand.value, str))
         for operand in operands
     )
     return kinds - {"FLOAT64"} if "NUMERIC" in kinds and not is_float else kinds
@@ -76,8 +77,8 @@ def _of_decimals(compiler: Compiler, node: Operation, values: list[Value]) -> Va
     return compiler.made(found, "NUMERIC", pa.decimal256(precision, scale), *values, at=node)
 
 
-def as_float(compiler: Compiler, operand: Value | Literal, node: Node) -> Value:
-    if isinstance(operand, Literal):
+def as_float(compiler: Compiler, operand: Value | LiteralNode, node: Node) -> Value:
+    if isinstance(operand, LiteralNode):
         operand = operand._replace(kind="FLOAT64")
     value = compiler.typed(operand)
     if value.type == pa.float64():
@@ -85,9 +86,9 @@ def as_float(compiler: Compiler, operand: Value | Literal, node: Node) -> Value:
     return compiler.made(value.expression.cast(pa.float64()), "FLOAT64", pa.float64(), value, at=node)
 
 
-def as_decimal(compiler: Compiler, operand: Value | Literal, node: Node) -> Value:
+def as_decimal(compiler: Compiler, operand: Value | LiteralNode, node: Node) -> Value:
     """A whole or decimal number as a decimal with room for all its digits."""
-    if isinstance(operand, Literal):
+    if isinstance(operand, LiteralNode):
         exact = compiler.number(operand)
         digits = exact.as_tuple()
         scale = max(-digits.exponent, 0)
@@ -102,7 +103,7 @@ def as_decimal(compiler: Compiler, operand: Value | Literal, node: Node) -> Valu
     return compiler.made(operand.expression.cast(arrow), "NUMERIC", arrow, operand, at=node)
 
 
-def alike(compiler: Compiler, nodes: Sequence[Value | Literal], node: Node) -> list[Value]:
+def alike(compiler: Compiler, nodes: Sequence[Value | LiteralNode], node: Node) -> list[Value]:
     """Values of one type, such as the arguments of COALESCE, each as SQL would convert it."""
     kinds = _kinds(nodes) - {"NULL"}
     times = sorted(kinds & {*TIMES})
@@ -128,7 +129,7 @@ def alike(compiler: Compiler, nodes: Sequence[Value | Literal], node: Node) -> l
     ]
 
 
-def _common(nodes: Sequence[Value | Literal], values: list[Value]) -> Any:
+def _common(nodes: Sequence[Value | LiteralNode], values: list[Value]) -> Any:
     """The Arrow type for values of one kind, None if a value could get lost in any."""
     types = {value.type: value.kind for value in values if value.kind != "NULL"}
     if len(types) < 2:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.filter.arithmetic import as_decimal
-from lode.filter.tree import Literal, Name, TypeName
+from lode.filter.tree import LiteralNode, Name, TypeName
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
 from lode.times import DAY_MICROS
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.filter.compiler import Compiler
-    from lode.filter.tree import Call, Node
+    from lode.filter.tree import FunctionCall, Node
     from lode.filter.values import Value
 
 _PARTS: Final[dict[str, tuple[str, tuple[str, ...]]]] = {
@@ -63,7 +63,7 @@ def _named(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
     return name
 
 
-def extract(compiler: Compiler, call: Call) -> Value:
+def extract(compiler: Compiler, call: FunctionCall) -> Value:
     if len(call.arguments) != 2:
         raise compiler.wrong(call, "EXTRACT is written EXTRACT(part FROM value)")
     part = _named(call.arguments[0], compiler, (*_PARTS, "DATE"))
@@ -81,8 +81,8 @@ def extract(compiler: Compiler, call: Call) -> Value:
     return compiler.made(found.cast(pa.int64()), "INT64", pa.int64(), value, at=call)
 
 
-def truncated(kind: str) -> Callable[[Compiler, Call], Value]:
-    def compute(compiler: Compiler, call: Call) -> Value:
+def truncated(kind: str) -> Callable[[Compiler, FunctionCall], Value]:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
         if len(call.arguments) != 2:
             raise compiler.wrong(call, f"{call.name} takes 2 arguments, not {len(call.arguments)}")
         value = compiler.typed(compiler.value(call.arguments[0]), kind)
@@ -98,21 +98,23 @@ def truncated(kind: str) -> Callable[[Compiler, Call], Value]:
     return compute
 
 
-def conversion(kind: str) -> Callable[[Compiler, Call], Value | Literal]:
+def conversion(kind: str) -> Callable[[Compiler, FunctionCall], Value | LiteralNode]:
     """``DATE(x)`` and its kin: what a cast does."""
 
-    def compute(compiler: Compiler, call: Call) -> Value | Literal:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value | LiteralNode:
         (argument,) = compiler.arguments(call, 1)
         return _cast_to(compiler, argument, kind, call)
 
     return compute
 
 
-def current(kind: str) -> Callable[[Compiler, Call], Literal]:
-    def compute(compiler: Compiler, call: Call) -> Literal:
+def current(kind: str) -> Callable[[Compiler, FunctionCall], LiteralNode]:
+    def compute(compiler: Compiler, call: FunctionCall) -> LiteralNode:
         compiler.arguments(call, 0)
         now = compiler.now_micros()
-        return Literal(kind, {"DATE": now // DAY_MICROS, "TIME": now % DAY_MICROS}.get(kind, now), call.at)
+        return LiteralNode(
+            kind, {"DATE": now // DAY_MICROS, "TIME": now % DAY_MICROS}.get(kind, now), call.at
+        )
 
     return compute
 
@@ -131,23 +133,25 @@ _CASTS: Final = {
 }
 
 
-def cast(compiler: Compiler, call: Call) -> Value | Literal:
+def cast(compiler: Compiler, call: FunctionCall) -> Value | LiteralNode:
     if len(call.arguments) != 2 or not isinstance(call.arguments[1], TypeName):
         raise compiler.wrong(call, f"{call.name} is written {call.name}(value AS type)")
     value = compiler.value(call.arguments[0])
     kind = call.arguments[1].kind
-    if call.name == "CAST" or not isinstance(value, Literal):
+    if call.name == "CAST" or not isinstance(value, LiteralNode):
         return _cast_to(compiler, value, kind, call)
     try:
         return _cast_to(compiler, value, kind, call)
     except InvalidOptionError:
-        return Literal("NULL", None, call.at)
+        return LiteralNode("NULL", None, call.at)
 
 
-def _cast_to(compiler: Compiler, value: Value | Literal, kind: str, call: Call) -> Value | Literal:
+def _cast_to(
+    compiler: Compiler, value: Value | LiteralNode, kind: str, call: FunctionCall
+) -> Value | LiteralNode:
     if value.kind in (kind, "NULL"):
         return value
-    if isinstance(value, Literal):
+    if isinstance(value, LiteralNode):
         if value.kind == "STRING" and kind != "JSON":
             return _read(compiler, value, kind)
         if kind == "FLOAT64" and value.kind in ("INT64", "NUMERIC", "BIGNUMERIC"):
@@ -158,7 +162,7 @@ def _cast_to(compiler: Compiler, value: Value | Literal, kind: str, call: Call) 
     return _converted(compiler, value, kind, call)
 
 
-def _converted(compiler: Compiler, value: Value, kind: str, call: Call) -> Value:
+def _converted(compiler: Compiler, value: Value, kind: str, call: FunctionCall) -> Value:
     if kind in ("NUMERIC", "BIGNUMERIC") and value.kind == "INT64":
         return as_decimal(compiler, value, call)
     if kind == value.kind:
@@ -185,7 +189,7 @@ def _converted(compiler: Compiler, value: Value, kind: str, call: Call) -> Value
     return compiler.made(found.cast(arrow), kind, arrow, value, at=call)
 
 
-def _read(compiler: Compiler, literal: Literal, kind: str) -> Literal:
+def _read(compiler: Compiler, literal: LiteralNode, kind: str) -> LiteralNode:
     """A text as a literal of another type."""
     text = literal.value.strip()
     complaint = compiler.wrong(literal, f"{shortened(text, 40)} is no {kind}")

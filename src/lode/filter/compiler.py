@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.filter.tree import Literal, Name, Text
+from lode.filter.tree import FilterText, LiteralNode, Name
 from lode.filter.values import NUMBERS, TIMES, Between, Value, a, kind_of, micros, number, value_in
 from lode.format.ids import shortened
 from lode.lazy import pa, pc, pt
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lode.errors import InvalidOptionError
-    from lode.filter.tree import Call, Node
+    from lode.filter.tree import FunctionCall, Node
 
 MAX_SIZE: Final = 50_000
 _PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME", "_CHANGE_TYPE")
@@ -25,13 +25,13 @@ _PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "
 class Compiler(ABC):
     """Compiles nodes of one filter. ``conditions.py`` adds operators and the calls of functions."""
 
-    def __init__(self, text: Text, schema: pa.Schema, now_micros: int | None = None) -> None:
+    def __init__(self, text: FilterText, schema: pa.Schema, now_micros: int | None = None) -> None:
         self._text = text
         self._schema = schema
         self._now = now_micros
         self.asked_now: int | None = None
         # By the id of a node, which the tree keeps: a node that is used twice is compiled once.
-        self._values: dict[int, Value | Literal] = {}
+        self._values: dict[int, Value | LiteralNode] = {}
         self._names_in: dict[tuple[str, ...], dict[str, list[str]]] = {}
         # In the order in which they are named.
         self.columns: dict[tuple[str, ...], None] = {}
@@ -50,7 +50,7 @@ class Compiler(ABC):
     def mistyped(self, node: Node, name: str, takes: str, kind: str) -> InvalidOptionError:
         return self.wrong(node, f"{name} takes {takes}, not {kind}")
 
-    def arguments(self, call: Call, low: int, high: int | None = None) -> list[Value | Literal]:
+    def arguments(self, call: FunctionCall, low: int, high: int | None = None) -> list[Value | LiteralNode]:
         """The arguments of a function; refused if it does not take so many."""
         high = low if high is None else high
         if not low <= len(call.arguments) <= high:
@@ -61,9 +61,9 @@ class Compiler(ABC):
     def truth_of(self, expression: Any, *parts: Value, at: Node) -> Value:
         return self.made(expression, "BOOL", pa.bool_(), *parts, at=at)
 
-    def value(self, node: Node) -> Value | Literal:
+    def value(self, node: Node) -> Value | LiteralNode:
         """What a node comes to; a literal stays one until it is known what it meets."""
-        if isinstance(node, Literal):
+        if isinstance(node, LiteralNode):
             return node
         found = self._values.get(id(node))
         if found is None:
@@ -71,7 +71,7 @@ class Compiler(ABC):
         return found
 
     @abstractmethod
-    def compute(self, node: Node) -> Value | Literal:
+    def compute(self, node: Node) -> Value | LiteralNode:
         """What a node that is no literal comes to."""
 
     def column(self, node: Name) -> Value:
@@ -116,7 +116,7 @@ class Compiler(ABC):
         known = did_you_mean(part, names) or known
         return self.wrong(node, f"there is no column {shown}: {known}")
 
-    def fitted(self, literal: Literal, value: Value, node: Node) -> Any:
+    def fitted(self, literal: LiteralNode, value: Value, node: Node) -> Any:
         """A literal as a scalar of a value's type, a ``Between``, or None if it is NaN."""
         kind = value.kind
         fits = literal.kind == kind or (kind in NUMBERS and literal.kind in NUMBERS)
@@ -133,26 +133,26 @@ class Compiler(ABC):
             return self._in_type(self.micros(literal, kind), value.type, literal)
         return pa.scalar(literal.value, value.type)
 
-    def _in_type(self, value: Any, arrow: Any, literal: Literal) -> Any:
+    def _in_type(self, value: Any, arrow: Any, literal: LiteralNode) -> Any:
         try:
             return value_in(value, arrow)
         except ValueError as why:
             raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
 
-    def number(self, literal: Literal) -> Any:
+    def number(self, literal: LiteralNode) -> Any:
         try:
             return number(literal.value) if isinstance(literal.value, str) else literal.value
         except ValueError as why:
             raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
 
-    def micros(self, literal: Literal, kind: str) -> int:
+    def micros(self, literal: LiteralNode, kind: str) -> int:
         own = kind if literal.kind == "STRING" else literal.kind
         try:
             return micros(own, literal.value)
         except (ValueError, OverflowError) as why:
             raise self.wrong(literal, f"{shortened(literal.value, 40)} {why}") from None
 
-    def typed(self, node: Value | Literal, kind: str | None = None) -> Value:
+    def typed(self, node: Value | LiteralNode, kind: str | None = None) -> Value:
         """A literal as a value, of the type that SQL gives it or of ``kind``."""
         if isinstance(node, Value):
             return node

@@ -15,7 +15,7 @@ from lode.filter.arithmetic import alike, arithmetic
 from lode.filter.compiler import Compiler
 from lode.filter.functions import FUNCTIONS, like
 from lode.filter.syntax import parse
-from lode.filter.tree import Call, Items, Literal, Name, Node, Operation, Text
+from lode.filter.tree import FilterText, FunctionCall, Items, LiteralNode, Name, Node, Operation
 from lode.filter.values import NUMBERS, TIMES, Between, Value, a
 from lode.format.ids import shortened
 from lode.lazy import pa, pc
@@ -92,7 +92,7 @@ def parse_filter(
         double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
         now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
     """
-    source = Text(text, name, double_quotes)
+    source = FilterText(text, name, double_quotes)
     compiler = _Conditions(source, schema, now_micros)
     try:
         where = compiler.truth(parse(source)).expression
@@ -170,12 +170,12 @@ class _Conditions(Compiler):
 
     def _compared(self, sign: str, left: Node, right: Node, node: Node, sense: Sense) -> Value:
         one, two = self.value(left), self.value(right)
-        if isinstance(one, Literal) and isinstance(two, Value):
+        if isinstance(one, LiteralNode) and isinstance(two, Value):
             one, two, left, right, sign = two, one, right, left, _FLIPPED[sign]
         if "NULL" in (one.kind, two.kind):
             return self._unknown(sense)
         one = self.typed(one, two.kind if two.kind in TIMES else None)
-        if isinstance(two, Literal):
+        if isinstance(two, LiteralNode):
             return self._compared_with(sign, one, two, node, sense)
         if not _comparable(one.kind, two.kind):
             shown = f"{self.shown(left)}, {a(one.kind)}, cannot be compared with {self.shown(right)}"
@@ -186,7 +186,9 @@ class _Conditions(Compiler):
             one, two = alike(self, [one, two], node)
         return self._comparison(sign, one, two.expression, node, sense, two)
 
-    def _compared_with(self, sign: str, value: Value, literal: Literal, node: Node, sense: Sense) -> Value:
+    def _compared_with(
+        self, sign: str, value: Value, literal: LiteralNode, node: Node, sense: Sense
+    ) -> Value:
         """A value compared with a literal, exactly, whether or not its type has the literal."""
         found = self.fitted(literal, value, node)
         if found is None:  # NaN
@@ -219,7 +221,7 @@ class _Conditions(Compiler):
         parts: list[Value] = []
         for item in items.values:
             literal = self.value(item)
-            if isinstance(value, Value) and isinstance(literal, Literal) and literal.kind != "NULL":
+            if isinstance(value, Value) and isinstance(literal, LiteralNode) and literal.kind != "NULL":
                 plain.append(self.fitted(literal, value, node))
             else:
                 parts.append(self._compared("=", operand, item, node, sense))
@@ -249,12 +251,12 @@ class _Conditions(Compiler):
 
     def _is(self, node: Operation, sense: Sense) -> Value:
         operand, what = node.operands
-        if not isinstance(what, Literal) or what.kind not in ("NULL", "BOOL"):
+        if not isinstance(what, LiteralNode) or what.kind not in ("NULL", "BOOL"):
             raise self.wrong(node, "IS must be followed by NULL, TRUE, FALSE or DISTINCT FROM")
         if what.kind == "NULL":
             value = self.value(operand)
-            if isinstance(value, Literal):
-                return self._turned(self.typed(Literal("BOOL", value.kind == "NULL")), node, sense)
+            if isinstance(value, LiteralNode):
+                return self._turned(self.typed(LiteralNode("BOOL", value.kind == "NULL")), node, sense)
             self.fits_row_groups &= value.is_column
             test = value.expression.is_valid() if sense.negated else value.expression.is_null()
             return self.truth_of(test, value, at=node)
@@ -268,11 +270,11 @@ class _Conditions(Compiler):
         """Equality that takes null for a value, and NaN as equal to itself."""
         left, right = node.operands
         one, two = self.value(left), self.value(right)
-        if isinstance(one, Literal):
+        if isinstance(one, LiteralNode):
             one, two, left, right = two, one, right, left
-        if isinstance(two, Literal) and two.kind == "NULL":
+        if isinstance(two, LiteralNode) and two.kind == "NULL":
             return self._is(Operation("IS", (left, two), node.at), sense)
-        if sense == TRUE and isinstance(two, Literal) and one.kind != "FLOAT64":
+        if sense == TRUE and isinstance(two, LiteralNode) and one.kind != "FLOAT64":
             return self._compared("=", left, right, node, sense)
         self.fits_row_groups = False
         equal = self._compared("=", left, right, node, EXACT)
@@ -284,18 +286,18 @@ class _Conditions(Compiler):
         same = pc.coalesce(equal.expression, missing, False)
         return self._turned(self.truth_of(same, equal, one, two, one, two, at=node), node, sense)
 
-    def compute(self, node: Node) -> Value | Literal:
+    def compute(self, node: Node) -> Value | LiteralNode:
         match node:
             case Name():
                 return self.column(node)
-            case Call():
+            case FunctionCall():
                 function = FUNCTIONS.get(node.name)
                 if function is None:
                     known = ", ".join(FUNCTIONS)
                     shown = shortened(node.name, 40)
                     raise self.wrong(node, f"{shown} is not one of the functions {known}")
-                found: Value | Literal = function(self, node)
-                self.fits_row_groups &= isinstance(found, Literal)
+                found: Value | LiteralNode = function(self, node)
+                self.fits_row_groups &= isinstance(found, LiteralNode)
                 return found
             case Operation() if node.sign in _ARITHMETIC:
                 self.fits_row_groups = False

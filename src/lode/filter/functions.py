@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.filter.arithmetic import alike, as_decimal, as_float
 from lode.filter.casts import cast, conversion, current, extract, truncated
-from lode.filter.tree import Literal, Operation
+from lode.filter.tree import LiteralNode, Operation
 from lode.lazy import pa, pc, pt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.filter.compiler import Compiler
-    from lode.filter.tree import Call, Node
+    from lode.filter.tree import FunctionCall, Node
     from lode.filter.values import Value
 
 MAX_PATTERN_CHARACTERS: Final = 10_000
@@ -32,7 +32,7 @@ def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
     left, right = node.operands
     value = _text(compiler, compiler.value(left), node, "LIKE")
     pattern = compiler.value(right)
-    if not isinstance(pattern, Literal) or pattern.kind != "STRING":
+    if not isinstance(pattern, LiteralNode) or pattern.kind != "STRING":
         raise compiler.wrong(node, "LIKE must be followed by a text")
     parts = _pattern(compiler, pattern)
     compiler.fits_row_groups = False
@@ -60,7 +60,7 @@ def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
     return compiler.truth_of(found, value, value, value, at=node)
 
 
-def _pattern(compiler: Compiler, pattern: Literal) -> list[Any]:
+def _pattern(compiler: Compiler, pattern: LiteralNode) -> list[Any]:
     """Texts, None for any text and False for any character."""
     if len(pattern.value) > MAX_PATTERN_CHARACTERS:
         raise compiler.wrong(pattern, f"a pattern has more than {MAX_PATTERN_CHARACTERS:,} characters")
@@ -76,28 +76,28 @@ def _pattern(compiler: Compiler, pattern: Literal) -> list[Any]:
     return parts
 
 
-def _text(compiler: Compiler, argument: Value | Literal, node: Node, name: str, *also: str) -> Value:
+def _text(compiler: Compiler, argument: Value | LiteralNode, node: Node, name: str, *also: str) -> Value:
     value = compiler.typed(argument, "STRING")
     if value.kind not in ("STRING", *also):
         raise compiler.mistyped(node, name, " or ".join(("a STRING", *also)), value.kind)
     return value
 
 
-def _literal(compiler: Compiler, argument: Value | Literal, call: Call, kind: str) -> Any:
+def _literal(compiler: Compiler, argument: Value | LiteralNode, call: FunctionCall, kind: str) -> Any:
     """An argument that pyarrow must know beforehand."""
-    if not isinstance(argument, Literal) or argument.kind != kind:
+    if not isinstance(argument, LiteralNode) or argument.kind != kind:
         raise compiler.wrong(call, f"{call.name} must have a literal {kind} here")
     return argument.value
 
 
-def _integer(compiler: Compiler, argument: Value | Literal, call: Call) -> int:
-    return int(compiler.number(Literal("INT64", _literal(compiler, argument, call, "INT64"), call.at)))
+def _integer(compiler: Compiler, argument: Value | LiteralNode, call: FunctionCall) -> int:
+    return int(compiler.number(LiteralNode("INT64", _literal(compiler, argument, call, "INT64"), call.at)))
 
 
-def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Compiler, Call], Value]:
+def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Compiler, FunctionCall], Value]:
     """A function of one text."""
 
-    def compute(compiler: Compiler, call: Call) -> Value:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
         (argument,) = compiler.arguments(call, 1)
         value = _text(compiler, argument, call, call.name, *also)
         name = "binary_length" if value.kind == "BYTES" else function
@@ -109,8 +109,8 @@ def _of_text(function: str, result: str = "STRING", *also: str) -> Callable[[Com
     return compute
 
 
-def _trim(function: str) -> Callable[[Compiler, Call], Value]:
-    def compute(compiler: Compiler, call: Call) -> Value:
+def _trim(function: str) -> Callable[[Compiler, FunctionCall], Value]:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
         first, *rest = compiler.arguments(call, 1, 2)
         value = _text(compiler, first, call, call.name)
         if rest:
@@ -122,10 +122,10 @@ def _trim(function: str) -> Callable[[Compiler, Call], Value]:
     return compute
 
 
-def _test(function: str) -> Callable[[Compiler, Call], Value]:
+def _test(function: str) -> Callable[[Compiler, FunctionCall], Value]:
     """A test of a text against a literal."""
 
-    def compute(compiler: Compiler, call: Call) -> Value:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
         first, second = compiler.arguments(call, 2)
         value = _text(compiler, first, call, call.name)
         pattern = _literal(compiler, second, call, "STRING")
@@ -136,7 +136,7 @@ def _test(function: str) -> Callable[[Compiler, Call], Value]:
     return compute
 
 
-def _substr(compiler: Compiler, call: Call) -> Value:
+def _substr(compiler: Compiler, call: FunctionCall) -> Value:
     first, *rest = compiler.arguments(call, 2, 3)
     value = _text(compiler, first, call, call.name)
     at, *length = (_integer(compiler, one, call) for one in rest)
@@ -149,7 +149,7 @@ def _substr(compiler: Compiler, call: Call) -> Value:
     return compiler.made(found, "STRING", value.type, value, at=call)
 
 
-def _concat(compiler: Compiler, call: Call) -> Value:
+def _concat(compiler: Compiler, call: FunctionCall) -> Value:
     arguments = compiler.arguments(call, 1, 1000)
     values = [_text(compiler, argument, call, "CONCAT", "BYTES") for argument in arguments]
     kind = values[0].kind
@@ -161,21 +161,21 @@ def _concat(compiler: Compiler, call: Call) -> Value:
     return compiler.made(found, kind, arrow, *values, at=call)
 
 
-def _coalesce(compiler: Compiler, call: Call) -> Value:
+def _coalesce(compiler: Compiler, call: FunctionCall) -> Value:
     most = 2 if call.name == "IFNULL" else 1000
     values = alike(compiler, compiler.arguments(call, 2 if call.name == "IFNULL" else 1, most), call)
     found = pc.coalesce(*(value.expression for value in values))
     return compiler.made(found, values[0].kind, values[0].type, *values, at=call)
 
 
-def _nullif(compiler: Compiler, call: Call) -> Value:
+def _nullif(compiler: Compiler, call: FunctionCall) -> Value:
     first, second = alike(compiler, compiler.arguments(call, 2), call)
     same = pc.coalesce(first.expression == second.expression, False)
     found = pc.if_else(same, pa.scalar(None, first.type), first.expression)
     return compiler.made(found, first.kind, first.type, first, first, second, at=call)
 
 
-def _if(compiler: Compiler, call: Call) -> Value:
+def _if(compiler: Compiler, call: FunctionCall) -> Value:
     first, *both = compiler.arguments(call, 3)
     condition = compiler.typed(first, "BOOL")
     if condition.kind != "BOOL":
@@ -185,20 +185,20 @@ def _if(compiler: Compiler, call: Call) -> Value:
     return compiler.made(found, one.kind, one.type, condition, one, two, at=call)
 
 
-def _abs(compiler: Compiler, call: Call) -> Value:
+def _abs(compiler: Compiler, call: FunctionCall) -> Value:
     (argument,) = compiler.arguments(call, 1)
     convert = as_float if argument.kind == "FLOAT64" else as_decimal
     value = convert(compiler, _numeric(compiler, argument, call), call)
     return compiler.made(pc.abs(value.expression), value.kind, value.type, value, at=call)
 
 
-def _numeric(compiler: Compiler, argument: Value | Literal, call: Call) -> Value | Literal:
+def _numeric(compiler: Compiler, argument: Value | LiteralNode, call: FunctionCall) -> Value | LiteralNode:
     if argument.kind not in ("INT64", "FLOAT64", "NUMERIC", "BIGNUMERIC"):
         raise compiler.mistyped(call, call.name, "a number", argument.kind)
     return argument
 
 
-def _mod(compiler: Compiler, call: Call) -> Value:
+def _mod(compiler: Compiler, call: FunctionCall) -> Value:
     first, second = compiler.arguments(call, 2)
     by = abs(_integer(compiler, second, call))
     value = compiler.typed(first)
@@ -210,8 +210,8 @@ def _mod(compiler: Compiler, call: Call) -> Value:
     return compiler.made(found, "INT64", pa.int64(), value, value, at=call)
 
 
-def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]:
-    def compute(compiler: Compiler, call: Call) -> Value:
+def _rounded(function: str, **options: str) -> Callable[[Compiler, FunctionCall], Value]:
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
         (argument,) = compiler.arguments(call, 1)
         if argument.kind not in ("INT64", "FLOAT64"):
             raise compiler.mistyped(call, call.name, "an INT64 or FLOAT64", argument.kind)
@@ -222,7 +222,7 @@ def _rounded(function: str, **options: str) -> Callable[[Compiler, Call], Value]
     return compute
 
 
-FUNCTIONS: Final[dict[str, Callable[[Compiler, Call], Any]]] = {
+FUNCTIONS: Final[dict[str, Callable[[Compiler, FunctionCall], Any]]] = {
     "ABS": _abs,
     "BYTE_LENGTH": _of_text("binary_length", "INT64", "BYTES"),
     "CAST": cast,

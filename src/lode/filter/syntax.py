@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.errors import InvalidOptionError
-from lode.filter.tokens import Piece, read_pieces
-from lode.filter.tree import Call, Items, Operation
+from lode.filter.tokens import Token, read_tokens
+from lode.filter.tree import FunctionCall, Items, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lode.filter.tree import Node, Text
+    from lode.filter.tree import FilterText, Node
 
 MAX_CHARACTERS: Final = 1 << 20
 MAX_CONDITIONS: Final = 1_000
@@ -29,122 +29,122 @@ COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 class _Group(NamedTuple):
     """What an open bracket holds so far, and the function, IN or UNNEST before it."""
 
-    opened: Piece
-    head: Piece
-    pieces: list[Piece]
+    opened: Token
+    head: Token
+    tokens: list[Token]
 
 
-def parse(text: Text) -> Node:
+def parse(text: FilterText) -> Node:
     """Parse a filter, or raise ``InvalidOptionError``."""
     if len(text.text) > MAX_CHARACTERS:
         raise InvalidOptionError(
             f"{text.name} has {len(text.text):,} characters, the most is {MAX_CHARACTERS:,}"
         )
-    return _Brackets(text).parse(read_pieces(text))
+    return _Brackets(text).parse(read_tokens(text))
 
 
 class _Brackets:
     """Makes one operand of every bracket, from the inside out."""
 
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: FilterText) -> None:
         self._text = text
 
-    def parse(self, pieces: list[Piece]) -> Node:
+    def parse(self, tokens: list[Token]) -> Node:
         end = len(self._text.text)
-        conditions = sum({"AND": 1, "OR": 1, "BETWEEN": -1}.get(piece.sign, 0) for piece in pieces) + 1
+        conditions = sum({"AND": 1, "OR": 1, "BETWEEN": -1}.get(token.sign, 0) for token in tokens) + 1
         if conditions > MAX_CONDITIONS:
             raise self._text.unsupported(end, f"there are more than {MAX_CONDITIONS:,} conditions")
-        nothing = Piece("", 0)
+        nothing = Token("", 0)
         groups = [_Group(nothing, nothing, [])]
-        for piece in pieces:
-            held = groups[-1].pieces
-            if piece.sign in ("(", "["):
-                takes = piece.sign == "(" and held and held[-1].sign in ("CALL", "IN", "UNNEST")
-                groups.append(_Group(piece, held.pop() if takes else nothing, []))
+        for token in tokens:
+            held = groups[-1].tokens
+            if token.sign in ("(", "["):
+                takes = token.sign == "(" and held and held[-1].sign in ("CALL", "IN", "UNNEST")
+                groups.append(_Group(token, held.pop() if takes else nothing, []))
                 if len(groups) > MAX_BRACKETS + 1:
                     complaint = f"there are more than {MAX_BRACKETS} brackets inside each other"
-                    raise self._text.unsupported(piece.at, complaint)
-            elif piece.sign in (")", "]"):
+                    raise self._text.unsupported(token.at, complaint)
+            elif token.sign in (")", "]"):
                 group = groups.pop()
-                if group.opened.sign + piece.sign not in ("()", "[]"):
-                    raise self._text.unsupported(piece.at, f"{piece.sign} is not expected here")
-                groups[-1].pieces.extend(self._closed(group, piece.at))
+                if group.opened.sign + token.sign not in ("()", "[]"):
+                    raise self._text.unsupported(token.at, f"{token.sign} is not expected here")
+                groups[-1].tokens.extend(self._closed(group, token.at))
             else:
-                held.append(piece)
+                held.append(token)
         if len(groups) > 1:
             opened = groups[-1].opened
             raise self._text.unsupported(end, f"{opened.sign} at {opened.at} is not closed")
-        node: Node = self._expression(groups[0].pieces, end).node
+        node: Node = self._expression(groups[0].tokens, end).node
         return node
 
-    def _closed(self, group: _Group, end: int) -> list[Piece]:
+    def _closed(self, group: _Group, end: int) -> list[Token]:
         """The content of a bracket as one operand, after IN if that was before it."""
         head, at = group.head, group.opened.at
         if not head.sign and group.opened.sign == "(":
-            return [self._expression(group.pieces, end)]
+            return [self._expression(group.tokens, end)]
         values = list(self._values(group, end))
         if len(values) > MAX_VALUES:
             raise self._text.unsupported(at, f"there are more than {MAX_VALUES:,} values in one list")
         nodes = tuple(value.node for value in values)
         node: Node = Items(nodes, at)
         if head.sign == "CALL":
-            node = Call(head.node, nodes, head.at)
+            node = FunctionCall(head.node, nodes, head.at)
         elif head.sign == "UNNEST":
             if len(nodes) != 1 or not isinstance(nodes[0], Items):
                 raise self._text.unsupported(at, "UNNEST must be of an array of values")
             node = nodes[0]
-        operand = Piece("", at, node, 1 + max((value.depth for value in values), default=0))
+        operand = Token("", at, node, 1 + max((value.depth for value in values), default=0))
         return [head, operand] if head.sign == "IN" else [operand]
 
-    def _values(self, group: _Group, end: int) -> Iterator[Piece]:
+    def _values(self, group: _Group, end: int) -> Iterator[Token]:
         """The parts between the commas, or between AS and FROM in the functions that have these."""
         between = {"CAST": "AS", "SAFE_CAST": "AS", "EXTRACT": "FROM"}.get(str(group.head.node), ",")
-        part: list[Piece] = []
-        for piece in group.pieces:
-            if piece.sign == between and not (part and part[-1].sign == "DISTINCT"):
-                yield self._expression(part, piece.at)
+        part: list[Token] = []
+        for token in group.tokens:
+            if token.sign == between and not (part and part[-1].sign == "DISTINCT"):
+                yield self._expression(part, token.at)
                 part = []
             else:
-                part.append(piece)
-        if group.pieces:
+                part.append(token)
+        if group.tokens:
             yield self._expression(part, end)
 
-    def _expression(self, pieces: list[Piece], end: int) -> Piece:
-        if not pieces:
+    def _expression(self, tokens: list[Token], end: int) -> Token:
+        if not tokens:
             raise self._text.unsupported(end, "a value is missing")
-        if len(pieces) == 1 and not pieces[0].sign:
-            return pieces[0]
-        depth = self._depth(pieces)
-        return Piece("", pieces[0].at, _Operators(self._text, pieces, end).parse(), depth)
+        if len(tokens) == 1 and not tokens[0].sign:
+            return tokens[0]
+        depth = self._depth(tokens)
+        return Token("", tokens[0].at, _Operators(self._text, tokens, end).parse(), depth)
 
-    def _depth(self, pieces: list[Piece]) -> int:
+    def _depth(self, tokens: list[Token]) -> int:
         """How deep the tree becomes; refused before it is made if it is too deep to be walked."""
         deepest = longest = chain = betweens = 0
-        for piece in pieces:
-            betweens += piece.sign == "BETWEEN"
-            if piece.sign == "AND" and betweens:
+        for token in tokens:
+            betweens += token.sign == "BETWEEN"
+            if token.sign == "AND" and betweens:
                 betweens -= 1
-            elif piece.sign in ("AND", "OR"):
+            elif token.sign in ("AND", "OR"):
                 chain = 0
-            chain += bool(piece.sign)
-            deepest, longest = max(deepest, piece.depth), max(longest, chain)
+            chain += bool(token.sign)
+            deepest, longest = max(deepest, token.depth), max(longest, chain)
             if deepest + longest + 1 > MAX_DEPTH:
-                raise self._text.unsupported(piece.at, "there are too many operators inside each other")
+                raise self._text.unsupported(token.at, "there are too many operators inside each other")
         return deepest + longest + 1
 
 
 class _Operators:
     """Parses a flat row of operands and operators by precedence: OR, AND, NOT, conditions, +, *, signs."""
 
-    def __init__(self, text: Text, pieces: list[Piece], end: int) -> None:
+    def __init__(self, text: FilterText, tokens: list[Token], end: int) -> None:
         self._text = text
-        self._pieces = pieces
+        self._tokens = tokens
         self._end = end
         self._at = 0
 
     def parse(self) -> Node:
         node = self._any()
-        if self._at < len(self._pieces):
+        if self._at < len(self._tokens):
             raise self._unexpected()
         return node
 
@@ -201,10 +201,10 @@ class _Operators:
         if self._take("LIKE"):
             return Operation("LIKE", (node, self._sum()), node.at)
         self._expect("IN")
-        if self._at == len(self._pieces) or not isinstance(self._pieces[self._at].node, Items):
+        if self._at == len(self._tokens) or not isinstance(self._tokens[self._at].node, Items):
             raise self._unexpected(is_missing=True)
         self._at += 1
-        return Operation("IN", (node, self._pieces[self._at - 1].node), node.at)
+        return Operation("IN", (node, self._tokens[self._at - 1].node), node.at)
 
     def _sum(self) -> Node:
         return self._computed(("+", "-"), self._product)
@@ -226,9 +226,9 @@ class _Operators:
         return self._signed() if self._take("+") else self._operand()
 
     def _operand(self) -> Node:
-        if self._sign or self._at == len(self._pieces):
+        if self._sign or self._at == len(self._tokens):
             raise self._unexpected(is_missing=True)
-        node: Node = self._pieces[self._at].node
+        node: Node = self._tokens[self._at].node
         if isinstance(node, Items):
             raise self._unexpected()
         self._at += 1
@@ -237,7 +237,7 @@ class _Operators:
     @property
     def _sign(self) -> str:
         """The sign that comes next; empty before an operand and at the end."""
-        return self._pieces[self._at].sign if self._at < len(self._pieces) else ""
+        return self._tokens[self._at].sign if self._at < len(self._tokens) else ""
 
     def _take(self, sign: str) -> bool:
         taken = self._sign == sign
@@ -246,10 +246,10 @@ class _Operators:
 
     def _expect(self, sign: str) -> None:
         if not self._take(sign):
-            raise self._unexpected(is_missing=self._at == len(self._pieces))
+            raise self._unexpected(is_missing=self._at == len(self._tokens))
 
     def _unexpected(self, *, is_missing: bool = False) -> InvalidOptionError:
-        at = self._pieces[self._at].at if self._at < len(self._pieces) else self._end
+        at = self._tokens[self._at].at if self._at < len(self._tokens) else self._end
         rest = self._text.text[at : min(self._end, at + 40)].split()
         if not rest:
             return self._text.unsupported(self._end, "a value is missing at the end")

@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.filter.tree import Call, Literal, Name, TypeName
+from lode.filter.tree import FunctionCall, LiteralNode, Name, TypeName
 from lode.format.ids import shortened
 
 if TYPE_CHECKING:
-    from lode.filter.tree import Node, Text
+    from lode.filter.tree import FilterText, Node
 
 MAX_TOKENS: Final = 25_000
 MAX_PARTS: Final = 50
 MAX_NUMBER_CHARACTERS: Final = 200
 
-# Possessive: a piece that does not match is never tried again with another length.
+# Possessive: a token that does not match is never tried again with another length.
 _TOKEN: Final = re.compile(
     r"""(?P<space>\s++)
     |(?P<number>(?:0[xX][0-9a-fA-F]++|(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+)(?![\w.]))
@@ -50,7 +50,7 @@ _ESCAPE: Final = re.compile(
 _SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True))
 
 
-class Piece(NamedTuple):
+class Token(NamedTuple):
     """A sign or keyword in upper case, or with an empty sign an operand and how deep its tree is."""
 
     sign: str
@@ -59,19 +59,19 @@ class Piece(NamedTuple):
     depth: int = 0
 
 
-def read_pieces(text: Text) -> list[Piece]:
+def read_tokens(text: FilterText) -> list[Token]:
     """Read literals and names as operands, keywords and signs as they are."""
     return _Reader(text).read()
 
 
 class _Reader:
-    def __init__(self, text: Text) -> None:
+    def __init__(self, text: FilterText) -> None:
         self._text = text
-        self._tokens = self._matches()
+        self._matches = self._match_all()
         self._at = 0
-        self._found: list[Piece] = []
+        self._found: list[Token] = []
 
-    def _matches(self) -> list[re.Match[str]]:
+    def _match_all(self) -> list[re.Match[str]]:
         text = self._text.text
         found: list[re.Match[str]] = []
         at = 0
@@ -86,9 +86,9 @@ class _Reader:
                     raise self._text.unsupported(at, f"there are more than {MAX_TOKENS:,} words and signs")
         return found
 
-    def read(self) -> list[Piece]:
-        while self._at < len(self._tokens):
-            match = self._tokens[self._at]
+    def read(self) -> list[Token]:
+        while self._at < len(self._matches):
+            match = self._matches[self._at]
             if match["sign"]:
                 self._add({"<>": "!="}.get(match["sign"], match["sign"]))
             elif match["number"]:
@@ -105,24 +105,24 @@ class _Reader:
 
     @property
     def _after(self) -> re.Match[str] | None:
-        return self._tokens[self._at + 1] if self._at + 1 < len(self._tokens) else None
+        return self._matches[self._at + 1] if self._at + 1 < len(self._matches) else None
 
     def _add(self, sign: str, node: Node | str | None = None) -> None:
         """Take the token as a sign, or add the operand that was read."""
-        at = self._tokens[self._at].start() if node is None or sign else getattr(node, "at", 0)
-        self._found.append(Piece(sign, at, node))
+        at = self._matches[self._at].start() if node is None or sign else getattr(node, "at", 0)
+        self._found.append(Token(sign, at, node))
         self._at += node is None or bool(sign)
 
     def _word(self, word: str) -> None:
-        at, after = self._tokens[self._at].start(), self._after
+        at, after = self._matches[self._at].start(), self._after
         if word in _CONSTANTS:
             self._at += 1
-            self._add("", Literal(*_CONSTANTS[word], at))
+            self._add("", LiteralNode(*_CONSTANTS[word], at))
         elif word in _RESERVED:
             self._add(word)
         elif self._is_typed(word, after):
             self._at += 1
-            self._add("", Literal(_TYPES[word], self._quoted().value, at))
+            self._add("", LiteralNode(_TYPES[word], self._quoted().value, at))
         elif word in _TYPES and self._found and self._found[-1].sign == "AS":
             self._at += 1
             self._add("", TypeName(_TYPES[word], at))
@@ -130,7 +130,7 @@ class _Reader:
             self._add("CALL", word)
         elif word in _CURRENT:
             self._at += 1
-            self._add("", Call(word, (), at))
+            self._add("", FunctionCall(word, (), at))
         else:
             self._name()
 
@@ -144,10 +144,10 @@ class _Reader:
 
     def _name(self) -> None:
         """A name, with the fields behind its points, whatever they are called."""
-        start = self._tokens[self._at].start()
+        start = self._matches[self._at].start()
         path: list[str] = []
         while True:
-            match = self._tokens[self._at] if self._at < len(self._tokens) else None
+            match = self._matches[self._at] if self._at < len(self._matches) else None
             if match is None or not (match["word"] or match["quoted"] or self._is_quoted_name(match)):
                 at = match.start() if match else len(self._text.text)
                 raise self._text.unsupported(at, "a name is missing")
@@ -156,7 +156,7 @@ class _Reader:
             self._at += 1
             if len(path) > MAX_PARTS:
                 raise self._text.unsupported(start, f"a name has more than {MAX_PARTS} parts")
-            if self._at >= len(self._tokens) or self._tokens[self._at]["sign"] != ".":
+            if self._at >= len(self._matches) or self._matches[self._at]["sign"] != ".":
                 return self._add("", Name(tuple(path), start))
             self._at += 1
 
@@ -173,11 +173,11 @@ class _Reader:
             text = found.pop().sign + text
         is_whole = text[1:].isdecimal() or text.isdecimal() or "x" in text.lower()
         self._at += 1
-        self._add("", Literal("INT64" if is_whole else "FLOAT64", text, match.start()))
+        self._add("", LiteralNode("INT64" if is_whole else "FLOAT64", text, match.start()))
 
-    def _quoted(self) -> Literal:
+    def _quoted(self) -> LiteralNode:
         """A text or bytes. Two quotes inside of one are a quote, as in standard SQL."""
-        match = self._tokens[self._at]
+        match = self._matches[self._at]
         prefix, start = match["prefix"].lower(), match.start()
         if prefix in ("rr", "bb"):
             raise self._text.unsupported(start, f"{shortened(match[0])} is not understood")
@@ -186,15 +186,15 @@ class _Reader:
             body = next(match[key] for key in ("q3", "d3", "q1", "d1") if match[key] is not None)
             parts.append(self._decoded(body, match, prefix))
             self._at += 1
-            after = self._tokens[self._at] if self._at < len(self._tokens) else None
+            after = self._matches[self._at] if self._at < len(self._matches) else None
             if after is None or after["q1"] is None or match["q1"] is None or after["prefix"]:
                 break
             if after.start() != match.end():
                 break
             match = after
         if "b" in prefix:
-            return Literal("BYTES", b"'".join(parts), start)
-        return Literal("STRING", "'".join(parts), start)
+            return LiteralNode("BYTES", b"'".join(parts), start)
+        return LiteralNode("STRING", "'".join(parts), start)
 
     def _decoded(self, body: str, match: re.Match[str], prefix: str) -> Any:
         decode: Any = _decode_bytes if "b" in prefix else _decode_text

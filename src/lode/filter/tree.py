@@ -14,7 +14,7 @@ SUPPORTED: Final = (
 )
 
 
-class Literal(NamedTuple):
+class LiteralNode(NamedTuple):
     """A value as it was written: ``kind`` is the type SQL gives it, ``value`` its text if it has one."""
 
     kind: str
@@ -36,7 +36,7 @@ class TypeName(NamedTuple):
     at: int
 
 
-class Call(NamedTuple):
+class FunctionCall(NamedTuple):
     """A call of a function."""
 
     name: str
@@ -59,10 +59,10 @@ class Operation(NamedTuple):
     at: int
 
 
-Node: TypeAlias = "Literal | Name | TypeName | Call | Items | Operation"
+Node: TypeAlias = "LiteralNode | Name | TypeName | FunctionCall | Items | Operation"
 
 
-class Text(NamedTuple):
+class FilterText(NamedTuple):
     """A filter as it was written, and what its errors call it.
 
     ``double_quotes`` says whether text between double quotes is a name, as in standard SQL, or a text, as in

@@ -12,7 +12,7 @@ from lode.ingest.decode.proto.times import dates_of_text, datetimes_of_text, tim
 from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column, TableSchema
 from lode.ingest.types.defaults import Constant, parse_default
-from lode.ingest.types.row_errors import Place, Problems
+from lode.ingest.types.row_errors import Origin, Problems
 
 READERS: dict[str, Any] = {
     "DATE": dates_of_text,
@@ -40,7 +40,7 @@ READERS: dict[str, Any] = {
 def test_a_text_is_the_same_time_everywhere(kind: str, text: str) -> None:
     default = parse_default(Column("c", kind, default=f"{kind} '{text}'"))
     assert isinstance(default, Constant)
-    row = READERS[kind](pa.array([text]), Place(Problems(), "c"))[0]
+    row = READERS[kind](pa.array([text]), Origin(Problems(), "c"))[0]
     assert default.value == row
     schema = TableSchema((Column("c", kind),))
     restriction = parse_restriction(f"c = {kind} '{text}'", schema)
@@ -62,7 +62,7 @@ def test_what_is_no_time_is_refused_everywhere(kind: str, text: str) -> None:
     with pytest.raises(Refused, match="is refused"):
         parse_default(Column("c", kind, default=f"{kind} '{text}'"))
     problems = Problems()
-    READERS[kind](pa.array([text, "also bad"]), Place(problems, "c"))
+    READERS[kind](pa.array([text, "also bad"]), Origin(problems, "c"))
     assert [row.index for row in problems.refusal().rows] == [0, 1]
     with pytest.raises(Refused, match="row_restriction") as refused:
         parse_restriction(f"c = {kind} '{text}'", TableSchema((Column("c", kind),)))

@@ -107,10 +107,10 @@ def test_columns_lists_and_records_are_read_alike() -> None:
 
 def test_text_that_is_canonical_is_not_copied() -> None:
     from lode.ingest.types.intervals import intervals_of_text
-    from lode.ingest.types.row_errors import Place, Problems
+    from lode.ingest.types.row_errors import Origin, Problems
 
     canonical = pa.array([*FORMS.values(), None])[:-3]
-    assert intervals_of_text(canonical, Place(Problems(), "x")) is canonical
+    assert intervals_of_text(canonical, Origin(Problems(), "x")) is canonical
 
 
 def test_intervals_of_arrow_are_bounded_too() -> None:

@@ -27,7 +27,7 @@ from lode.ingest.decode.packed import (
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.arrays import with_nulls
 from lode.ingest.types.columns import arrow_type
-from lode.ingest.types.row_errors import Place, Problems, failing
+from lode.ingest.types.row_errors import Origin, Problems, failing
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
@@ -291,11 +291,11 @@ def _valid_columns(batch: pa.RecordBatch, problems: Problems) -> list[pa.Array[A
             column.validate(full=True)
             columns.append(column)
         except pa.ArrowException as why:
-            columns.append(_valid_column(column, Place(problems, name), why))
+            columns.append(_valid_column(column, Origin(problems, name), why))
     return columns
 
 
-def _valid_column(column: pa.Array[Any], place: Place, why: Exception) -> pa.Array[Any]:
+def _valid_column(column: pa.Array[Any], origin: Origin, why: Exception) -> pa.Array[Any]:
     try:
         column.validate()
         if column.type == pa.decimal256(76, 38):
@@ -306,14 +306,14 @@ def _valid_column(column: pa.Array[Any], place: Place, why: Exception) -> pa.Arr
         bad = []
     if not bad:
         # It is wrong as a whole, not in single values.
-        raise invalid(f"Column {place.path!r} of the record batch is malformed: {_first_line(why)}.")
-    _report_invalid(column, bad, place)
+        raise invalid(f"Column {origin.path!r} of the record batch is malformed: {_first_line(why)}.")
+    _report_invalid(column, bad, origin)
     # A slice forgets the count of nulls that was sent, which may be wrong.
     return with_nulls(column.slice(0), bad)
 
 
-def _report_invalid(column: pa.Array[Any], bad: list[int], place: Place) -> None:
-    place.report(bad, lambda index: _what_is_wrong(column.slice(index, 1)))
+def _report_invalid(column: pa.Array[Any], bad: list[int], origin: Origin) -> None:
+    origin.report(bad, lambda index: _what_is_wrong(column.slice(index, 1)))
 
 
 def _validate(array: pa.Array[Any]) -> None:

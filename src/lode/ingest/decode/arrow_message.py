@@ -26,7 +26,7 @@ _BUFFERS: Final = 2
 _COMPRESSION: Final = 3
 
 
-class Layout(NamedTuple):
+class MessageLayout(NamedTuple):
     """What the metadata of a record batch message says about its size.
 
     Attributes:
@@ -40,7 +40,7 @@ class Layout(NamedTuple):
     body_bytes: int
 
 
-def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> Layout:
+def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> MessageLayout:
     """The layout of a record batch message, the lengths only if they are asked for.
 
     The message must have been read by Arrow, which checks that its metadata is a well-formed flatbuffer.
@@ -48,7 +48,7 @@ def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> Layout:
     metadata = memoryview(message.metadata)
     header = _field(metadata, _I32(metadata, 0)[0], _HEADER)
     if header is None:
-        return Layout(0, (), 0)
+        return MessageLayout(0, (), 0)
     batch = header + _I32(metadata, header)[0]
     length = _field(metadata, batch, _LENGTH)
     rows = 0 if length is None else max(0, _I64(metadata, length)[0])
@@ -56,12 +56,12 @@ def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> Layout:
     if with_lengths:
         lengths = tuple(max(0, length) for length, _ in _pairs(metadata, batch, _NODES))
     if message.body is None:
-        return Layout(rows, lengths, 0)
+        return MessageLayout(rows, lengths, 0)
     body = memoryview(message.body)
     if _field(metadata, batch, _COMPRESSION) is None:
-        return Layout(rows, lengths, len(body))
+        return MessageLayout(rows, lengths, len(body))
     spans = _pairs(metadata, batch, _BUFFERS)
-    return Layout(rows, lengths, sum(_stated_size(body, offset, length) for offset, length in spans))
+    return MessageLayout(rows, lengths, sum(_stated_size(body, offset, length) for offset, length in spans))
 
 
 def _stated_size(body: memoryview[Any], offset: int, length: int) -> int:
@@ -74,10 +74,10 @@ def _stated_size(body: memoryview[Any], offset: int, length: int) -> int:
 
 def _pairs(metadata: memoryview[Any], batch: int, number: int) -> Iterator[tuple[int, int]]:
     """The structs of two numbers in a vector."""
-    place = _field(metadata, batch, number)
-    if place is None:
+    vector_field = _field(metadata, batch, number)
+    if vector_field is None:
         return iter(())
-    vector = place + _I32(metadata, place)[0]
+    vector = vector_field + _I32(metadata, vector_field)[0]
     count = _I32(metadata, vector)[0]
     return _TWO_I64.iter_unpack(metadata[vector + 4 : vector + 4 + count * _TWO_I64.size])
 

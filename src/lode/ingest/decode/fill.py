@@ -8,7 +8,7 @@ from lode.ingest.decode.packed import value_bytes
 from lode.ingest.types.arrays import check_affordable, missing
 from lode.ingest.types.defaults import default_values, parse_default
 from lode.ingest.types.fit import fit_for, match_children
-from lode.ingest.types.row_errors import Place, Problems
+from lode.ingest.types.row_errors import Origin, Problems
 from lode.lazy import pa
 from lode.runtime import REAL
 
@@ -87,14 +87,14 @@ class Filler:
         now_ns = self._now_ns() if wanted else 0
         arrays: list[pa.Array[Any]] = []
         for column, source, fit in self._plan:
-            place = Place(problems, column.name)
+            origin = Origin(problems, column.name)
             sent = None if source is None else columns[source]
-            array = missing(column, rows) if sent is None or fit is None else fit(sent, place)
+            array = missing(column, rows) if sent is None or fit is None else fit(sent, origin)
             if wanted and column.name.lower() in wanted:
                 where = None if unsent is None else unsent[column.name]
                 array = self._with_default(column, array, sent, now_ns, where)
             if array.null_count and column.mode == "REQUIRED":
-                place.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
+                origin.report_where(array.is_null(), "it is REQUIRED, and null or missing.")
             arrays.append(array)
         if problems:
             raise problems.refusal()

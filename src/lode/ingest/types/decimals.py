@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.ingest.types.columns import Column
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
 # Enough digits for every number that the checks before rounding let pass.
 _EXACT: Final = Context(prec=160)
@@ -113,17 +113,17 @@ def digits_of(column: Column) -> Digits:
     return Digits(name, kind, whole, scale, low, high, rounding)
 
 
-def decimals_for(column: Column, kind: pa.DataType) -> Callable[[Any, Place], Any]:
+def decimals_for(column: Column, kind: pa.DataType) -> Callable[[Any, Origin], Any]:
     """How decimals, integers and text become the column's numbers."""
     digits = digits_of(column)
     if pt.is_decimal(kind):
-        return lambda array, place: _of_decimals(array, digits, place)
+        return lambda array, origin: _of_decimals(array, digits, origin)
     if pt.is_integer(kind):
-        return lambda array, place: _of_decimals(array.cast(digits.kind), digits, place)
-    return lambda array, place: _of_text(array, digits, place)
+        return lambda array, origin: _of_decimals(array.cast(digits.kind), digits, origin)
+    return lambda array, origin: _of_text(array, digits, origin)
 
 
-def decimals_of_bytes(array: Any, column: Column, place: Place) -> Any:
+def decimals_of_bytes(array: Any, column: Column, origin: Origin) -> Any:
     """Decimals from their units in bytes: little-endian, in two's complement, without needless bytes.
 
     They are of the stored type; the fit of every writer rounds them and checks their range.
@@ -146,13 +146,13 @@ def decimals_of_bytes(array: Any, column: Column, place: Place) -> Any:
         number = int.from_bytes(value, "little", signed=True)
         return digits.checked(number)
 
-    return digits.array(each(array, place, units))
+    return digits.array(each(array, origin, units))
 
 
-def decimals_of_floats(array: Any, column: Column, place: Place) -> Any:
+def decimals_of_floats(array: Any, column: Column, origin: Origin) -> Any:
     """Decimals from the exact values of floats."""
     digits = digits_of(column)
-    return digits.array(each(array, place, lambda value: digits.units(Decimal(value))))
+    return digits.array(each(array, origin, lambda value: digits.units(Decimal(value))))
 
 
 def decimals_of_literals(values: list[Decimal], column: Column) -> Any:
@@ -165,7 +165,7 @@ def decimals_of_literals(values: list[Decimal], column: Column) -> Any:
     return digits.array(units)
 
 
-def _of_decimals(array: Any, digits: Digits, place: Place) -> Any:
+def _of_decimals(array: Any, digits: Digits, origin: Origin) -> Any:
     import pyarrow.compute as pc
 
     kind = array.type
@@ -182,13 +182,13 @@ def _of_decimals(array: Any, digits: Digits, place: Place) -> Any:
             return array if kind == digits.kind else array.cast(digits.kind)
         except pa.ArrowException:
             pass  # some number has more digits behind the point
-    return digits.array(each(array, place, digits.units))
+    return digits.array(each(array, origin, digits.units))
 
 
-def _of_text(array: Any, digits: Digits, place: Place) -> Any:
+def _of_text(array: Any, digits: Digits, origin: Origin) -> Any:
     import pyarrow.compute as pc
 
     matches: Any = pc.match_substring_regex(array, digits.plain)
     if pc.all(matches, min_count=0).as_py():
         return array.cast(digits.kind)
-    return digits.array(each(array, place, digits.parse))
+    return digits.array(each(array, origin, digits.parse))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from lode.filter.syntax import parse
-from lode.filter.tree import Call, Items, Literal, Text
+from lode.filter.tree import FilterText, FunctionCall, Items, LiteralNode
 from lode.filter.values import number
 from lode.format.ids import shortened
 from lode.ingest.status import invalid
@@ -43,7 +43,7 @@ class Constant(NamedTuple):
     value: Any
 
 
-Default: TypeAlias = Constant | Call
+Default: TypeAlias = Constant | FunctionCall
 
 
 def check_default(column: Column) -> None:
@@ -85,7 +85,7 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
 
 def _default(column: Column) -> Default:
     parsed = _parse_literals(column.default)
-    if isinstance(parsed, Call):
+    if isinstance(parsed, FunctionCall):
         if column.mode == "REPEATED" or _FUNCTIONS.get(parsed.name) != column.type:
             raise ValueError(f"{parsed.name}() is not a {column.mode} {column.type}")
         return parsed
@@ -110,21 +110,21 @@ def _default(column: Column) -> Default:
     return Constant(pa.scalar(value, kind))
 
 
-def _parse_literals(text: str) -> Literal | list[Literal] | Call:
+def _parse_literals(text: str) -> LiteralNode | list[LiteralNode] | FunctionCall:
     """Read a literal, an array of literals, or a call of a function without arguments."""
-    match parse(Text(text, name="", double_quotes=False)):
-        case Literal() as literal:
+    match parse(FilterText(text, name="", double_quotes=False)):
+        case LiteralNode() as literal:
             return literal
-        case Call(arguments=()) as call:
+        case FunctionCall(arguments=()) as call:
             return call
         case Items(values=values):
-            literals = [value for value in values if isinstance(value, Literal)]
+            literals = [value for value in values if isinstance(value, LiteralNode)]
             if len(literals) == len(values):
                 return literals
     raise ValueError("it is not a literal")
 
 
-def _value(column: Column, literal: Literal) -> Any:
+def _value(column: Column, literal: LiteralNode) -> Any:
     """The Python value of a literal for the column."""
     if literal.kind == "NULL":
         return None

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.ingest.types.columns import Column
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
-    Fit: TypeAlias = Callable[[pa.Array[Any], Place], pa.Array[Any]]
-    Check: TypeAlias = Callable[[pa.Array[Any], Place], None]
+    Fit: TypeAlias = Callable[[pa.Array[Any], Origin], pa.Array[Any]]
+    Check: TypeAlias = Callable[[pa.Array[Any], Origin], None]
 
 # The columns that change data capture adds to a writer's.
 _CHANGE_COLUMNS: Final = ("_change_type", "_change_sequence_number")
@@ -37,7 +37,7 @@ _CHANGE_COLUMNS: Final = ("_change_type", "_change_sequence_number")
 def fit_for(column: Column, kind: pa.DataType, path: str = "") -> Fit:
     """Return the function that makes arrays of an Arrow type fit the column, or refuse the type.
 
-    The function reports bad values to its place and goes on; its result is right only if there were none. It
+    The function reports bad values to its origin and goes on; its result is right only if there were none. It
     does not check for nulls in a REQUIRED column: these count only where the parent is not null.
     """
     path = path or column.name
@@ -84,15 +84,15 @@ def extra_column(path: str) -> Refused:
 def _of_storage(fit: Fit) -> Fit:
     """The fit of an extension type by its storage."""
 
-    def fit_storage(array: Any, place: Place) -> pa.Array[Any]:
-        return fit(array.storage, place)
+    def fit_storage(array: Any, origin: Origin) -> pa.Array[Any]:
+        return fit(array.storage, origin)
 
     return fit_storage
 
 
 def _nulls(column: Column) -> Fit:
-    def fit(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
-        check_affordable(len(array), f"column {place.path!r}")
+    def fit(array: pa.Array[Any], origin: Origin) -> pa.Array[Any]:
+        check_affordable(len(array), f"column {origin.path!r}")
         return missing(column, len(array))
 
     return fit
@@ -105,11 +105,11 @@ def _values(column: Column, kind: pa.DataType, path: str) -> Fit:
         raise _unfit(column, kind, path)
     cast, check = _cast_for(column, kind), _check_for(column)
 
-    def fit(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
+    def fit(array: pa.Array[Any], origin: Origin) -> pa.Array[Any]:
         if cast is not None:
-            array = cast(array, place)
+            array = cast(array, origin)
         if check is not None:
-            check(array, place)
+            check(array, origin)
         return array
 
     return fit
@@ -136,13 +136,13 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
     left_out = sum(fit is None for _, _, fit in plan)
     same, check = kind == target, _check_for(column)
 
-    def fit(array: Any, place: Place) -> pa.Array[Any]:
-        check_affordable(len(array) * left_out, f"column {place.path!r}")
+    def fit(array: Any, origin: Origin) -> pa.Array[Any]:
+        check_affordable(len(array) * left_out, f"column {origin.path!r}")
         sent = array.flatten()
         made: list[pa.Array[Any]] = []
         untouched = same
         for child, source, fit_child in plan:
-            below = place.child(child.name)
+            below = origin.child(child.name)
             if source is None or fit_child is None:
                 value = missing(child, len(array))
             else:
@@ -156,19 +156,19 @@ def _structs(column: Column, kind: Any, path: str) -> Fit:
             mask = array.is_null() if array.null_count else None
             array = pa.StructArray.from_arrays(made, fields=fields, mask=mask)
         if check is not None:
-            check(array, place)
+            check(array, origin)
         fitted: pa.Array[Any] = array
         return fitted
 
     return fit
 
 
-def _require(parent: pa.Array[Any], child: pa.Array[Any], place: Place) -> None:
+def _require(parent: pa.Array[Any], child: pa.Array[Any], origin: Origin) -> None:
     """Report the nulls of a REQUIRED field, except in structs that are null themselves."""
     import pyarrow.compute as pc
 
     absent: Any = pc.and_(child.is_null(), parent.is_valid())
-    place.report_where(absent, "it is REQUIRED, and null.")
+    origin.report_where(absent, "it is REQUIRED, and null.")
 
 
 def _lists(column: Column, kind: Any, path: str) -> Fit:
@@ -181,11 +181,11 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
     element = _element(column, kind.value_type, path)
     same = kind == target
 
-    def fit(array: Any, place: Place) -> pa.Array[Any]:
+    def fit(array: Any, origin: Origin) -> pa.Array[Any]:
         values = array.flatten()
         if not same or array.null_count:
             array = _list_array(array, values)
-        inside = place.within(array)
+        inside = origin.within(array)
         fitted = element(values, inside)
         if fitted.null_count:
             inside.report_where(fitted.is_null(), "an element of a REPEATED column is null.")
@@ -263,7 +263,7 @@ def _cast_for(column: Column, kind: pa.DataType) -> Fit | None:
 
 def _of_plain_text(kind: pa.DataType, parse: Fit) -> Fit:
     if pt.is_string_view(kind) or pt.is_large_string(kind):
-        return lambda array, place: parse(array.cast(pa.string()), place)
+        return lambda array, origin: parse(array.cast(pa.string()), origin)
     return parse
 
 
@@ -272,7 +272,7 @@ def _arrow_cast(column: Column, kind: pa.DataType) -> Fit:
     viewed = pt.is_string_view(kind) or pt.is_binary_view(kind)
     plain: pa.DataType = pa.string() if pt.is_string_view(kind) else pa.binary()
 
-    def cast(array: pa.Array[Any], place: Place) -> pa.Array[Any]:
+    def cast(array: pa.Array[Any], origin: Origin) -> pa.Array[Any]:
         if viewed:
             array = array.cast(plain)
         try:
@@ -280,7 +280,7 @@ def _arrow_cast(column: Column, kind: pa.DataType) -> Fit:
         except pa.ArrowException:
             bad = failing(array, lambda part: part.cast(target))
         values = array
-        place.report(bad, lambda index: f"{shown(values, index)} does not fit {column.type} without loss.")
+        origin.report(bad, lambda index: f"{shown(values, index)} does not fit {column.type} without loss.")
         return with_nulls(array, bad).cast(target)
 
     return cast
@@ -314,13 +314,13 @@ def _check_for(column: Column) -> Check | None:
 
 
 def _length(limit: int, kernel: str) -> Check:
-    def check(array: pa.Array[Any], place: Place) -> None:
+    def check(array: pa.Array[Any], origin: Origin) -> None:
         import pyarrow.compute as pc
 
         lengths: Any = pc.call_function(kernel, [array])
         longest = pc.max(lengths).as_py()
         if longest is not None and longest > limit:
-            place.report_where(
+            origin.report_where(
                 pc.greater(lengths, pa.scalar(limit, lengths.type)),
                 lambda index: f"a value of length {lengths[index]} is longer than {limit}.",
             )
@@ -333,7 +333,7 @@ def _bounds(name: str) -> Check:
     stored = pa.int32() if name == "DATE" else pa.int64()
     range_text = "00:00:00 to 23:59:59.999999" if name == "TIME" else "years 1 to 9999"
 
-    def check(array: pa.Array[Any], place: Place) -> None:
+    def check(array: pa.Array[Any], origin: Origin) -> None:
         import pyarrow.compute as pc
 
         numbers: Any = array.view(stored)
@@ -343,7 +343,7 @@ def _bounds(name: str) -> Check:
             outside: Any = pc.or_(
                 pc.less(numbers, pa.scalar(low, stored)), pc.greater(numbers, pa.scalar(high, stored))
             )
-            place.report_where(outside, f"a {name} is out of its range ({range_text}).")
+            origin.report_where(outside, f"a {name} is out of its range ({range_text}).")
 
     return check
 
@@ -357,16 +357,16 @@ def is_json(text: bytes) -> bool:
     return True
 
 
-def _json(array: pa.Array[Any], place: Place) -> None:
+def _json(array: pa.Array[Any], origin: Origin) -> None:
     values: list[bytes | None] = array.cast(pa.binary()).to_pylist()
     bad = [index for index, text in enumerate(values) if text is not None and not is_json(text)]
-    place.report(bad, lambda index: f"{shown(array, index)} is not valid JSON.")
+    origin.report(bad, lambda index: f"{shown(array, index)} is not valid JSON.")
 
 
-def _range(array: Any, place: Place) -> None:
+def _range(array: Any, origin: Origin) -> None:
     import pyarrow.compute as pc
 
     start, end = array.flatten()
     backwards: Any = pc.greater_equal(start, end)
     if pc.any(backwards, min_count=0).as_py():
-        place.report_where(backwards, "the start of a RANGE must be before its end.")
+        origin.report_where(backwards, "the start of a RANGE must be before its end.")

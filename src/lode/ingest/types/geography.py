@@ -22,7 +22,7 @@ from lode.lazy import pa
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
 # GEOS reads collections in collections by recursion, which a long text could drive beyond the stack.
 MAX_DEPTH: Final = 32
@@ -60,11 +60,11 @@ def need_shapely(path: str) -> ModuleType:
     return shapely
 
 
-def geographies_of_text(array: Any, place: Place) -> Any:
+def geographies_of_text(array: Any, origin: Origin) -> Any:
     """The texts as BigQuery prints them; those that are no GEOGRAPHY are reported."""
     if array.null_count == len(array):
         return array
-    shapely = need_shapely(place.path)
+    shapely = need_shapely(origin.path)
     import numpy as np
 
     points = _points(array)
@@ -80,7 +80,7 @@ def geographies_of_text(array: Any, place: Place) -> Any:
             written.append(found.written())
         bad |= {start + index: says for index, says in found.bad.items()}
         left = found.left
-    place.report(sorted(bad), lambda index: f"{shown(array, index)} {bad[index]}.")
+    origin.report(sorted(bad), lambda index: f"{shown(array, index)} {bad[index]}.")
     return pa.concat_arrays(written)
 
 

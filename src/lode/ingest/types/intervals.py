@@ -14,7 +14,7 @@ from lode.ingest.types.row_errors import each
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
 MAX_MONTHS: Final = 10_000 * 12
 MAX_DAYS: Final = 3_660_000
@@ -73,19 +73,19 @@ def interval_text(months: int, days: int, micros: int) -> str:
     )
 
 
-def intervals_of_text(array: Any, place: Place) -> Any:
+def intervals_of_text(array: Any, origin: Origin) -> Any:
     """The texts in canonical form; those that are none are reported."""
     import pyarrow.compute as pc
 
     fine: Any = pc.and_not(pc.match_substring_regex(array, _CANONICAL), pc.ends_with(array, " -0:0:0"))
     if pc.all(fine, min_count=0).as_py():
         return array
-    return pa.array(each(array, place, canonical_interval), pa.string())
+    return pa.array(each(array, origin, canonical_interval), pa.string())
 
 
-def intervals_of_arrow(array: Any, place: Place) -> Any:
+def intervals_of_arrow(array: Any, origin: Origin) -> Any:
     """Arrow's months, days and nanoseconds as text."""
-    return pa.array(each(array, place, _of_nanoseconds), pa.string())
+    return pa.array(each(array, origin, _of_nanoseconds), pa.string())
 
 
 def shown_interval(text: str) -> str:

@@ -44,24 +44,24 @@ class Problems:
         )
 
 
-class Place:
+class Origin:
     """Where an array stands in a request: under which column, and which rows its values belong to."""
 
     def __init__(
-        self, problems: Problems, path: str, outer: Place | None = None, lists: pa.Array[Any] | None = None
+        self, problems: Problems, path: str, outer: Origin | None = None, lists: pa.Array[Any] | None = None
     ) -> None:
         self.path = path
         self._problems = problems
         self._outer = outer
         self._lists = lists
 
-    def child(self, name: str) -> Place:
+    def child(self, name: str) -> Origin:
         """The place of a struct's field: the same rows."""
-        return Place(self._problems, f"{self.path}.{name}", self)
+        return Origin(self._problems, f"{self.path}.{name}", self)
 
-    def within(self, lists: pa.Array[Any]) -> Place:
+    def within(self, lists: pa.Array[Any]) -> Origin:
         """The place of the flattened elements of lists, none of which is null."""
-        return Place(self._problems, self.path, self, lists)
+        return Origin(self._problems, self.path, self, lists)
 
     def report(self, indices: Iterable[int], says: str | Callable[[int], str]) -> None:
         """Record that the values at these indices are bad; ``says`` is the sentence about all or one."""
@@ -118,7 +118,7 @@ def shown(array: pa.Array[Any], index: int) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 
 
-def each(array: pa.Array[Any], place: Place, convert: Callable[[Any], Any]) -> list[Any]:
+def each(array: pa.Array[Any], origin: Origin, convert: Callable[[Any], Any]) -> list[Any]:
     """Convert each value; a ``ValueError`` finishes the sentence about a bad one, which becomes None."""
     converted: list[Any] = []
     bad: dict[int, str] = {}
@@ -129,5 +129,5 @@ def each(array: pa.Array[Any], place: Place, convert: Callable[[Any], Any]) -> l
             bad[index] = str(why)
             converted.append(None)
     if bad:
-        place.report(bad, lambda index: f"{shown(array, index)} {bad[index]}.")
+        origin.report(bad, lambda index: f"{shown(array, index)} {bad[index]}.")
     return converted

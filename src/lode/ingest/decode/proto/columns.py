@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from lode.ingest.decode.proto.plan import INT32, F, Shape
+from lode.ingest.decode.proto.plan import INT32, F, WireShape
 from lode.ingest.decode.proto.times import (
     dates_of_text,
     datetimes_of_text,
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lode.ingest.decode.proto.plan import Field
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
-    Convert: TypeAlias = Callable[[Any, Place], Any]
+    Convert: TypeAlias = Callable[[Any, Origin], Any]
 
 _TEXT_READERS: Final = {
     "DATE": dates_of_text,
@@ -49,8 +49,8 @@ def column_converter(field: Field) -> Convert | None:
     if not field.repeated:
         return convert
 
-    def lists(array: Any, place: Place) -> Any:
-        values = array.values if convert is None else convert(array.values, place.within(array))
+    def lists(array: Any, origin: Origin) -> Any:
+        values = array.values if convert is None else convert(array.values, origin.within(array))
         return pa.ListArray.from_arrays(array.offsets, values)
 
     return lists
@@ -58,16 +58,16 @@ def column_converter(field: Field) -> Convert | None:
 
 def _of_shape(field: Field) -> Convert | None:
     match field.shape:
-        case Shape.SCALAR:
+        case WireShape.SCALAR:
             convert = _value_converter(field)
             return _never_null(convert) if field.never_unset else convert
-        case Shape.WRAPPER:
+        case WireShape.WRAPPER:
             return _unwrapped(_value_converter(field))
-        case Shape.TIMESTAMP:
+        case WireShape.TIMESTAMP:
             return _timestamp_messages
-        case Shape.DURATION:
+        case WireShape.DURATION:
             return _duration_messages
-        case Shape.MESSAGE:
+        case WireShape.MESSAGE:
             return _structs(field)
 
 
@@ -75,11 +75,11 @@ def _structs(field: Field) -> Convert:
     members = [(member, column_converter(member)) for member in field.fields]
     names = [member.column.name for member in field.fields]
 
-    def convert(array: Any, place: Place) -> Any:
+    def convert(array: Any, origin: Origin) -> Any:
         made = []
         for position, (member, convert_member) in enumerate(members):
             value = array.field(position)
-            below = place.child(member.column.name)
+            below = origin.child(member.column.name)
             if member.required:
                 report_unset(value, array, below)
             made.append(value if convert_member is None else convert_member(value, below))
@@ -91,14 +91,14 @@ def _structs(field: Field) -> Convert:
     return convert
 
 
-def report_unset(array: Any, parent: Any, place: Place) -> None:
+def report_unset(array: Any, parent: Any, origin: Origin) -> None:
     """Report where a field that proto2 requires is unset, except in messages that are unset."""
     import pyarrow.compute as pc
 
     if array.null_count:
         compute: Any = pc
         unset = array.is_null() if parent is None else compute.and_(array.is_null(), parent.is_valid())
-        place.report_where(unset, "the descriptor calls it required, and it is not set.")
+        origin.report_where(unset, "the descriptor calls it required, and it is not set.")
 
 
 def _filled(array: Any) -> Any:
@@ -113,30 +113,30 @@ def _filled(array: Any) -> Any:
 def _never_null(convert: Convert | None) -> Convert:
     if convert is None:
         return lambda array, _place: _filled(array)
-    return lambda array, place: convert(_filled(array), place)
+    return lambda array, origin: convert(_filled(array), origin)
 
 
 def _unwrapped(convert: Convert | None) -> Convert:
     """Values of wrapper messages: one without a value is zero, or empty."""
 
-    def unwrap(array: Any, place: Place) -> Any:
+    def unwrap(array: Any, origin: Origin) -> Any:
         import pyarrow.compute as pc
 
         compute: Any = pc
         value = array.field(0)
         if value.null_count != array.null_count:
             value = compute.if_else(array.is_valid(), _filled(value), pa.scalar(None, value.type))
-        return value if convert is None else convert(value, place)
+        return value if convert is None else convert(value, origin)
 
     return unwrap
 
 
-def _timestamp_messages(array: Any, place: Place) -> Any:
+def _timestamp_messages(array: Any, origin: Origin) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
-    seconds = _refuse_outside(_filled(array.field(0)), *_TIMESTAMP_SECONDS, place, "a Timestamp's seconds")
-    nanos = _refuse_outside(_filled(array.field(1)), 0, _MAX_NANOS, place, "a Timestamp's nanos")
+    seconds = _refuse_outside(_filled(array.field(0)), *_TIMESTAMP_SECONDS, origin, "a Timestamp's seconds")
+    nanos = _refuse_outside(_filled(array.field(1)), 0, _MAX_NANOS, origin, "a Timestamp's nanos")
     micros = compute.add(
         compute.multiply(seconds, pa.scalar(1_000_000, pa.int64())),
         compute.divide(nanos.cast(pa.int64()), pa.scalar(1000, pa.int64())),
@@ -146,11 +146,11 @@ def _timestamp_messages(array: Any, place: Place) -> Any:
     return micros.view(pa.timestamp("us", "UTC"))
 
 
-def _duration_messages(array: Any, place: Place) -> Any:
+def _duration_messages(array: Any, origin: Origin) -> Any:
     """Durations as INTERVALs of no months and no days, cut to microseconds as a Timestamp is."""
     longest = _MAX_INTERVAL_SECONDS
-    seconds = _refuse_outside(_filled(array.field(0)), -longest, longest, place, "an INTERVAL")
-    nanos = _refuse_outside(_filled(array.field(1)), -_MAX_NANOS, _MAX_NANOS, place, "a Duration's nanos")
+    seconds = _refuse_outside(_filled(array.field(0)), -longest, longest, origin, "an INTERVAL")
+    nanos = _refuse_outside(_filled(array.field(1)), -_MAX_NANOS, _MAX_NANOS, origin, "a Duration's nanos")
     texts: list[str | None] = []
     bad: dict[int, str] = {}
     for index, (is_set, second, nano) in enumerate(
@@ -166,7 +166,7 @@ def _duration_messages(array: Any, place: Place) -> Any:
                 texts[index] = interval_text(0, 0, second * 1_000_000 + int(nano / 1000))
             except ValueError as why:
                 bad[index] = f"a Duration of {second} seconds {why}."
-    place.report(bad, lambda index: bad[index])
+    origin.report(bad, lambda index: bad[index])
     return pa.array(texts, pa.string())
 
 
@@ -180,9 +180,9 @@ def _value_converter(field: Field) -> Convert | None:
         case "BOOL" if field.kind != F.TYPE_BOOL:
             return _booleans
         case "NUMERIC" | "BIGNUMERIC" if field.kind == F.TYPE_BYTES:
-            return lambda array, place: decimals_of_bytes(array, field.column, place)
+            return lambda array, origin: decimals_of_bytes(array, field.column, origin)
         case "NUMERIC" | "BIGNUMERIC" if field.kind in (F.TYPE_DOUBLE, F.TYPE_FLOAT):
-            return lambda array, place: decimals_of_floats(array, field.column, place)
+            return lambda array, origin: decimals_of_floats(array, field.column, origin)
         case "DATE" | "TIME" | "DATETIME" | "TIMESTAMP" if field.kind == F.TYPE_STRING:
             return _TEXT_READERS[field.column.type]
         case "DATE":
@@ -201,41 +201,41 @@ def _names(field: Field) -> Convert:
     assert field.names is not None
     numbers, names = field.names.numbers, field.names.names
 
-    def convert(array: Any, place: Place) -> Any:
+    def convert(array: Any, origin: Origin) -> Any:
         import pyarrow.compute as pc
 
         compute: Any = pc
         positions = compute.index_in(array, value_set=numbers)
         if positions.null_count != array.null_count:
             unknown = compute.and_(positions.is_null(), array.is_valid())
-            place.report_where(unknown, lambda index: f"its enum has no name for the number {array[index]}.")
+            origin.report_where(unknown, lambda index: f"its enum has no name for the number {array[index]}.")
         return names.take(positions)
 
     return convert
 
 
-def _booleans(array: Any, _place: Place) -> Any:
+def _booleans(array: Any, _place: Origin) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
     return compute.not_equal(array, pa.scalar(0, array.type))
 
 
-def _timestamp_micros(array: Any, _place: Place) -> Any:
+def _timestamp_micros(array: Any, _place: Origin) -> Any:
     micros = array if array.type == pa.int64() else array.cast(pa.int64())
     return micros.view(pa.timestamp("us", "UTC"))
 
 
-def _dates(array: Any, _place: Place) -> Any:
+def _dates(array: Any, _place: Origin) -> Any:
     return array.view(pa.date32())
 
 
-def _far_dates(array: Any, place: Place) -> Any:
+def _far_dates(array: Any, origin: Origin) -> Any:
     """Days as int64, which date32 cannot all hold."""
-    return _refuse_outside(array, *_INT32_RANGE, place, "DATE").cast(pa.int32()).view(pa.date32())
+    return _refuse_outside(array, *_INT32_RANGE, origin, "DATE").cast(pa.int32()).view(pa.date32())
 
 
-def _refuse_outside(array: Any, low: int, high: int, place: Place, what: str) -> Any:
+def _refuse_outside(array: Any, low: int, high: int, origin: Origin, what: str) -> Any:
     """Report the integers out of a range; return the array with nulls in their places."""
     import pyarrow.compute as pc
 
@@ -247,5 +247,5 @@ def _refuse_outside(array: Any, low: int, high: int, place: Place, what: str) ->
     outside = compute.or_(
         compute.less(array, pa.scalar(low, array.type)), compute.greater(array, pa.scalar(high, array.type))
     )
-    place.report_where(outside, lambda index: f"{shown(array, index)} is out of the range of {what}.")
+    origin.report_where(outside, lambda index: f"{shown(array, index)} is out of the range of {what}.")
     return compute.if_else(outside, pa.scalar(None, array.type), array)

@@ -15,11 +15,11 @@ from google.protobuf import descriptor_pb2, descriptor_pool
 from lode.ingest.decode.fill import Filler
 from lode.ingest.decode.packed import MAX_UNPACKED_BYTES, PackedRows, check_unpacked, count_columns
 from lode.ingest.decode.proto.columns import column_converter, report_unset
-from lode.ingest.decode.proto.plan import F, Shape, plan
-from lode.ingest.decode.proto.survey import Survey
+from lode.ingest.decode.proto.plan import F, WireShape, plan
+from lode.ingest.decode.proto.survey import RowSurvey
 from lode.ingest.status import invalid
 from lode.ingest.types.arrays import one_batch
-from lode.ingest.types.row_errors import Place, Problems
+from lode.ingest.types.row_errors import Origin, Problems
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Sequence
@@ -98,11 +98,11 @@ class ProtoRows:
         columns: list[Any] = batch.columns
         for position, (field, convert) in enumerate(zip(self._fields, self._converters, strict=True)):
             if convert is not None or field.required:
-                place = Place(problems, field.column.name)
+                origin = Origin(problems, field.column.name)
                 if field.required:
-                    report_unset(columns[position], None, place)
+                    report_unset(columns[position], None, origin)
                 if convert is not None:
-                    columns[position] = convert(columns[position], place)
+                    columns[position] = convert(columns[position], origin)
         return columns
 
 
@@ -132,7 +132,7 @@ class Parser:
             )
         except ValueError as why:
             raise invalid(f"The descriptor cannot be used: {why}.", ends_call=True) from why
-        self.survey = Survey(fields)
+        self.survey = RowSurvey(fields)
 
     def parse(self, rows: Sequence[bytes], size: int, problems: Problems) -> pa.RecordBatch:
         """Parse rows of ``size`` bytes; malformed ones are reported, and empty in the batch."""
@@ -208,7 +208,7 @@ def _declare(message: Any, fields: tuple[Field, ...]) -> None:
     for field in fields:
         name = f"f{field.number}"
         label = F.LABEL_REPEATED if field.repeated else F.LABEL_OPTIONAL
-        if field.shape is Shape.SCALAR:
+        if field.shape is WireShape.SCALAR:
             kind = F.TYPE_INT32 if field.kind == F.TYPE_ENUM else field.kind
             message.field.add(name=name, number=field.number, type=kind, label=label)
             continue
@@ -217,10 +217,10 @@ def _declare(message: Any, fields: tuple[Field, ...]) -> None:
             name=name, number=field.number, type=F.TYPE_MESSAGE, label=label, type_name=nested.name
         )
         match field.shape:
-            case Shape.MESSAGE:
+            case WireShape.MESSAGE:
                 _declare(nested, field.fields)
-            case Shape.WRAPPER:
+            case WireShape.WRAPPER:
                 nested.field.add(name="value", number=1, type=field.kind, label=F.LABEL_OPTIONAL)
-            case Shape.TIMESTAMP | Shape.DURATION:
+            case WireShape.TIMESTAMP | WireShape.DURATION:
                 nested.field.add(name="seconds", number=1, type=F.TYPE_INT64, label=F.LABEL_OPTIONAL)
                 nested.field.add(name="nanos", number=2, type=F.TYPE_INT32, label=F.LABEL_OPTIONAL)

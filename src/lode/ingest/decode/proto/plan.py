@@ -58,7 +58,7 @@ _WRAPPERS: Final = {
 _RESERVED: Final = range(19_000, 20_000)
 
 
-class Shape(Enum):
+class WireShape(Enum):
     """How the value of a field lies on the wire."""
 
     SCALAR = auto()
@@ -70,7 +70,7 @@ class Shape(Enum):
     MESSAGE = auto()
 
 
-class Names:
+class EnumNames:
     """The names of an enum's numbers, as two arrays; made once for all fields of the enum."""
 
     def __init__(self, enum: Any) -> None:
@@ -91,12 +91,12 @@ class Field:
     path: str
     number: int
     kind: int
-    shape: Shape = Shape.SCALAR
+    shape: WireShape = WireShape.SCALAR
     repeated: bool = False
     required: bool = False
     # Keys and values of a map are never unset: what is not on the wire is zero or empty.
     never_unset: bool = False
-    names: Names | None = None
+    names: EnumNames | None = None
     # The fields of a message, by their numbers.
     fields: tuple[Field, ...] = ()
 
@@ -118,7 +118,7 @@ def plan(schema: TableSchema, descriptor: DescriptorProto) -> tuple[Field, ...]:
 class _Planner:
     def __init__(self, types: DeclaredTypes) -> None:
         self._types = types
-        self._enums: dict[Path, Names] = {}
+        self._enums: dict[Path, EnumNames] = {}
 
     def fields(
         self, message: Any, scope: Path, columns: tuple[Column, ...], prefix: str, above: tuple[Path, ...]
@@ -192,10 +192,10 @@ class _Planner:
         names = self._names(found) if kind == F.TYPE_ENUM and found is not None else None
         return Field(**common, kind=kind, names=names, never_unset=in_map and not repeated)
 
-    def _names(self, found: tuple[Path, Any]) -> Names:
+    def _names(self, found: tuple[Path, Any]) -> EnumNames:
         path, enum = found
         if path not in self._enums:
-            self._enums[path] = Names(enum)
+            self._enums[path] = EnumNames(enum)
         return self._enums[path]
 
     def _kind(self, declared: Any, path: str, scope: Path) -> tuple[int, tuple[Path, Any] | None]:
@@ -230,18 +230,18 @@ class _Planner:
         known = well_known(type_name)
         if column.type not in ("STRUCT", "RANGE"):
             if known == "Timestamp" and column.type == "TIMESTAMP":
-                return Field(**common, kind=F.TYPE_MESSAGE, shape=Shape.TIMESTAMP)
+                return Field(**common, kind=F.TYPE_MESSAGE, shape=WireShape.TIMESTAMP)
             if known == "Duration" and column.type == "INTERVAL":
-                return Field(**common, kind=F.TYPE_MESSAGE, shape=Shape.DURATION)
+                return Field(**common, kind=F.TYPE_MESSAGE, shape=WireShape.DURATION)
             kind = _WRAPPERS.get(known or "")
             if kind is None or kind not in ACCEPTED[column.type]:
                 raise _mismatch(path, brief(type_name.lstrip(".")), column)
-            return Field(**common, kind=kind, shape=Shape.WRAPPER)
+            return Field(**common, kind=kind, shape=WireShape.WRAPPER)
         if found is None:
             raise _mismatch(path, brief(type_name.lstrip(".")), column)
         scope, message = found
         fields = self.fields(message, scope, column.children, path + ".", above)
-        return Field(**common, kind=F.TYPE_MESSAGE, shape=Shape.MESSAGE, fields=fields)
+        return Field(**common, kind=F.TYPE_MESSAGE, shape=WireShape.MESSAGE, fields=fields)
 
 
 def _mismatch(path: str, kind: str, column: Column) -> Refused:

@@ -19,7 +19,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
 from lode.ingest.decode.packed import MANY_VALUES, OFFSET_BYTES, SLOW_TYPES, VALIDITY_BYTES, fixed_bytes
-from lode.ingest.decode.proto.plan import INT64, INTEGERS, F, Shape
+from lode.ingest.decode.proto.plan import INT64, INTEGERS, F, WireShape
 from lode.ingest.types.columns import arrow_type
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class _Level:
     repeated: tuple[tuple[tuple[str, ...], int, _Level | None], ...]
 
 
-class Survey:
+class RowSurvey:
     """Looks at rows of one message type."""
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
@@ -119,7 +119,7 @@ def _declare_level(file: Any, fields: tuple[Field, ...]) -> _Declared:
             (
                 path,
                 _element_bytes(field),
-                None if field.shape is Shape.SCALAR else _declare_level(file, field.fields),
+                None if field.shape is WireShape.SCALAR else _declare_level(file, field.fields),
             )
             for path, field in found
         ),
@@ -135,11 +135,11 @@ def _declare(
     for field in fields:
         name = f"f{field.number}"
         if field.repeated:
-            kind = field.kind if field.shape is Shape.SCALAR else F.TYPE_BYTES
+            kind = field.kind if field.shape is WireShape.SCALAR else F.TYPE_BYTES
             kind = F.TYPE_INT32 if kind == F.TYPE_ENUM else F.TYPE_BYTES if kind == F.TYPE_STRING else kind
             message.field.add(name=name, number=field.number, type=kind, label=F.LABEL_REPEATED)
             repeated.append(((*above, name), field))
-        elif field.shape is not Shape.SCALAR:
+        elif field.shape is not WireShape.SCALAR:
             nested = message.nested_type.add(name=f"M{field.number}")
             message.field.add(
                 name=name,
@@ -190,11 +190,11 @@ def _message_bytes(fields: tuple[Field, ...]) -> int:
 def _element_bytes(field: Field) -> int:
     """The bytes of one value of a field, as it is parsed and as its column has it."""
     match field.shape:
-        case Shape.MESSAGE:
+        case WireShape.MESSAGE:
             return _message_bytes(field.fields)
-        case Shape.DURATION:
+        case WireShape.DURATION:
             return 2 * _PARSED_BYTES + _INTERVAL_BYTES
-        case Shape.TIMESTAMP:
+        case WireShape.TIMESTAMP:
             return 4 * _PARSED_BYTES
     if (field.column.type, field.kind) in _SAME:
         return _PARSED_BYTES
@@ -208,7 +208,7 @@ def _element_bytes(field: Field) -> int:
 
 def _is_slow(field: Field) -> bool:
     """Whether values that are no messages pass through Python: text of other types, and decimals."""
-    if field.shape is Shape.DURATION:
+    if field.shape is WireShape.DURATION:
         return True
     if field.column.type in SLOW_TYPES:
         return field.kind not in INTEGERS
@@ -236,6 +236,6 @@ def _expansion(fields: tuple[Field, ...]) -> int:
 
 def _least_bytes(field: Field) -> int:
     """What an element takes on the wire at least: numbers are packed, others have a tag and a length."""
-    if field.shape is not Shape.SCALAR or field.kind in _DELIMITED:
+    if field.shape is not WireShape.SCALAR or field.kind in _DELIMITED:
         return 2
     return 8 if field.kind in _FIXED64 else 4 if field.kind in _FIXED32 else 1

@@ -22,40 +22,40 @@ from lode.times import DAY_MICROS, parse_date, parse_datetime, parse_time, parse
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lode.ingest.types.row_errors import Place
+    from lode.ingest.types.row_errors import Origin
 
 _TIME_BITS: Final = 37
 _DATETIME_BITS: Final = 60
 _SECOND_MICROS: Final = 1_000_000
 
 
-def dates_of_text(array: Any, place: Place) -> Any:
+def dates_of_text(array: Any, origin: Origin) -> Any:
     days = _cast(array, pa.date32())
-    return days if days is not None else _each(array, place, parse_date, pa.int32()).view(pa.date32())
+    return days if days is not None else _each(array, origin, parse_date, pa.int32()).view(pa.date32())
 
 
-def times_of_text(array: Any, place: Place) -> Any:
+def times_of_text(array: Any, origin: Origin) -> Any:
     import pyarrow.compute as pc
 
     compute: Any = pc
     # Arrow reads times only together with a date.
     moments = _cast(compute.binary_join_element_wise("1970-01-01", array, "T"), pa.timestamp("us"))
-    micros = moments.view(pa.int64()) if moments is not None else _each(array, place, parse_time, pa.int64())
+    micros = moments.view(pa.int64()) if moments is not None else _each(array, origin, parse_time, pa.int64())
     return micros.view(pa.time64("us"))
 
 
-def datetimes_of_text(array: Any, place: Place) -> Any:
+def datetimes_of_text(array: Any, origin: Origin) -> Any:
     kind = pa.timestamp("us")
     moments = _cast(array, kind)
-    return moments if moments is not None else _each(array, place, parse_datetime, pa.int64()).view(kind)
+    return moments if moments is not None else _each(array, origin, parse_datetime, pa.int64()).view(kind)
 
 
-def timestamps_of_text(array: Any, place: Place) -> Any:
+def timestamps_of_text(array: Any, origin: Origin) -> Any:
     kind = pa.timestamp("us", "UTC")
     moments = _cast(array, kind)
     if moments is None and (civil := _cast(array, pa.timestamp("us"))) is not None:
         return civil.view(kind)
-    return moments if moments is not None else _each(array, place, parse_timestamp, pa.int64()).view(kind)
+    return moments if moments is not None else _each(array, origin, parse_timestamp, pa.int64()).view(kind)
 
 
 def _cast(array: Any, kind: Any) -> Any:
@@ -65,17 +65,17 @@ def _cast(array: Any, kind: Any) -> Any:
         return None
 
 
-def _each(array: Any, place: Place, parse: Callable[[str], int], kind: Any) -> Any:
-    return pa.array(each(array, place, parse), kind)
+def _each(array: Any, origin: Origin, parse: Callable[[str], int], kind: Any) -> Any:
+    return pa.array(each(array, origin, parse), kind)
 
 
-def unpack_times(packed: Any, place: Place) -> Any:
+def unpack_times(packed: Any, origin: Origin) -> Any:
     """Packed TIMEs as time64[us]; invalid ones are reported, and null."""
     times = _times_of_day(_within(packed, _TIME_BITS)).view(pa.time64("us"))
-    return _reported(times, packed, place, "TIME")
+    return _reported(times, packed, origin, "TIME")
 
 
-def unpack_datetimes(packed: Any, place: Place) -> Any:
+def unpack_datetimes(packed: Any, origin: Origin) -> Any:
     """Packed DATETIMEs as timestamp[us]; invalid ones are reported, and null."""
     import pyarrow.compute as pc
 
@@ -89,7 +89,7 @@ def unpack_datetimes(packed: Any, place: Place) -> Any:
     right = compute.equal(compute.day(times), day)
     if not compute.all(right, min_count=0).as_py():
         times = compute.if_else(right, times, pa.scalar(None, times.type))
-    return _reported(times, packed, place, "DATETIME")
+    return _reported(times, packed, origin, "DATETIME")
 
 
 def _times_of_day(bits: Any) -> Any:
@@ -127,13 +127,13 @@ def _bits(packed: Any, shift: int, width: int) -> Any:
     return compute.bit_wise_and(shifted, pa.scalar((1 << width) - 1, pa.int64()))
 
 
-def _reported(times: Any, packed: Any, place: Place, kind: str) -> Any:
+def _reported(times: Any, packed: Any, origin: Origin, kind: str) -> Any:
     import pyarrow.compute as pc
 
     if times.null_count != packed.null_count:
         compute: Any = pc
         bad = compute.and_(times.is_null(), packed.is_valid())
-        place.report_where(bad, lambda index: f"{packed[index]} is no packed {kind}.")
+        origin.report_where(bad, lambda index: f"{packed[index]} is no packed {kind}.")
     return times
 
 
