@@ -88,7 +88,7 @@ def age(text: str) -> timedelta:
 
 
 def spelled_bytes(number: int) -> str:
-    """A number of bytes so that ``byte_count`` reads it back: ``64MiB``."""
+    """A number of bytes in the form that ``byte_count`` reads: ``64MiB``."""
     for unit in ("EiB", "PiB", "TiB", "GiB", "MiB", "KiB"):
         if number and number % _BYTES[unit] == 0:
             return f"{number // _BYTES[unit]}{unit}"
@@ -96,7 +96,7 @@ def spelled_bytes(number: int) -> str:
 
 
 def spelled_seconds(number: float) -> str:
-    """A length of time so that ``seconds`` reads it back: ``3d``, ``10s``."""
+    """A length of time in the form that ``seconds`` reads: ``3d``, ``10s``."""
     for unit in ("w", "d", "h", "m"):
         if number and number % _SECONDS[unit] == 0:
             return f"{number / _SECONDS[unit]:g}{unit}"

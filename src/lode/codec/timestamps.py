@@ -1,6 +1,6 @@
-"""The earliest and latest time of a write, from records that say theirs.
+"""The earliest and latest time of a write.
 
-Nothing is inferred: a record counts if it has ``timestamp()``, a column counts if it was named.
+Nothing is inferred: a record counts if it has ``timestamp()``, a column counts if the caller named it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Timestamped(Protocol):
-    """A record that knows its own time. One without a zone is taken as UTC."""
+    """A record with a time. A time without a zone is taken as UTC."""
 
     def timestamp(self) -> datetime:
         """Return the time of this record."""
@@ -29,11 +29,11 @@ class Timestamped(Protocol):
 
 
 class TimestampRange:
-    """Follows the chunks of a write and keeps the earliest and latest time among them.
+    """The earliest and latest time in the chunks of a write.
 
     Args:
-        column: Where Arrow data and records without ``timestamp()`` keep their time: datetimes, Arrow
-            timestamps, or RFC 3339 text. Nulls are passed over.
+        column: The column of the time in Arrow data and in records without ``timestamp()``: datetimes, Arrow
+            timestamps, or RFC 3339 text. Nulls are ignored.
         first_row: The number of the first row, for errors.
     """
 
@@ -46,12 +46,12 @@ class TimestampRange:
 
     @property
     def rows(self) -> int:
-        """How many rows it has seen."""
+        """The number of rows so far."""
         return self._rows
 
     @property
     def next_row(self) -> int:
-        """The number that the next row will have."""
+        """The number of the next row."""
         return self._first_row + self._rows
 
     @property
@@ -61,19 +61,19 @@ class TimestampRange:
 
     @property
     def max(self) -> datetime | None:
-        """The latest time, in UTC, or the microsecond after it: the range never leaves a record out."""
+        """The latest time, in UTC, or the microsecond after it: the range contains every record."""
         return None if self._last is None else ns_to_datetime(self._last + 999)
 
     def extend(self, other: TimestampRange) -> None:
-        """Take everything in that another has seen."""
+        """Include the times and rows of another range."""
         self._rows += other._rows
         self._widen(moment for moment in (other._first, other._last) if moment is not None)
 
     def observe(self, chunk: Chunk) -> None:
-        """Take the times of one chunk into account.
+        """Include the times of one chunk.
 
         Raises:
-            InvalidOptionError: The named column is not there.
+            InvalidOptionError: There is no such column.
             SchemaViolationError: A time is not a time.
         """
         if isinstance(chunk, list):
@@ -84,24 +84,24 @@ class TimestampRange:
 
     def _observe_records(self, records: list[Any]) -> None:
         kinds = set(map(type, records))
-        speaking = {kind for kind in kinds if _is_timestamped(kind)}
-        if speaking:
+        timestamped = {kind for kind in kinds if _is_timestamped(kind)}
+        if timestamped:
             self._widen(
                 self._to_ns(row, record.timestamp(), "timestamp()")
                 for row, record in enumerate(records, self.next_row)
-                if type(record) in speaking
+                if type(record) in timestamped
             )
-        if self._column is not None and kinds - speaking:
-            self._observe_column(records, self._column, speaking)
+        if self._column is not None and kinds - timestamped:
+            self._observe_column(records, self._column, timestamped)
 
-    def _observe_column(self, records: list[Any], column: str, speaking: set[type]) -> None:
-        silent = [(row, r) for row, r in enumerate(records, self.next_row) if type(r) not in speaking]
-        # One record may leave a nullable column out. If none of the first chunk has it, it is misspelt.
-        if self._rows == 0 and not any(_has(record, column) for _, record in silent):
+    def _observe_column(self, records: list[Any], column: str, timestamped: set[type]) -> None:
+        others = [(row, r) for row, r in enumerate(records, self.next_row) if type(r) not in timestamped]
+        # One record may leave a nullable column out. If no record of the first chunk has it, it is misspelt.
+        if self._rows == 0 and not any(_has(record, column) for _, record in others):
             raise InvalidOptionError(f"no record has the timestamp column {column!r}: name one that is there")
         self._widen(
             self._to_ns(row, value, column)
-            for row, record in silent
+            for row, record in others
             if (value := _value(record, column)) is not None
         )
 
@@ -148,7 +148,7 @@ class TimestampRange:
 
 
 def _is_timestamped(kind: type) -> bool:
-    # A datetime has a timestamp() too, but it is a number of seconds, and no record.
+    # A datetime has a timestamp() too, but that returns seconds, and a datetime is no record.
     return callable(getattr(kind, "timestamp", None)) and not issubclass(kind, datetime)
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic of filters, and the conversions of numbers that it and some functions need."""
+"""Arithmetic of filters, and the conversions of numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def arithmetic(compiler: Compiler, node: Operation) -> Value | LiteralNode:
-    """Exact for whole and decimal numbers, which become decimals wide enough for every result."""
+    """Compile an operator. Whole and decimal numbers become decimals wide enough for every result."""
     operands = [compiler.value(part) for part in node.operands]
     if node.sign == "NEG" and isinstance(operands[0], LiteralNode) and operands[0].kind in NUMBERS:
         return operands[0]._replace(value=-compiler.number(operands[0]))
@@ -35,7 +35,7 @@ def arithmetic(compiler: Compiler, node: Operation) -> Value | LiteralNode:
 
 
 def _kinds(operands: Sequence[Value | LiteralNode]) -> set[str]:
-    """Their kinds; a number with a point is a NUMERIC beside one, as SQL has it."""
+    """The kinds; as in SQL, a literal with a point is a NUMERIC next to a NUMERIC."""
     kinds = {operand.kind for operand in operands}
     is_float = any(
         operand.kind == "FLOAT64"
@@ -51,7 +51,7 @@ def _of_floats(compiler: Compiler, node: Operation, values: list[Value]) -> Valu
         case "NEG":
             found = pc.negate(parts[0])
         case "/":
-            # Nothing comes of a division by zero, where BigQuery would end the query.
+            # A division by zero is null. BigQuery would end the query.
             zero = parts[1] == pa.scalar(0.0)
             found = pc.divide(pc.if_else(zero, pa.scalar(None, pa.float64()), parts[0]), parts[1])
             values = [*values, values[1]]
@@ -87,7 +87,7 @@ def as_float(compiler: Compiler, operand: Value | LiteralNode, node: Node) -> Va
 
 
 def as_decimal(compiler: Compiler, operand: Value | LiteralNode, node: Node) -> Value:
-    """A whole or decimal number as a decimal with room for all its digits."""
+    """A whole or decimal number as a decimal that holds all its digits."""
     if isinstance(operand, LiteralNode):
         exact = compiler.number(operand)
         digits = exact.as_tuple()
@@ -104,7 +104,7 @@ def as_decimal(compiler: Compiler, operand: Value | LiteralNode, node: Node) -> 
 
 
 def alike(compiler: Compiler, nodes: Sequence[Value | LiteralNode], node: Node) -> list[Value]:
-    """Values of one type, such as the arguments of COALESCE, each as SQL would convert it."""
+    """Values converted to one type as SQL does, such as the arguments of COALESCE."""
     kinds = _kinds(nodes) - {"NULL"}
     times = sorted(kinds & {*TIMES})
     if times and kinds <= {times[0], "STRING"}:
@@ -130,7 +130,7 @@ def alike(compiler: Compiler, nodes: Sequence[Value | LiteralNode], node: Node) 
 
 
 def _common(nodes: Sequence[Value | LiteralNode], values: list[Value]) -> Any:
-    """The Arrow type for values of one kind, None if a value could get lost in any."""
+    """The Arrow type that holds all values of one kind; None if there is none."""
     types = {value.type: value.kind for value in values if value.kind != "NULL"}
     if len(types) < 2:
         return next(iter(types), pa.null())

@@ -1,4 +1,4 @@
-"""The functions of filters that take dates and times apart, and casts."""
+"""The functions of filters for dates and times, and casts."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def truncated(kind: str) -> Callable[[Compiler, FunctionCall], Value]:
 
 
 def conversion(kind: str) -> Callable[[Compiler, FunctionCall], Value | LiteralNode]:
-    """``DATE(x)`` and its kin: what a cast does."""
+    """``DATE(x)`` and the like, which are casts."""
 
     def compute(compiler: Compiler, call: FunctionCall) -> Value | LiteralNode:
         (argument,) = compiler.arguments(call, 1)
@@ -121,7 +121,7 @@ def current(kind: str) -> Callable[[Compiler, FunctionCall], LiteralNode]:
 
 # -- casts ---------------------------------------------------------------------------------------------
 
-# Only those that have a result for every value.
+# Only casts that have a result for every value.
 _CASTS: Final = {
     "BOOL": ("INT64", "STRING"),
     "INT64": ("FLOAT64", "NUMERIC", "BIGNUMERIC", "STRING", "BOOL"),

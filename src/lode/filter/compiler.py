@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lode.errors import InvalidOptionError
     from lode.filter.tree import FunctionCall, Node
 
-MAX_SIZE: Final = 50_000
+MAX_EXPRESSION_NODES: Final = 50_000
 _PSEUDO_COLUMNS: Final = ("_PARTITIONTIME", "_PARTITIONDATE", "_TABLE_SUFFIX", "_FILE_NAME", "_CHANGE_TYPE")
 
 
@@ -29,11 +29,11 @@ class Compiler(ABC):
         self._text = text
         self._schema = schema
         self._now = now_micros
-        self.asked_now: int | None = None
-        # By the id of a node, which the tree keeps: a node that is used twice is compiled once.
+        self.used_now: int | None = None
+        # By the id of a node: a node that is used twice is compiled once. The tree keeps its nodes alive.
         self._values: dict[int, Value | LiteralNode] = {}
         self._names_in: dict[tuple[str, ...], dict[str, list[str]]] = {}
-        # In the order in which they are named.
+        # In the order of the text.
         self.columns: dict[tuple[str, ...], None] = {}
         self.fits_row_groups = True
 
@@ -41,9 +41,9 @@ class Compiler(ABC):
         return self._text.wrong(node.at, complaint)
 
     def made(self, expression: Any, kind: str, arrow: Any, *parts: Value, at: Node) -> Value:
-        """A value made of others; refused if it takes too many of them."""
+        """A value made of others; refused if the expression becomes too large."""
         size = 1 + sum(part.size for part in parts)
-        if size > MAX_SIZE:
+        if size > MAX_EXPRESSION_NODES:
             raise self.wrong(at, "it is too large")
         return Value(expression, kind, arrow, size)
 
@@ -62,7 +62,7 @@ class Compiler(ABC):
         return self.made(expression, "BOOL", pa.bool_(), *parts, at=at)
 
     def value(self, node: Node) -> Value | LiteralNode:
-        """What a node comes to; a literal stays one until it is known what it meets."""
+        """The value of a node; a literal stays one until the type it is compared with is known."""
         if isinstance(node, LiteralNode):
             return node
         found = self._values.get(id(node))
@@ -72,7 +72,7 @@ class Compiler(ABC):
 
     @abstractmethod
     def compute(self, node: Node) -> Value | LiteralNode:
-        """What a node that is no literal comes to."""
+        """The value of a node that is no literal."""
 
     def column(self, node: Name) -> Value:
         fields: Any = self._schema
@@ -186,10 +186,10 @@ class Compiler(ABC):
         return shortened(".".join(node.path) if isinstance(node, Name) else self._text.text[node.at :], 40)
 
     def now_micros(self) -> int:
-        """The current time, the same wherever the filter asks for it."""
-        if self.asked_now is None:
-            self.asked_now = time.time_ns() // 1000 if self._now is None else self._now
-        return self.asked_now
+        """The current time, the same everywhere in the filter."""
+        if self.used_now is None:
+            self.used_now = time.time_ns() // 1000 if self._now is None else self._now
+        return self.used_now
 
 
 def _shortened_list(names: Sequence[str]) -> str:

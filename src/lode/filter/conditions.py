@@ -1,8 +1,8 @@
-"""Conditions as expressions of pyarrow: true, false and unknown as SQL has them.
+"""Conditions as expressions of pyarrow, with the three-valued logic of SQL.
 
 A negation is pushed down to the conditions: each negates itself, so that files can be pruned by it, and null
-and NaN are right. Unknown must differ from false only where the truth of a condition is used as a value, as
-in ``(a > 1) IS NULL``; such an expression is *exact*.
+and NaN are handled correctly. Unknown must differ from false only if the truth of a condition is used as a
+value, as in ``(a > 1) IS NULL``; such an expression is *exact*.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ARITHMETIC: Final = ("+", "-", "*", "/", "NEG")
 
 
 class Sense(NamedTuple):
-    """What is asked of a condition: whether it is true or false, and whether false differs from unknown."""
+    """The sense of a condition: whether it is negated, and whether false must differ from unknown."""
 
     negated: bool = False
     exact: bool = False
@@ -54,16 +54,16 @@ EXACT: Final = Sense(exact=True)
 
 
 class Filter(NamedTuple):
-    """What must be true of a row, and the columns, by path, that it is about.
+    """A condition on rows, and the paths of the columns that it uses.
 
-    ``fits_row_groups`` says whether row groups can be pruned by their statistics: these leave out NaN and say
-    nothing about the results of functions, and an older file may lack a field of a struct.
+    ``fits_row_groups`` is True if row groups can be pruned by their statistics. Statistics leave out NaN and
+    the results of functions, and an older file may lack a field of a struct.
     """
 
     where: pyarrow.compute.Expression
     columns: tuple[str, ...] = ()
     fits_row_groups: bool = True
-    # What CURRENT_TIMESTAMP() was taken for, in microseconds since 1970; None if the filter does not ask.
+    # The value of CURRENT_TIMESTAMP(), in microseconds since 1970; None if the filter does not use it.
     now_micros: int | None = None
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -88,9 +88,9 @@ def parse_filter(
     Args:
         text: The condition.
         schema: The columns.
-        name: What errors call the text.
-        double_quotes: Whether text between double quotes is a name, as in standard SQL; else it is a text.
-        now_micros: What ``CURRENT_TIMESTAMP()`` is, in microseconds since 1970; now if not given.
+        name: The name of the text in errors.
+        double_quotes: Double quotes enclose a name, as in standard SQL; else a text.
+        now_micros: The value of ``CURRENT_TIMESTAMP()``, in microseconds since 1970. Default: now.
     """
     source = FilterText(text, name, double_quotes)
     compiler = _Conditions(source, schema, now_micros)
@@ -105,14 +105,14 @@ def parse_filter(
         first = str(error).partition("\n")[0]
         raise source.wrong(0, f"it cannot be computed ({shortened(first, 120)})") from None
     paths = tuple(".".join(path) for path in compiler.columns)
-    return Filter(where, paths, compiler.fits_row_groups, compiler.asked_now)
+    return Filter(where, paths, compiler.fits_row_groups, compiler.used_now)
 
 
 class _Conditions(Compiler):
     """Compiles the conditions of one filter."""
 
     def truth(self, node: Node, sense: Sense = TRUE) -> Value:
-        """Whether a condition is true, or in the sense of its negation whether it is false."""
+        """Whether a condition is true; whether it is false if the sense is negated."""
         if isinstance(node, Operation):
             first, *rest = node.operands
             match node.sign:
@@ -148,7 +148,7 @@ class _Conditions(Compiler):
         return self.truth_of(~value.expression, value, at=node) if sense.negated else value
 
     def _joined(self, parts: Sequence[Value], node: Node, *, all_of: bool) -> Value:
-        """All or any of the parts, as a tree of little depth: expressions are walked recursively."""
+        """All or any of the parts, as a balanced tree: pyarrow walks expressions recursively."""
         expressions = [part.expression for part in parts]
         join = operator.and_ if all_of else operator.or_
         while len(expressions) > 1:
@@ -160,7 +160,7 @@ class _Conditions(Compiler):
         return Value(pc.scalar(pa.scalar(None if sense.exact else False, pa.bool_())), "BOOL", pa.bool_())
 
     def _constant(self, holds: bool, value: Value, node: Node, sense: Sense) -> Value:
-        """True or false of every value; of null neither is."""
+        """The same truth for every value; unknown for null."""
         holds = holds != sense.negated
         if sense.exact:
             found = pc.if_else(value.expression.is_valid(), holds, pa.scalar(None, pa.bool_()))
@@ -182,14 +182,14 @@ class _Conditions(Compiler):
             raise self.wrong(node, f"{shown}, {a(two.kind)}")
         self.fits_row_groups = False
         if "uint64" in (str(one.type), str(two.type)):
-            # pyarrow would compare with a signed number as one.
+            # pyarrow would compare it with a signed number as a signed one.
             one, two = alike(self, [one, two], node)
         return self._comparison(sign, one, two.expression, node, sense, two)
 
     def _compared_with(
         self, sign: str, value: Value, literal: LiteralNode, node: Node, sense: Sense
     ) -> Value:
-        """A value compared with a literal, exactly, whether or not its type has the literal."""
+        """A value compared with a literal, exactly, even if its type does not have the literal."""
         found = self.fitted(literal, value, node)
         if found is None:  # NaN
             return self._constant(sign == "!=", value, node, sense)
@@ -231,18 +231,18 @@ class _Conditions(Compiler):
         return self._joined(parts, node, all_of=sense.negated)
 
     def _among(self, value: Value, fitted: list[Any], node: Node, sense: Sense) -> Value:
-        # NaN and what the type does not have are equal to nothing.
+        # NaN, and values that the type does not have, are equal to nothing.
         plain = [one for one in fitted if one is not None and not isinstance(one, Between)]
         if not plain:
             return self._constant(False, value, node, sense)
         if value.kind == "FLOAT64" and any(one.as_py() == 0 for one in plain):
-            # Equal in SQL, but not to a table of values.
+            # Equal in SQL, but different in a set of values.
             plain += [pa.scalar(zero) for zero in (0.0, -0.0)]
         if sense.exact or not value.is_column or (value.kind == "FLOAT64" and sense.negated):
             self.fits_row_groups = False
         among = value.expression.isin(pa.concat_arrays([pa.repeat(one, 1) for one in plain]))
         among = ~among if sense.negated else among
-        # A table of values answers false for null, where SQL does not know.
+        # ``isin`` is false for null, but SQL's IN is unknown.
         if sense.exact:
             among = pc.if_else(value.expression.is_valid(), among, pa.scalar(None, pa.bool_()))
         elif sense.negated:
@@ -267,7 +267,7 @@ class _Conditions(Compiler):
         return self._turned(surely, node, sense)
 
     def _same(self, node: Operation, sense: Sense) -> Value:
-        """Equality that takes null for a value, and NaN as equal to itself."""
+        """Equality with null as a value; NaN is equal to itself."""
         left, right = node.operands
         one, two = self.value(left), self.value(right)
         if isinstance(one, LiteralNode):

@@ -1,7 +1,7 @@
 """The functions of filters: those of GoogleSQL that pyarrow computes exactly.
 
-None of them fails for a row: pyarrow evaluates all conditions for all rows, also for those that another
-condition was meant to exclude.
+None of them fails for a row: pyarrow evaluates all conditions for all rows, even for rows that another
+condition excludes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ MAX_PATTERN_CHARACTERS: Final = 10_000
 
 
 def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
-    """``LIKE``: ``%`` is any text, ``_`` any character, a backslash makes either stand for itself.
+    """``LIKE``: ``%`` is any text, ``_`` any character, and a backslash escapes both.
 
-    With ``prunes``, a pattern that begins with a text is also a range, by which files can be left out.
+    With ``prunes``, a pattern that begins with a text is also compiled into a range, which can prune files.
     """
     left, right = node.operands
     value = _text(compiler, compiler.value(left), node, "LIKE")
@@ -55,7 +55,7 @@ def like(compiler: Compiler, node: Operation, *, prunes: bool) -> Value:
     if prunes and isinstance(first, str) and value.is_column and len(parts) > 1:
         found = found & (column >= pa.scalar(first, value.type))
         if ord(first[-1]) < 0xD7FF:
-            # The first text that is greater than all that begin so.
+            # The smallest text that is greater than all texts with this beginning.
             found = found & (column < pa.scalar(first[:-1] + chr(ord(first[-1]) + 1), value.type))
     return compiler.truth_of(found, value, value, value, at=node)
 
@@ -84,7 +84,7 @@ def _text(compiler: Compiler, argument: Value | LiteralNode, node: Node, name: s
 
 
 def _literal(compiler: Compiler, argument: Value | LiteralNode, call: FunctionCall, kind: str) -> Any:
-    """An argument that pyarrow must know beforehand."""
+    """An argument that pyarrow needs as a constant."""
     if not isinstance(argument, LiteralNode) or argument.kind != kind:
         raise compiler.wrong(call, f"{call.name} must have a literal {kind} here")
     return argument.value
@@ -140,7 +140,7 @@ def _substr(compiler: Compiler, call: FunctionCall) -> Value:
     first, *rest = compiler.arguments(call, 2, 3)
     value = _text(compiler, first, call, call.name)
     at, *length = (_integer(compiler, one, call) for one in rest)
-    # A position before the text begins is its first, which a length could not be counted from here.
+    # SUBSTR starts at the first character if the position is before it; its length would be unknown here.
     if abs(at) > 2**31 or (length and (at < 0 or not 0 <= length[0] < 2**31)):
         raise compiler.wrong(call, "SUBSTR takes a position from 1 on, and a length that is not negative")
     start = max(at - 1, 0) if at >= 0 else at
@@ -205,7 +205,7 @@ def _mod(compiler: Compiler, call: FunctionCall) -> Value:
     if value.kind != "INT64" or pt.is_uint64(value.type) or not 0 < by < 2**63:
         raise compiler.wrong(call, "MOD takes an INT64, and a divisor that is a literal INT64 and not zero")
     whole = value.expression.cast(pa.int64())
-    # Towards zero, as the division of whole numbers here: the result has the sign of the first argument.
+    # Division rounds towards zero, so the result has the sign of the first argument.
     found = pc.subtract(whole, pc.multiply(pc.divide(whole, pa.scalar(by)), pa.scalar(by)))
     return compiler.made(found, "INT64", pa.int64(), value, value, at=call)
 

@@ -1,4 +1,4 @@
-"""From the text of a filter to a tree.
+"""The parser of filters: tokens become a tree.
 
 Brackets are resolved from the inside out: when one closes, its content becomes one operand. So operators are
 parsed in flat rows, no text causes deep recursion, and every token is parsed once: the time is linear in the
@@ -27,7 +27,7 @@ COMPARISONS: Final = ("=", "!=", "<", "<=", ">", ">=")
 
 
 class _Group(NamedTuple):
-    """What an open bracket holds so far, and the function, IN or UNNEST before it."""
+    """The tokens of an open bracket so far, and the function, IN or UNNEST before it."""
 
     opened: Token
     head: Token
@@ -44,7 +44,7 @@ def parse(text: FilterText) -> Node:
 
 
 class _Brackets:
-    """Makes one operand of every bracket, from the inside out."""
+    """Turns every bracket into one operand, from the inside out."""
 
     def __init__(self, text: FilterText) -> None:
         self._text = text
@@ -118,7 +118,7 @@ class _Brackets:
         return Token("", tokens[0].at, _Operators(self._text, tokens, end).parse(), depth)
 
     def _depth(self, tokens: list[Token]) -> int:
-        """How deep the tree becomes; refused before it is made if it is too deep to be walked."""
+        """The depth of the tree, checked before the tree is built."""
         deepest = longest = chain = betweens = 0
         for token in tokens:
             betweens += token.sign == "BETWEEN"
@@ -193,7 +193,7 @@ class _Operators:
         return Operation("NOT", (found,), node.at) if negated else found
 
     def _ranged(self, node: Node) -> Node:
-        """What may have NOT before it."""
+        """BETWEEN, LIKE and IN, which may have NOT before them."""
         if self._take("BETWEEN"):
             low = self._sum()
             self._expect("AND")
@@ -236,7 +236,7 @@ class _Operators:
 
     @property
     def _sign(self) -> str:
-        """The sign that comes next; empty before an operand and at the end."""
+        """The next sign; empty before an operand and at the end."""
         return self._tokens[self._at].sign if self._at < len(self._tokens) else ""
 
     def _take(self, sign: str) -> bool:

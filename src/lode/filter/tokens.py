@@ -1,4 +1,4 @@
-"""Cut the text of a filter into literals, names, keywords and signs."""
+"""The tokens of a filter: literals, names, keywords and signs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TYPES: Final = {name: name for name in ("BOOL", "INT64", "FLOAT64", "STRING", "
 _CONSTANTS: Final = {"TRUE": ("BOOL", True), "FALSE": ("BOOL", False), "NULL": ("NULL", None)}
 _OPERATORS: Final = ("AND", "OR", "NOT", "IN", "IS", "LIKE", "BETWEEN", "DISTINCT", "FROM")
 _RESERVED: Final = (*_OPERATORS, *_CONSTANTS, "AS", "UNNEST")
-# What a sign after it stands between operands.
+# A sign after one of these is between two operands.
 _OPERAND_ENDS: Final = ("", ")", "]")
 _CURRENT: Final = ("CURRENT_DATE", "CURRENT_TIME", "CURRENT_DATETIME", "CURRENT_TIMESTAMP")
 
@@ -51,7 +51,7 @@ _SIMPLE: Final = dict(zip("abfnrtv\\?\"'`", "\a\b\f\n\r\t\v\\?\"'`", strict=True
 
 
 class Token(NamedTuple):
-    """A sign or keyword in upper case, or with an empty sign an operand and how deep its tree is."""
+    """A sign or keyword in upper case. With an empty sign it is an operand, with the depth of its tree."""
 
     sign: str
     at: int
@@ -135,7 +135,7 @@ class _Reader:
             self._name()
 
     def _is_typed(self, word: str, after: re.Match[str] | None) -> bool:
-        """Whether it is the type of the literal after it, as in ``DATE '2024-01-31'``."""
+        """Whether a word is the type of the literal after it, as in ``DATE '2024-01-31'``."""
         is_text = after is not None and after["text"] is not None and "b" not in after["prefix"].lower()
         return is_text and _TYPES.get(word) in _TYPED
 
@@ -143,7 +143,7 @@ class _Reader:
         return self._text.double_quotes and match["d1"] is not None and not match["prefix"]
 
     def _name(self) -> None:
-        """A name, with the fields behind its points, whatever they are called."""
+        """A name, with the fields after its points; these may be keywords."""
         start = self._matches[self._at].start()
         path: list[str] = []
         while True:
@@ -161,7 +161,7 @@ class _Reader:
             self._at += 1
 
     def _number(self, match: re.Match[str]) -> None:
-        """A number, with the sign before it where that stands between no two operands."""
+        """A number, with the sign before it unless that is an operator between two operands."""
         text, found = match["number"], self._found
         if len(text) > MAX_NUMBER_CHARACTERS:
             raise self._text.unsupported(match.start(), f"{shortened(text, 20)} is not understood")
@@ -207,14 +207,14 @@ class _Reader:
 
 
 def _decode_text(body: str, *, raw: bool) -> str:
-    """What stands between quotes as text; ``ValueError`` if an escape does not exist or is no character."""
+    """The text between quotes; ``ValueError`` if an escape does not exist or is no character."""
     plain = body if raw else _ESCAPE.sub(_character, body)
     plain.encode()
     return plain
 
 
 def _decode_bytes(body: str, *, raw: bool) -> bytes:
-    r"""What stands between quotes as bytes, in which ``\\x`` and octal escapes are one byte each."""
+    r"""The bytes between quotes; ``\\x`` and octal escapes are one byte each."""
     if raw:
         return body.encode()
     parts: list[bytes] = []

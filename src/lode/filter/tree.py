@@ -1,4 +1,4 @@
-"""What a filter is made of: its text, and the nodes of the tree that it is parsed into."""
+"""The text of a filter, and the nodes of its tree."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SUPPORTED: Final = (
 
 
 class LiteralNode(NamedTuple):
-    """A value as it was written: ``kind`` is the type SQL gives it, ``value`` its text if it has one."""
+    """A literal as it was written: ``kind`` is its SQL type, ``value`` its text if it has one."""
 
     kind: str
     value: Any
@@ -63,9 +63,9 @@ Node: TypeAlias = "LiteralNode | Name | TypeName | FunctionCall | Items | Operat
 
 
 class FilterText(NamedTuple):
-    """A filter as it was written, and what its errors call it.
+    """A filter as it was written, and its name in errors.
 
-    ``double_quotes`` says whether text between double quotes is a name, as in standard SQL, or a text, as in
+    With ``double_quotes``, double quotes enclose a name, as in standard SQL; otherwise a text, as in
     GoogleSQL.
     """
 
@@ -74,10 +74,10 @@ class FilterText(NamedTuple):
     double_quotes: bool = True
 
     def wrong(self, at: int, complaint: str) -> InvalidOptionError:
-        """Say what is wrong, and where if the text has a name."""
-        place = f"{self.name} {shortened(self.text, 117)} at {at}: " if self.name else ""
-        return InvalidOptionError(f"{place}{complaint}")
+        """An error with its position, if the text has a name."""
+        position = f"{self.name} {shortened(self.text, 117)} at {at}: " if self.name else ""
+        return InvalidOptionError(f"{position}{complaint}")
 
     def unsupported(self, at: int, complaint: str) -> InvalidOptionError:
-        """Say what is wrong, where, and what would be right."""
+        """An error with its position and the supported syntax."""
         return self.wrong(at, f"{complaint}; {SUPPORTED}" if self.name else complaint)

@@ -1,4 +1,4 @@
-"""The Arrow types by their names in SQL, and literals as values of them."""
+"""The SQL names of Arrow types, and literals as values of these types."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ BIGNUMERIC_UNITS: Final = (-(2**255), 2**255 - 1)
 BIGNUMERIC_SCALE: Final = 38
 
 _MICROS: Final = {"s": Fraction(1, 10**6), "ms": Fraction(1, 1000), "us": Fraction(1), "ns": Fraction(1000)}
-# Types that Arrow holds as text carry their name in the field's metadata, as the Storage Read API writes it.
+# Types that Arrow stores as text have their name in the field's metadata, as the Storage Read API writes it.
 _MARK: Final = b"google:sqlType:"
 _DIGITS: Final = {8: 3, 16: 5, 32: 10, 64: 19}
 
 
 class Value(NamedTuple):
-    """An expression, what SQL calls its type, its Arrow type, and of how many parts it is made."""
+    """An expression, its SQL type, its Arrow type, and the number of its parts."""
 
     expression: Any
     kind: str
@@ -36,9 +36,9 @@ class Value(NamedTuple):
 
 
 class Between(NamedTuple):
-    """A value that a type does not have: the nearest below that it has, None if there is none.
+    """A value that a type does not have: the nearest value below it, None if it is out of range.
 
-    ``above_all`` says on which side of the type's range it is then.
+    ``above_all`` is True if it is above the range, False if it is below.
     """
 
     below: Any
@@ -46,7 +46,7 @@ class Between(NamedTuple):
 
 
 def kind_of(field: pa.Field[Any]) -> str:
-    """What SQL calls the type of a column."""
+    """The SQL type of a column."""
     mark = (field.metadata or {}).get(b"ARROW:extension:name", b"")
     if mark.startswith(_MARK) and not pt.is_temporal(field.type):
         return str(mark[len(_MARK) :].decode("ascii", "replace").upper())
@@ -83,7 +83,7 @@ def kind_of_type(kind: pa.DataType) -> str:
 
 
 def number(text: str) -> Decimal:
-    """Read a number exactly; ``ValueError`` if it is none, or too large to be one of any type."""
+    """Read a number exactly; ``ValueError`` if it is none, or too large for every type."""
     text = text.strip()
     if re.fullmatch(r"[+-]?0[xX][0-9a-fA-F]{1,40}", text):
         return Decimal(int(text, 16))
@@ -130,7 +130,7 @@ def _range(kind: pa.DataType) -> tuple[int, int]:
 
 def _scalar(units: int, kind: pa.DataType) -> Any:
     if pt.is_decimal(kind):
-        # Neither limited by the precision of Python's context nor by the type's number of digits.
+        # From bytes: limited neither by the precision of Python's context nor by the type's number of digits.
         octets = units.to_bytes(kind.byte_width, "little", signed=True)
         return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(octets)])[0]
     if pt.is_temporal(kind):
@@ -139,13 +139,13 @@ def _scalar(units: int, kind: pa.DataType) -> Any:
 
 
 def micros(kind: str, value: str | int) -> int:
-    """A date or time, as text or as what ``PARSERS`` make of it, in microseconds."""
+    """A date or time in microseconds, from its text or from the result of ``PARSERS``."""
     stored = PARSERS[kind](value.strip()) if isinstance(value, str) else value
     return stored * DAY_MICROS if kind == "DATE" else stored
 
 
 def digits_of(kind: pa.DataType) -> tuple[int, int]:
-    """The precision and scale of the decimals that hold every value of a type of whole or decimal numbers."""
+    """The precision and scale of decimals that hold every value of a whole or decimal type."""
     if pt.is_decimal(kind):
         return kind.precision, kind.scale
     return _DIGITS[kind.bit_width] + (pt.is_uint64(kind)), 0

@@ -15,7 +15,7 @@ from lode.ingest.decode.packed import MAX_UNPACKED_BYTES
 from lode.ingest.decode.proto.decoder import Parser, ProtoRows
 from lode.ingest.decode.proto.descriptor import MAX_ENUM_VALUES, MAX_TYPES
 from lode.ingest.decode.proto.plan import Field
-from lode.ingest.decode.proto.survey import LONGEST_UNSEEN
+from lode.ingest.decode.proto.survey import MAX_UNCHECKED_BYTES
 from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column, TableSchema
 from support.ingest.proto_messages import F, as_proto3, field, message, message_class, repeated
@@ -89,7 +89,7 @@ def on_a_small_stack(work: Callable[[], Any]) -> tuple[Any, Refused | None]:
     return results[0]
 
 
-@pytest.mark.parametrize("depth", [LONGEST_UNSEEN, 100_000, 5_000_000])
+@pytest.mark.parametrize("depth", [MAX_UNCHECKED_BYTES, 100_000, 5_000_000])
 @pytest.mark.parametrize("inside", [0, 1, 2])
 def test_groups_nested_however_deep_exhaust_no_stack(depth: int, inside: int) -> None:
     leaf = message(field("x", F.TYPE_INT64), name="Leaf")

@@ -1,6 +1,5 @@
-"""Rows become Arrow batches in the table's schema: from Arrow, from Protobuf and from JSON.
+"""Decoders of rows: Arrow, Protobuf and JSON become Arrow batches in the table's schema.
 
-``arrow.py``, ``proto.py`` and ``json.py`` are the three ways in. Each brings columns of its own types;
-``fill.py`` completes them and ``fit*.py`` casts and checks their values, the same for all. ``decimals.py``,
-``intervals.py`` and ``geography.py`` read the values of their types.
+``arrow.py``, ``proto/`` and ``json.py`` return columns of their own types. ``fill.py`` completes them and
+``types/fit.py`` casts and checks their values, the same for all.
 """

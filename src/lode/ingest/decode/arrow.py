@@ -1,7 +1,7 @@
 """Rows sent as Arrow: IPC messages become batches in the table's schema, without a copy where they fit.
 
-What is sent is not trusted. Before anything looks at values, the whole batch is validated: an offset beyond
-its buffer or text that is not UTF-8 is a refusal, never a crash and never stored.
+Requests are not trusted. The whole batch is validated before any value is read: an offset beyond its buffer
+or text that is not UTF-8 is refused. It neither crashes the server nor is stored.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
     from lode.ingest.types.columns import Column, TableSchema
 
-# Columns of nothing but nulls can claim any number of rows; this bounds it.
+# A column of nulls takes no bytes, so a request could claim any number of rows.
 MAX_ROWS: Final = 1 << 25
 # Clients send one message in a request.
 MAX_MESSAGES: Final = 1_000
-# Views may all show the same bytes. They may come to so many bytes, or to so many times what was sent.
+# Views may all show the same bytes. Together they may show this many bytes, or this multiple of the body.
 MIN_VIEWED_BYTES: Final = 4 << 20
 MAX_VIEWED_FACTOR: Final = 8
-# A value that becomes text or a decimal passes through Python.
+# The size of the Python object of a value that becomes text or a decimal.
 _OBJECT_BYTES: Final = 64
 
 
@@ -58,14 +58,14 @@ class ArrowRows:
         self, schema: TableSchema, serialized_schema: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES
     ) -> None:
         self._arrow = _read_schema(serialized_schema)
-        # How many columns the table has: each costs some microseconds, however few rows there are.
+        # The number of the table's columns: each takes some microseconds, even for few rows.
         self.columns = count_columns(schema.columns)
         self._names = self._arrow.names
         self.defaulted = Filler.defaulted(schema, self._names)
         self._filler = Filler(schema, self._names, self._arrow.types)
         self._max_unpacked_bytes = max_unpacked_bytes
         by_name = {column.name.lower(): column for column in schema}
-        # For each field, with those inside it: the bytes that fitting one of its values takes.
+        # For each field, and those inside it, the bytes that fitting one value takes.
         self._made = [
             size for field in self._arrow for size in _made_bytes(field.type, by_name[field.name.lower()])
         ]
@@ -85,7 +85,7 @@ class ArrowRows:
         return self.open(serialized_batch, defaults).decode()
 
     def open(self, serialized_batch: bytes, defaults: Collection[str] = ()) -> PackedRows:
-        """The same rows before they are unpacked; refuses those that are too large to be."""
+        """The same rows before they are unpacked; refuses rows that would become too large."""
         rows = size = body = 0
         try:
             messages = list(self._messages(serialized_batch))
@@ -99,7 +99,7 @@ class ArrowRows:
                     )
         except Exception as why:
             raise _unreadable(why) from None
-        # Fitting copies text as well, which is part of the body.
+        # Fitting copies text, which is part of the body.
         size += body if self._is_plain else 2 * body
         size += self._filler.filled_bytes(rows, defaults)
         check_unpacked(size, self._max_unpacked_bytes)
@@ -131,7 +131,7 @@ class ArrowRows:
             batches = [pa.ipc.read_record_batch(message, self._arrow) for message in messages]
             if len(batches) == 1:
                 return batches[0]
-            # Only a valid batch may be copied from.
+            # Copying from an invalid batch could crash.
             for batch in batches:
                 batch.validate(full=True)
             return pa.Table.from_batches(batches, self._arrow).combine_chunks().to_batches()[0]
@@ -157,7 +157,7 @@ class ArrowRows:
 
 
 def _unreadable(why: Exception) -> Refused:
-    """The refusal of what Arrow cannot read, among it IndexError for no rows and MemoryError for too much."""
+    """The refusal of a message that Arrow cannot read: IndexError for no rows, MemoryError for too many."""
     if isinstance(why, Refused):
         return why
     return invalid(f"The serialized record batch cannot be read: {_first_line(why)}.")
@@ -186,7 +186,7 @@ def _made_bytes(kind: Any, column: Column) -> Iterator[int]:
 
 
 def _slow_values(kind: Any, column: Column) -> int:
-    """How many values that are looked at one by one a row has in the column."""
+    """How many values of one row in the column are checked one by one."""
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pt.is_null(kind):
@@ -262,12 +262,12 @@ def _first_line(why: Exception) -> str:
 
 
 def _check_type(field: pa.Field[Any], path: str) -> None:
-    """Refuse, at any depth, what cannot be sent in one message or could claim rows without sending bytes."""
+    """Refuse types, at any depth, that cannot be sent in one message or that take no bytes for a value."""
     kind: Any = field.type
     if isinstance(kind, pa.BaseExtensionType):
         kind = kind.storage_type
     if pt.is_timestamp(kind):
-        # Names and zones are bytes until someone asks for them, and may not be text.
+        # Zones are decoded when they are read, and may be invalid UTF-8.
         _ = kind.tz
     if pt.is_dictionary(kind):
         raise invalid(
@@ -284,7 +284,7 @@ def _check_type(field: pa.Field[Any], path: str) -> None:
 
 
 def _valid_columns(batch: pa.RecordBatch, problems: Problems) -> list[pa.Array[Any]]:
-    """The columns with nulls for the values that are not valid, which are reported."""
+    """The columns with nulls instead of invalid values, which are reported."""
     columns: list[pa.Array[Any]] = []
     for name, column in zip(batch.schema.names, batch.columns, strict=True):
         try:
@@ -305,10 +305,10 @@ def _valid_column(column: pa.Array[Any], origin: Origin, why: Exception) -> pa.A
     except pa.ArrowException:
         bad = []
     if not bad:
-        # It is wrong as a whole, not in single values.
+        # The column is wrong as a whole, not in single values.
         raise invalid(f"Column {origin.path!r} of the record batch is malformed: {_first_line(why)}.")
     _report_invalid(column, bad, origin)
-    # A slice forgets the count of nulls that was sent, which may be wrong.
+    # A slice drops the null count that was sent, which may be wrong.
     return with_nulls(column.slice(0), bad)
 
 

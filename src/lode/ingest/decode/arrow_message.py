@@ -1,7 +1,7 @@
-"""How large an IPC message will be when unpacked, read from its metadata before anything is allocated.
+"""The unpacked size of an IPC message, read from its metadata before anything is allocated.
 
-Arrow believes the sizes that compressed buffers state and allocates them first. Its metadata is a flatbuffer:
-tables that point to a list of where each of their fields lies.
+Arrow trusts the sizes that compressed buffers state, and allocates them first. The metadata is a flatbuffer:
+each table points to a list of its fields' offsets.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _COMPRESSION: Final = 3
 
 
 class MessageLayout(NamedTuple):
-    """What the metadata of a record batch message says about its size.
+    """The size of a record batch message, from its metadata.
 
     Attributes:
-        rows: How many rows.
-        lengths: How many values each field has, with those inside it, in the order of the schema.
-        body_bytes: The bytes of all buffers when they are unpacked.
+        rows: The number of rows.
+        lengths: The number of values of each field, and of those inside it, in the order of the schema.
+        body_bytes: The unpacked bytes of all buffers.
     """
 
     rows: int
@@ -41,7 +41,7 @@ class MessageLayout(NamedTuple):
 
 
 def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> MessageLayout:
-    """The layout of a record batch message, the lengths only if they are asked for.
+    """The layout of a record batch message; lengths are empty without ``with_lengths``.
 
     The message must have been read by Arrow, which checks that its metadata is a well-formed flatbuffer.
     """
@@ -65,7 +65,7 @@ def read_layout(message: pa.ipc.Message, *, with_lengths: bool) -> MessageLayout
 
 
 def _stated_size(body: memoryview[Any], offset: int, length: int) -> int:
-    """What a buffer states in front of its compressed bytes; -1 there says that it is not compressed."""
+    """The size in front of a buffer's compressed bytes; -1 there means that it is not compressed."""
     if length < 8 or not 0 <= offset <= len(body) - 8:
         return 0
     stated: int = _I64(body, offset)[0]
@@ -83,7 +83,7 @@ def _pairs(metadata: memoryview[Any], batch: int, number: int) -> Iterator[tuple
 
 
 def _field(metadata: memoryview[Any], table: int, number: int) -> int | None:
-    """Where a table's field lies; None if it is left out."""
+    """The offset of a table's field; None if it is left out."""
     vtable = table - _I32(metadata, table)[0]
     entry = 4 + 2 * number
     if entry >= _I16(metadata, vtable)[0]:

@@ -1,4 +1,4 @@
-"""Batches in a table's schema out of a writer's columns: the missing filled in, everything checked."""
+"""Batches in a table's schema from a writer's columns: missing values are filled in, all are checked."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Filler:
-    """Makes batches of one table's schema out of a writer's columns of given names and Arrow types.
+    """Makes batches of one table's schema from a writer's columns.
 
     Args:
         schema: The table's.
-        names: The writer's columns; they match the table's whatever their case.
-        types: Their Arrow types, of which each must fit its column; see ``fit.py``.
-        now_ns: The clock, for CURRENT_TIMESTAMP() and its kin.
+        names: The writer's columns; case does not matter.
+        types: Their Arrow types. Each must fit its column; see ``types/fit.py``.
+        now_ns: The clock, for CURRENT_TIMESTAMP() and similar defaults.
     """
 
     def __init__(
@@ -55,11 +55,11 @@ class Filler:
         }
 
     def filled_bytes(self, rows: int, defaults: Collection[str] = ()) -> int:
-        """How much memory the columns that were not sent take, and the defaults that are asked for."""
+        """The memory of the columns that were not sent, and of the given defaults."""
         size = rows * self._left_out_bytes
         if defaults:
             wanted = {name.lower() for name in defaults}
-            # The defaults, and what they are mixed into.
+            # The defaults, and the columns that they are merged into.
             size += rows * sum(2 * size for name, size in self._default_bytes.items() if name in wanted)
         return size
 
@@ -75,15 +75,15 @@ class Filler:
 
         Args:
             columns: The writer's columns, in the order of its names.
-            rows: How many rows there are; there may be no columns.
-            defaults: The columns whose missing values become their default, where they have one.
-            problems: What is known to be wrong with the rows already.
-            unsent: Where the values of columns are missing, for writers that tell missing from null.
+            rows: The number of rows; there may be no columns.
+            defaults: The columns whose missing values become their default, if they have one.
+            problems: The bad rows that were found before.
+            unsent: Where the values of columns are missing, for writers that distinguish missing from null.
         """
         check_affordable(rows * self._left_out, "columns")
         problems = Problems() if problems is None else problems
         wanted = {name.lower() for name in defaults} & self._defaults.keys()
-        # The same moment for every column of the batch.
+        # The same time for every column of the batch.
         now_ns = self._now_ns() if wanted else 0
         arrays: list[pa.Array[Any]] = []
         for column, source, fit in self._plan:
@@ -116,7 +116,7 @@ class Filler:
         values = default_values(column, self._defaults[column.name.lower()], len(array), now_ns)
         if sent is None:
             return values
-        # Where it was null as sent: a REPEATED column has become empty lists since.
+        # Nulls as they were sent: those of a REPEATED column are empty lists by now.
         missing_at = sent.is_null() if where is None else where
         filled: pa.Array[Any] = pc.call_function("if_else", [missing_at, values, array])
         return filled
@@ -138,6 +138,6 @@ def fill(
     *,
     now_ns: Callable[[], int] = REAL.now_ns,
 ) -> pa.RecordBatch:
-    """Make one batch; who makes many of the same columns keeps a ``Filler``."""
+    """Make one batch; use a ``Filler`` for many of the same columns."""
     filler = Filler(schema, list(columns), [array.type for array in columns.values()], now_ns=now_ns)
     return filler.batch(list(columns.values()), rows, defaults)

@@ -1,4 +1,4 @@
-"""Rows as they were sent, before they are unpacked: how much memory they will take."""
+"""Rows before they are unpacked, and the memory that they will take."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 MAX_UNPACKED_BYTES: Final = 160 << 20
 # A row may repeat a value any number of times.
 MANY_VALUES: Final = 1 << 20
-# Types whose values are parsed or checked one by one when they come as text, and for how many each counts.
-# Checking one shape of a few kilobytes can take longer than all other work on a request.
+# Types whose values are parsed or checked one by one if they are sent as text, and how many each counts for.
+# Checking one GEOGRAPHY of a few kilobytes can take longer than all other work on a request.
 SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
 # The offset of a text's bytes, or of a list's values.
 OFFSET_BYTES: Final = 4
-# A null takes a bit; counted as a byte, as rows are few where this matters little.
+# A null takes a bit. Counting a byte is accurate enough.
 VALIDITY_BYTES: Final = 1
 
 
@@ -32,8 +32,8 @@ class PackedRows(NamedTuple):
     """The rows of one request.
 
     Attributes:
-        unpacked_bytes: How much memory they take when they are decoded, at most.
-        slow_values: How many of their values are looked at one by one, at most.
+        unpacked_bytes: The most memory that they take when they are decoded.
+        slow_values: The most values that are checked one by one.
         decode: Decodes them; refuses bad rows.
     """
 
@@ -52,12 +52,12 @@ def check_unpacked(size: int, limit: int) -> None:
 
 
 def count_columns(columns: Iterable[Column]) -> int:
-    """How many columns there are, with those inside others."""
+    """The number of columns, nested ones included."""
     return sum(1 + count_columns(column.children) for column in columns)
 
 
 def value_bytes(column: Column) -> int:
-    """The bytes of one value in the column's Arrow type, with null in all columns below; text adds to it."""
+    """The bytes of one value in the column's Arrow type, with nulls in all columns below, without text."""
     if column.mode == "REPEATED":
         return OFFSET_BYTES
     if column.children:

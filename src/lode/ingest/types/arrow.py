@@ -1,4 +1,4 @@
-"""The BigQuery columns that say what an Arrow schema says, for datasets that others have written."""
+"""The BigQuery columns of an Arrow schema, for datasets that other programs have written."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from lode.lazy import pa, pt
 
 
 def from_arrow(schema: pa.Schema) -> TableSchema:
-    """The columns that hold what the schema's hold; what BigQuery has no type for is refused by name.
+    """The columns that hold the same values; a type that BigQuery lacks is refused by the column's name.
 
-    Names are taken as they are. Lists are REPEATED, maps REPEATED structs of key and value, unsigned 64-bit
+    Names stay as they are. Lists are REPEATED, maps REPEATED structs of key and value, unsigned 64-bit
     integers NUMERIC, durations INT64 in their own unit.
     """
     return TableSchema(tuple(_column(field, field.name) for field in schema))
@@ -43,7 +43,7 @@ def _column(field: pa.Field[Any], where: str) -> Column:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values of a type are lists, in whatever form; maps are not."""
+    """Tell whether values of a type are lists, in any form; maps are not."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)
@@ -54,7 +54,7 @@ def is_list(kind: pa.DataType) -> bool:
 
 
 def element_of(kind: Any) -> pa.Field[Any]:
-    """The field of a list's elements, of a map's entries."""
+    """The field of a list's elements, or of a map's entries."""
     if pt.is_map(kind):
         return pa.field("entries", pa.struct([kind.key_field, kind.item_field]), nullable=False)
     element: pa.Field[Any] = kind.value_field
@@ -62,7 +62,7 @@ def element_of(kind: Any) -> pa.Field[Any]:
 
 
 _MARKED_TEXT: Final = ("GEOGRAPHY", "JSON", "INTERVAL")
-# In order; the first that is true decides.
+# In order; the first match counts.
 _SIMPLE: Final = (
     ("is_boolean", "BOOL"),
     ("is_uint64", "NUMERIC"),
@@ -84,7 +84,7 @@ _SIMPLE: Final = (
 
 
 def _type(kind: Any, mark: bytes, where: str) -> str:
-    """The name of the type; ``mark`` is what the field says beyond its Arrow type."""
+    """The name of the type; ``mark`` is the SQL type in the field's metadata."""
     marked = mark.removeprefix(SQL_TYPE_PREFIX).decode(errors="replace").upper()
     if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
         return _type(kind.value_type, mark, where)

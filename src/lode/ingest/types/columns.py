@@ -1,8 +1,6 @@
 """A table's schema: BigQuery's types, and the Arrow and Parquet types that hold them without loss.
 
-Where schemas come from and go to: ``schema_rest.py`` (``from_rest``, ``to_rest``), ``schema_wire.py``
-(``from_wire``, ``to_wire``), ``schema_arrow.py`` (``from_arrow``). What is allowed: ``schema_check.py``
-(``check_schema``) and ``schema_evolution.py`` (``check_evolution``).
+``rest.py``, ``wire.py`` and ``arrow.py`` convert schemas; ``check.py`` has the rules for schemas and changes.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ TYPES: Final = (
     "RANGE",
     "STRUCT",
 )
-# The other names under which REST clients know the same types.
+# Other names of the same types in REST.
 ALIASES: Final = {
     "INTEGER": "INT64",
     "FLOAT": "FLOAT64",
@@ -69,12 +67,12 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
     precision: int = 0
     scale: int = 0
     range_element: str = ""
-    # How numbers are rounded to the scale, one of ROUNDING_MODES; empty for the first.
+    # How numbers are rounded to the scale, one of ROUNDING_MODES; empty means the first.
     rounding: str = ""
 
     @property
     def children(self) -> tuple[Column, ...]:
-        """The columns inside: a STRUCT's fields, or the two ends of a RANGE, where null is unbounded."""
+        """The columns inside: a STRUCT's fields, or the two ends of a RANGE; a null end is unbounded."""
         if self.type == "RANGE":
             return (Column("start", self.range_element), Column("end", self.range_element))
         return self.fields
@@ -87,12 +85,12 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """What its rows are as Arrow, and with that in Parquet."""
+        """The Arrow schema of the rows, which is also that of Parquet files."""
         return pa.schema([arrow_field(column) for column in self.columns])
 
     @cached_property
     def positions(self) -> dict[str, int]:
-        """Where each column is, by its name in lower case: names match whatever their case."""
+        """The position of each column by its name in lower case: names match regardless of case."""
         return {column.name.lower(): position for position, column in enumerate(self.columns)}
 
     def __iter__(self) -> Iterator[Column]:
@@ -115,7 +113,7 @@ def arrow_field(column: Column) -> pa.Field[Any]:
 
 
 def arrow_type(column: Column) -> pa.DataType:
-    """The Arrow type of one value, of one element where the column is REPEATED."""
+    """The Arrow type of one value; of one element if the column is REPEATED."""
     match column.type:
         case "STRING" | "GEOGRAPHY" | "JSON" | "INTERVAL":
             return pa.string()

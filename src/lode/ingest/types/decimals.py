@@ -1,12 +1,12 @@
 """NUMERIC and BIGNUMERIC: every form in which clients send a number, as Arrow's decimals.
 
-One rule for all writers: a number is rounded to the scale of its column, halves away from zero unless the
-column says otherwise, and refused if it is out of the column's range then.
+The rule is the same for all writers: a number is rounded to the scale of its column, by default half away
+from zero, and refused if it is out of the column's range then.
 
-Arrow stores a decimal as an integer of units, each ten to the power of the negated scale. The units of a
-BIGNUMERIC are all that 256 bits hold: 77 digits at the ends, one more than decimal256(76, 38) claims. Arrow's
-kernels, IPC and Parquet carry them; its validation, its parser and its conversion from Python refuse them. So
-what those refuse is made here, from integers.
+Arrow stores a decimal as an integer of units, each ten to the power of the negated scale. A BIGNUMERIC uses
+the whole range of 256 bits: up to 77 digits, one more than decimal256(76, 38) declares. Arrow's kernels, IPC
+and Parquet keep such values; its validation, its parser and its conversion from Python refuse them. This
+module makes these values from integers.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
     from lode.ingest.types.columns import Column
     from lode.ingest.types.row_errors import Origin
 
-# Enough digits for every number that the checks before rounding let pass.
+# Enough digits for every number that passes the checks before rounding.
 _EXACT: Final = Context(prec=160)
 
 
 @dataclass(frozen=True)
 class Digits:
-    """Which numbers a column has: multiples of ``10 ** -scale`` between two ends."""
+    """The numbers that a column can hold: multiples of ``10 ** -scale`` between two ends."""
 
     name: str
     kind: Any
-    # How many digits every number of the column may have before the point, and behind it.
+    # The number of digits before and after the point.
     whole: int
     scale: int
     # In units of the stored type.
@@ -60,7 +60,11 @@ class Digits:
         return rf"^[+-]?{whole}{fraction}$"
 
     def units(self, value: Decimal) -> int:
-        """The number in units of the stored type, rounded; a ``ValueError`` says why it has none."""
+        """The number in units of the stored type, rounded.
+
+        Raises:
+            ValueError: It is out of range.
+        """
         if not value:
             return 0
         if value.is_finite() and value.adjusted() < -self.scale - 1:
@@ -100,7 +104,7 @@ class Digits:
 
 
 def digits_of(column: Column) -> Digits:
-    """Which numbers a NUMERIC or BIGNUMERIC column has."""
+    """The numbers that a NUMERIC or BIGNUMERIC column can hold."""
     kind: Any = arrow_type(column)
     name, scale, whole = column.type, kind.scale, kind.precision - kind.scale
     low, high = BIGNUMERIC_UNITS if column.type == "BIGNUMERIC" else (1 - 10**38, 10**38 - 1)
@@ -126,14 +130,15 @@ def decimals_for(column: Column, kind: pa.DataType) -> Callable[[Any, Origin], A
 def decimals_of_bytes(array: Any, column: Column, origin: Origin) -> Any:
     """Decimals from their units in bytes: little-endian, in two's complement, without needless bytes.
 
-    They are of the stored type; the fit of every writer rounds them and checks their range.
+    They are of the stored type; ``fit.py`` rounds them and checks their range.
     """
     digits = digits_of(column)
     width = digits.kind.bit_width // 8
     zeros, ones = b"\0", b"\xff"
     values = array.to_pylist()
     try:
-        # A null has no ljust, an empty value no last byte, and one that is too long makes all too long.
+        # Fails for a null (no ljust) and an empty value (no last byte); a long value makes the total too
+        # long.
         raw = b"".join([value.ljust(width, ones if value[-1] > 127 else zeros) for value in values])
     except (AttributeError, TypeError, IndexError):
         raw = b""
@@ -156,7 +161,7 @@ def decimals_of_floats(array: Any, column: Column, origin: Origin) -> Any:
 
 
 def decimals_of_literals(values: list[Decimal], column: Column) -> Any:
-    """Decimals from literals; a ``ValueError`` says what is wrong with the first bad one."""
+    """Decimals from literals; ``ValueError`` for the first bad one."""
     digits = digits_of(column)
     try:
         units: list[int | None] = [digits.units(value) for value in values]
@@ -174,14 +179,14 @@ def _of_decimals(array: Any, digits: Digits, origin: Origin) -> Any:
     extremes: Any = pc.min_max(array)
     least, most = extremes["min"].as_py(), extremes["max"].as_py()
     low, high = digits.ends
-    # Arrow's casts do not notice every number that is too large for its new scale: some wrap around.
+    # Arrow's casts miss some numbers that are too large for the new scale: they wrap around.
     if least is None or (low <= least and most <= high):
         try:
             if kind.scale > digits.scale < digits.kind.scale:
                 array.cast(pa.decimal256(76, digits.scale))
             return array if kind == digits.kind else array.cast(digits.kind)
         except pa.ArrowException:
-            pass  # some number has more digits behind the point
+            pass  # some number has more digits after the point
     return digits.array(each(array, origin, digits.units))
 
 

@@ -1,7 +1,7 @@
-"""Default values: the SQL expressions a column may have as its default, and the values they come to.
+"""Default values of columns: the SQL expressions that are supported, and their values.
 
-There is no SQL engine here: literals, arrays of literals, the current time and GENERATE_UUID() are what is
-understood, and anything else is refused when the table is created, not when the first row arrives.
+Supported are literals, arrays of literals, the current time and GENERATE_UUID(). Other expressions are
+refused when the table is created, not when the first row arrives.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.types.columns import Column
 
-# Each function and the type of column it is a default for.
+# Each function, and the type of the columns that may have it as their default.
 _FUNCTIONS: Final = {
     "CURRENT_TIMESTAMP": "TIMESTAMP",
     "CURRENT_DATE": "DATE",
@@ -47,7 +47,7 @@ Default: TypeAlias = Constant | FunctionCall
 
 
 def check_default(column: Column) -> None:
-    """Refuse a default that is not understood or not of the column's type."""
+    """Refuse a default that is not supported or not of the column's type."""
     parse_default(column)
 
 
@@ -64,7 +64,7 @@ def parse_default(column: Column) -> Default:
 
 
 def default_values(column: Column, default: Default, count: int, now_ns: int) -> pa.Array[Any]:
-    """The default for each of so many rows; now is the same moment for all of them."""
+    """The default for ``count`` rows; the current time is the same for all of them."""
     if isinstance(default, Constant):
         if not default.value.is_valid:
             return missing(column, count)
@@ -136,7 +136,7 @@ def _value(column: Column, literal: LiteralNode) -> Any:
     return value
 
 
-# The kinds of literals each type takes; text stands for times as it does in SQL.
+# The kinds of literals that each type takes; as in SQL, a time may be a plain text.
 _TAKES: Final = {
     "STRING": ("STRING",),
     "BYTES": ("BYTES",),

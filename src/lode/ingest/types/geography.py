@@ -1,7 +1,7 @@
 """GEOGRAPHY: well-known text and GeoJSON, checked by shapely, as the text that BigQuery prints.
 
-shapely reads and writes shapes of a plane, all rows of a column at once. What a sphere adds is done here:
-latitudes have ends, longitudes go round, and polygons may cross the 180th meridian or contain a pole.
+shapely reads and writes shapes of a plane, all rows of a column at once. This module adds the rules of a
+sphere: latitudes are bounded, longitudes wrap, and polygons may cross the 180th meridian or contain a pole.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
 
     from lode.ingest.types.row_errors import Origin
 
-# GEOS reads collections in collections by recursion, which a long text could drive beyond the stack.
+# GEOS reads nested collections by recursion, so a long text could exhaust the stack.
 MAX_DEPTH: Final = 32
 # Of one value, and of the rows that are read at a time: GEOS takes up to 300 bytes for a point.
 MAX_POINTS: Final = 500_000
 # Pairs of edges that GEOS may compare for one request, at about 40 ns each: two seconds in the largest one.
 MAX_PAIRS: Final = 50_000_000
-# Small requests may not take as long as large ones: a request has these, and more for each vertex it sends.
+# Small requests may take less time than large ones: this many pairs, and more for each vertex.
 FREE_PAIRS: Final = 5_000_000
 PAIRS_PER_VERTEX: Final = 200
-# What a hole in a shell costs for each of its vertices, and two rings whose boxes overlap, in pairs of edges.
+# The cost, in pairs of edges, of a hole for each vertex of its shell, and of two rings whose boxes overlap.
 _HOLE_COST: Final = 0.1
 _RINGS_COST: Final = 4
 _SAMPLES: Final = 64
-# Characters of a reason that GEOS gives, and how many of them a request gets.
+# Limits of the reasons that GEOS returns: characters of one, and their number in a request.
 _MAX_REASON_CHARACTERS: Final = 100
 _MAX_REASONS: Final = 100
 _REMEDY: Final = "write WKT such as POINT(1 2), or a GeoJSON geometry"
 EMPTY: Final = "GEOMETRYCOLLECTION EMPTY"
-# shapely's numbers of the types that a GEOGRAPHY has; 2 is a ring outside of a polygon.
+# shapely's numbers of the types that a GEOGRAPHY can have; 2 is a ring outside of a polygon.
 _TYPES: Final = (0, 1, 3, 4, 5, 6, 7)
 _OTHER_TYPES: Final = r"LINEARRING|CIRCULARSTRING|CURVE|SURFACE|TRIANGLE|TIN"
 _MULTIPOINT: Final = re.compile(r"MULTIPOINT\(\(([^A-Z]*?)\)\)")
-# Less than a digit behind the fifteenth, which is not written.
+# Smaller values are rounded to zero when 15 digits after the point are written.
 _ALMOST_ZERO: Final = 5e-16
 
 
@@ -61,7 +61,7 @@ def need_shapely(path: str) -> ModuleType:
 
 
 def geographies_of_text(array: Any, origin: Origin) -> Any:
-    """The texts as BigQuery prints them; those that are no GEOGRAPHY are reported."""
+    """The texts as BigQuery prints them; bad ones are reported."""
     if array.null_count == len(array):
         return array
     shapely = need_shapely(origin.path)
@@ -74,18 +74,18 @@ def geographies_of_text(array: Any, origin: Origin) -> Any:
     bad: dict[int, str] = {}
     written = []
     for start, stop in pairwise(starts):
-        # Numbers that are too large are found by their ranges.
+        # Numbers that are too large are found by the checks of ranges.
         with np.errstate(all="ignore"):
             found = _Geographies(array.slice(start, stop - start), points[start:stop], shapely, left)
             written.append(found.written())
-        bad |= {start + index: says for index, says in found.bad.items()}
+        bad |= {start + index: message for index, message in found.bad.items()}
         left = found.left
     origin.report(sorted(bad), lambda index: f"{shown(array, index)} {bad[index]}.")
     return pa.concat_arrays(written)
 
 
 def _points(array: Any) -> Any:
-    """About how many points each text has, at least; 0 for null."""
+    """An estimate of the points in each text."""
     import pyarrow.compute as pc
 
     counts: Any = pc.if_else(_is_json(array), pc.count_substring(array, "["), pc.count_substring(array, ","))
@@ -99,13 +99,13 @@ def _is_json(array: Any) -> Any:
 
 
 class _Geographies:
-    """The geographies of some rows; each step leaves out those that were found bad before it.
+    """The geographies of some rows; each step skips the rows that earlier steps found bad.
 
     Args:
         array: Their texts.
-        points: How many points they have, about.
+        points: The estimated number of their points.
         shapely: The module.
-        left: How many pairs of edges may be compared; what is left afterwards is for the next rows.
+        left: How many pairs of edges may be compared; the rest is left for the next rows.
     """
 
     def __init__(self, array: Any, points: Any, shapely: Any, left: float) -> None:
@@ -114,7 +114,7 @@ class _Geographies:
         self._np = np
         self._shapely = shapely
         self._texts = array.to_numpy(zero_copy_only=False)
-        # What is wrong, as the end of a sentence.
+        # Messages by row. They continue a sentence that begins with the value.
         self.bad: dict[int, str] = {}
         self.left = left
         self._refuse(np.flatnonzero(points > MAX_POINTS), f"has more than {MAX_POINTS} points: split it")
@@ -125,16 +125,16 @@ class _Geographies:
         self._check_coordinates()
         self._check_shapes()
 
-    def _refuse(self, rows: Any, says: str) -> None:
+    def _refuse(self, rows: Any, message: str) -> None:
         for row in rows:
-            self._refuse_one(int(row), says)
+            self._refuse_one(int(row), message)
 
-    def _refuse_one(self, row: int, says: str) -> None:
-        self.bad.setdefault(row, says)
+    def _refuse_one(self, row: int, message: str) -> None:
+        self.bad.setdefault(row, message)
         self._texts[row] = None
 
     def _drop_bad(self) -> None:
-        """Leave out the shapes and points of bad rows."""
+        """Remove the shapes and points of bad rows."""
         if not self.bad:
             return
         self._shapes[list(self.bad)] = None
@@ -143,18 +143,16 @@ class _Geographies:
     def _check_texts(self, array: Any) -> None:
         import pyarrow.compute as pc
 
-        # GEOS reads up to the first NUL.
+        # GEOS stops reading at the first NUL.
         self._refuse(_where(pc.match_substring(array, "\0")), "holds a NUL character")
         opened: Any = pc.count_substring_regex(array, r"[(\[{]")
-        deep = f"is nested deeper than {MAX_DEPTH} levels"
         for row in _where(pc.greater(opened, pa.scalar(MAX_DEPTH, opened.type))):
             if self._texts[row] is not None and self._depth(self._texts[row]) > MAX_DEPTH:
-                self._refuse_one(row, deep)
+                self._refuse_one(row, f"is nested deeper than {MAX_DEPTH} levels")
 
     def _depth(self, text: str) -> int:
-        np = self._np
-        data = np.frombuffer(text.encode(), np.uint8)
-        return int(np.cumsum(_steps()[data], dtype=np.int32).max())
+        data = self._np.frombuffer(text.encode(), self._np.uint8)
+        return int(self._np.cumsum(_steps()[data], dtype=self._np.int32).max())
 
     def _read(self, array: Any) -> Any:
         import pyarrow.compute as pc
@@ -168,18 +166,18 @@ class _Geographies:
         for rows, read in ((~json, self._shapely.from_wkt), (json, self._shapely.from_geojson)):
             try:
                 shapes[rows] = read(self._texts[rows], on_invalid="ignore")
-            except NotImplementedError:  # for types of GEOS that shapely does not have
+            except NotImplementedError:  # for types of GEOS that shapely lacks
                 shapes[rows] = [self._read_one(read, text)[0] for text in self._texts[rows]]
             for unread in self._np.flatnonzero(rows & self._shapely.is_missing(shapes)):
                 text = self._texts[unread]
                 if text is not None:
-                    # Reading it again for the reason takes longer than everything else about it.
+                    # Reading it again for the reason takes longer than all other checks.
                     why = f" ({self._read_one(read, text)[1]})" if len(self.bad) < _MAX_REASONS else ""
                     self._refuse_one(int(unread), f"is not a GEOGRAPHY{why}: {_REMEDY}")
         return shapes
 
     def _read_one(self, read: Any, text: str | None) -> tuple[Any, str]:
-        """The shape of a text, or why it has none."""
+        """The shape of a text, or the reason why it is none."""
         try:
             return read(text), ""
         except (self._shapely.errors.ShapelyError, NotImplementedError) as why:
@@ -224,7 +222,7 @@ class _Geographies:
         self._drop_bad()
 
     def _too_complex(self) -> list[int]:
-        """The rows that would take too long to check: GEOS compares edges and rings whose boxes overlap."""
+        """The rows that take too long to check: GEOS compares edges and rings whose boxes overlap."""
         np, shapely = self._np, self._shapely
         count = np.bincount(self._rows, minlength=len(self._shapes)).astype(float)
         count[shapely.get_dimensions(self._shapes) != 2] = 0
@@ -241,7 +239,7 @@ class _Geographies:
         return found
 
     def _pairs(self, row: int) -> float:
-        """About how many pairs of edges are compared to check a shape, or what takes as long."""
+        """The estimated cost of checking a shape, in pairs of edges."""
         np, shapely = self._np, self._shapely
         start, stop = np.searchsorted(self._rows, (row, row + 1))
         points = self._points[start:stop]
@@ -253,10 +251,10 @@ class _Geographies:
         return self._overlaps(*edges) + _RINGS_COST * rings + _HOLE_COST * float(holes.sum())
 
     def _overlaps(self, low: Any, high: Any) -> float:
-        """About how many pairs of boxes overlap."""
+        """An estimate of the pairs of boxes that overlap."""
         np = self._np
         count = len(low)
-        # At random: a fixed choice could be evaded.
+        # At random: a client could evade a fixed choice.
         chosen = np.random.default_rng().integers(0, count, min(count, _SAMPLES))
         seen = sum(
             int(np.count_nonzero(((low <= high[one]) & (high >= low[one])).all(axis=1))) for one in chosen
@@ -264,15 +262,12 @@ class _Geographies:
         return float(seen) / max(1, len(chosen)) * count / 2
 
     def _is_valid_on_a_sphere(self, shape: Any) -> bool:
-        """Whether polygons are valid that shapely refuses since longitudes jump where the map is cut."""
+        """Whether polygons are valid that shapely refuses: longitudes jump at the 180th meridian."""
         np, shapely = self._np, self._shapely
         parts = shapely.get_parts(shape)
-        if not np.isin(shapely.get_type_id(parts), (3,)).all():
-            return False
-        points = shapely.get_coordinates(shape)
-        if not (np.abs(np.diff(points[:, 0])) > 180).any():
-            return False
-        return all(self._is_valid_unrolled(part) for part in parts)
+        are_polygons = (shapely.get_type_id(parts) == 3).all()
+        jumps = (np.abs(np.diff(shapely.get_coordinates(shape)[:, 0])) > 180).any()
+        return bool(are_polygons and jumps) and all(self._is_valid_unrolled(part) for part in parts)
 
     def _is_valid_unrolled(self, polygon: Any) -> bool:
         shapely = self._shapely
@@ -283,7 +278,7 @@ class _Geographies:
         return bool(shapely.is_valid(shapely.Polygon(shell, holes)))
 
     def _unrolled(self, ring: Any) -> Any:
-        """A ring whose longitudes go on beyond 180; one around a pole is closed along it."""
+        """A ring whose longitudes continue beyond 180; one around a pole is closed along it."""
         np = self._np
         points = self._shapely.get_coordinates(ring)
         points[:, 0] = np.unwrap(points[:, 0], period=360)
@@ -316,7 +311,7 @@ class _Geographies:
         return texts
 
     def _normalise(self) -> None:
-        """Bring longitudes between -180 and 180, and turn rings: shells against the clock, holes with it."""
+        """Wrap longitudes to -180 to 180; orient shells counterclockwise and holes clockwise."""
         np, shapely = self._np, self._shapely
         points, rows = self._points, self._rows
         jumps = (np.abs(np.diff(points[:, 0])) > 180) & (rows[1:] == rows[:-1])
@@ -339,8 +334,7 @@ class _Geographies:
 def _where(mask: Any) -> list[int]:
     import pyarrow.compute as pc
 
-    indices: Any = pc.indices_nonzero(mask)
-    found: list[int] = indices.to_pylist()
+    found: list[int] = pc.indices_nonzero(mask).to_pylist()
     return found
 
 
@@ -356,7 +350,7 @@ def _flat_points(text: str) -> str:
 
 @cache
 def _steps() -> Any:
-    """What each byte of a text adds to the depth."""
+    """The change of depth at each byte of a text."""
     import numpy as np
 
     steps = np.zeros(256, np.int8)
@@ -398,7 +392,7 @@ _GEOJSON: Final = msgspec.json.Decoder(_Point | _Line | _Polygon | _Points | _Li
 
 
 def _not_geojson(text: str) -> str:
-    """What is wrong with a GeoJSON geometry; nothing if it is one."""
+    """The error in a GeoJSON geometry; empty if there is none."""
     try:
         _GEOJSON.decode(text)
     except (msgspec.MsgspecError, RecursionError) as why:

@@ -49,13 +49,13 @@ def canonical_interval(text: str) -> str:
     """The text of an INTERVAL in BigQuery's canonical form.
 
     Raises:
-        ValueError: What is wrong, as the end of a sentence that begins with the text.
+        ValueError: The text is no INTERVAL. The message continues a sentence that begins with the text.
     """
     return interval_text(*_parsed(text))
 
 
 def interval_text(months: int, days: int, micros: int) -> str:
-    """Write an INTERVAL in canonical form, or say which part of it is out of range."""
+    """Write an INTERVAL in canonical form; ``ValueError`` if it is out of range."""
     if not (abs(months) <= MAX_MONTHS and abs(days) <= MAX_DAYS and abs(micros) <= _MAX_US):
         raise ValueError(
             f"is out of the range of INTERVAL: {MAX_MONTHS // 12} years, {MAX_DAYS} days and {MAX_HOURS} "
@@ -66,15 +66,15 @@ def interval_text(months: int, days: int, micros: int) -> str:
     minutes, second = divmod(seconds, 60)
     hour, minute = divmod(minutes, 60)
     # Three digits or six, as BigQuery writes them.
-    behind = "" if not fraction else f".{fraction:06}".removesuffix("000")
+    decimals = "" if not fraction else f".{fraction:06}".removesuffix("000")
     return (
         f"{'-' if months < 0 else ''}{years}-{month} {days} "
-        f"{'-' if micros < 0 else ''}{hour}:{minute}:{second}{behind}"
+        f"{'-' if micros < 0 else ''}{hour}:{minute}:{second}{decimals}"
     )
 
 
 def intervals_of_text(array: Any, origin: Origin) -> Any:
-    """The texts in canonical form; those that are none are reported."""
+    """The texts in canonical form; bad ones are reported."""
     import pyarrow.compute as pc
 
     fine: Any = pc.and_not(pc.match_substring_regex(array, _CANONICAL), pc.ends_with(array, " -0:0:0"))
@@ -89,7 +89,7 @@ def intervals_of_arrow(array: Any, origin: Origin) -> Any:
 
 
 def shown_interval(text: str) -> str:
-    """What is shown of a stored text: tables written by earlier versions hold texts as they were sent."""
+    """A stored INTERVAL in canonical form. Tables of earlier versions hold the texts as they were sent."""
     try:
         return canonical_interval(text)
     except ValueError:
@@ -118,7 +118,7 @@ def _parsed(text: str) -> tuple[int, int, int]:
 
 
 def _fields(parts: list[str]) -> tuple[int, int, int] | None:
-    """The fields between spaces. Which they are is clear from their number, their dashes and their colons."""
+    """Read fields between spaces. Their number, dashes and colons identify them."""
     match parts:
         case [months, days, clock]:
             return _together(_months(months), _days(days), _micros(clock))
@@ -159,7 +159,7 @@ def _micros(text: str) -> int | None:
 
 
 def _duration(date: str, time: str) -> tuple[int, int, int]:
-    """The parts of an ISO 8601 duration: in any order, as often as it likes, each with a sign."""
+    """The parts of an ISO 8601 duration: in any order, any number of times, each with a sign."""
     count = dict.fromkeys("YMWD", 0)
     for number, unit in _DATE_PARTS.findall(date):
         count[unit] += int(number)
@@ -174,7 +174,7 @@ def _signed(sign: str, number: int) -> int:
 
 
 def _fraction(digits: str | None) -> int:
-    """The microseconds of the digits behind the point of seconds."""
+    """The microseconds of the digits after the point of seconds."""
     padded = (digits or "").ljust(6, "0")
     if padded[6:].strip("0"):
         raise ValueError("has parts of a microsecond, which an INTERVAL does not have")

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # REST v2 answers with the older names, and clients compare with them.
 _LEGACY: Final = {"INT64": "INTEGER", "FLOAT64": "FLOAT", "BOOL": "BOOLEAN", "STRUCT": "RECORD"}
-# Attributes that would change who sees values or what they are; without them such a table would mislead.
+# Attributes that would change the values or the access to them. Ignoring them would mislead.
 _UNSUPPORTED: Final = ("policyTags", "dataPolicies", "collation", "foreignTypeDefinition")
 _MAX_PARSED_DEPTH: Final = 32
 
@@ -38,7 +38,7 @@ def _columns(holder: Mapping[str, Any], where: str, depth: int) -> tuple[Column,
         return ()
     if not isinstance(fields, list):
         raise invalid(f"The fields of {where or 'the schema'} must be a list.")
-    # The checks name the limit; this keeps a hostile depth from exhausting the stack before them.
+    # The checks name the limit; this one keeps a hostile depth from exhausting the stack before them.
     if depth > _MAX_PARSED_DEPTH:
         raise invalid(f"Column {where!r} is nested too deep.")
     return tuple(_column(field, where, depth) for field in fields)
@@ -50,7 +50,7 @@ def _column(field: Any, parent: str, depth: int) -> Column:
     name = field["name"]
     where = f"{parent}.{name}" if parent else name
     for attribute in _UNSUPPORTED:
-        if _says_something(field.get(attribute)):
+        if _has_content(field.get(attribute)):
             raise invalid(f"Column {where!r} has {attribute}, which Lode does not have: leave it out.")
     if _integer(field, "timestampPrecision", where) not in (0, 6):
         raise invalid(f"Column {where!r} has a timestampPrecision other than 6: Lode stores microseconds.")
@@ -73,8 +73,8 @@ def _column(field: Any, parent: str, depth: int) -> Column:
     )
 
 
-def _says_something(value: Any) -> bool:
-    """Whether an attribute is more than an empty shell, which clients send along."""
+def _has_content(value: Any) -> bool:
+    """Whether an attribute has content; clients also send empty ones."""
     if isinstance(value, dict):
         return any(value.values())
     return bool(value)

@@ -1,4 +1,4 @@
-"""What is wrong with the rows of a request: found in whole columns, told row by row."""
+"""Errors in the rows of a request: found in whole columns, reported row by row."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
 
     from lode.ingest.status import Refused
 
-_SHOWN: Final = 60
-# A response has room for about so many. Naming more takes memory and time that the request has not earned.
+_MAX_SHOWN_CHARACTERS: Final = 60
+# A response has room for about this many, and each takes memory and time.
 MAX_BAD_ROWS: Final = 10_000
 
 
 class Problems:
-    """The bad rows so far, each with the first thing found wrong with it.
+    """The bad rows so far, each with the first error that was found.
 
-    Raises the refusal when there are ``MAX_BAD_ROWS``: the rest is not looked at.
+    The refusal is raised at ``MAX_BAD_ROWS``; further rows are not checked.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class Problems:
 
 
 class Origin:
-    """Where an array stands in a request: under which column, and which rows its values belong to."""
+    """The origin of an array in a request: its column, and the rows of its values."""
 
     def __init__(
         self, problems: Problems, path: str, outer: Origin | None = None, lists: pa.Array[Any] | None = None
@@ -56,26 +56,26 @@ class Origin:
         self._lists = lists
 
     def child(self, name: str) -> Origin:
-        """The place of a struct's field: the same rows."""
+        """The origin of a struct's field, in the same rows."""
         return Origin(self._problems, f"{self.path}.{name}", self)
 
     def within(self, lists: pa.Array[Any]) -> Origin:
-        """The place of the flattened elements of lists, none of which is null."""
+        """The origin of the flattened elements of lists. No list may be null."""
         return Origin(self._problems, self.path, self, lists)
 
-    def report(self, indices: Iterable[int], says: str | Callable[[int], str]) -> None:
-        """Record that the values at these indices are bad; ``says`` is the sentence about all or one."""
+    def report(self, indices: Iterable[int], message: str | Callable[[int], str]) -> None:
+        """Record that the values at these indices are bad, with one message for all, or one for each."""
         found = list(islice(indices, MAX_BAD_ROWS))
         for row, index in zip(self._rows(found), found, strict=True):
-            sentence = says if isinstance(says, str) else says(index)
-            self._problems.add(row, f"Column {self.path!r}: {sentence}")
+            text = message if isinstance(message, str) else message(index)
+            self._problems.add(row, f"Column {self.path!r}: {text}")
 
-    def report_where(self, mask: pa.Array[Any], says: str | Callable[[int], str]) -> None:
+    def report_where(self, mask: pa.Array[Any], message: str | Callable[[int], str]) -> None:
         """Record that the values where the mask is true are bad."""
         import pyarrow.compute as pc
 
         indices: Any = pc.indices_nonzero(mask)
-        self.report(indices.slice(0, MAX_BAD_ROWS).to_pylist(), says)
+        self.report(indices.slice(0, MAX_BAD_ROWS).to_pylist(), message)
 
     def _rows(self, indices: list[int]) -> list[int]:
         if self._lists is not None:
@@ -87,9 +87,9 @@ class Origin:
 
 
 def failing(array: pa.Array[Any], attempt: Callable[[pa.Array[Any]], object]) -> list[int]:
-    """The indices of the values for which the attempt raises, found by halves: few bad ones cost little.
+    """The indices of the values for which the attempt raises, found by halving.
 
-    At most ``MAX_BAD_ROWS`` of them: reporting these ends the request.
+    At most ``MAX_BAD_ROWS``: reporting so many ends the request.
     """
     import pyarrow as pa
 
@@ -112,14 +112,14 @@ def shown(array: pa.Array[Any], index: int) -> str:
     """A value for a message, shortened."""
     try:
         text = repr(array[index].as_py())
-    # Python lacks some values that Arrow has: years beyond 9999, foreign zones, decimals out of range.
+    # Python lacks some values that Arrow has: years after 9999, unknown zones, decimals out of range.
     except Exception:
         text = "the value"
-    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+    return text if len(text) <= _MAX_SHOWN_CHARACTERS else text[:_MAX_SHOWN_CHARACTERS] + "…"
 
 
 def each(array: pa.Array[Any], origin: Origin, convert: Callable[[Any], Any]) -> list[Any]:
-    """Convert each value; a ``ValueError`` finishes the sentence about a bad one, which becomes None."""
+    """Convert each value. A ``ValueError`` is reported after the value, which becomes None."""
     converted: list[Any] = []
     bad: dict[int, str] = {}
     for index, value in enumerate(array.to_pylist()):

@@ -10,7 +10,7 @@ from lode.ingest.status import invalid
 from lode.ingest.types.check import check_schema
 from lode.ingest.types.columns import Column, Mode, TableSchema
 
-# The raw messages: proto-plus, which wraps them, is slow. They are made at run time and have no types.
+# The raw messages: the wrappers of proto-plus are slow. The classes are made at run time and have no types.
 WireSchema: Final[Any] = types.TableSchema.pb()
 WireField: Final[Any] = types.TableFieldSchema.pb()
 

@@ -1,4 +1,4 @@
-"""A writer's descriptor read against the table's columns: what each field is and which column it becomes."""
+"""A writer's descriptor matched with the table's columns: the kind and the column of each field."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ UINT64: Final = frozenset({F.TYPE_UINT64, F.TYPE_FIXED64})
 INTEGERS: Final = INT32 | INT64 | UINT32 | UINT64
 _NUMBERS: Final = INTEGERS | {F.TYPE_DOUBLE, F.TYPE_FLOAT, F.TYPE_STRING, F.TYPE_BYTES}
 
-# Which kinds of fields become a column of which type.
+# The kinds of fields that a column of each type accepts.
 ACCEPTED: Final[dict[str, frozenset[int]]] = {
     "STRING": frozenset({F.TYPE_STRING, F.TYPE_ENUM}),
     "BYTES": frozenset({F.TYPE_BYTES, F.TYPE_STRING}),
@@ -54,15 +54,15 @@ _WRAPPERS: Final = {
     "StringValue": F.TYPE_STRING,
     "BytesValue": F.TYPE_BYTES,
 }
-# Numbers that protobuf keeps for itself.
+# Numbers that protobuf reserves.
 _RESERVED: Final = range(19_000, 20_000)
 
 
 class WireShape(Enum):
-    """How the value of a field lies on the wire."""
+    """How the value of a field is encoded on the wire."""
 
     SCALAR = auto()
-    # google.protobuf.Int64Value and its like: a message whose only field is the value.
+    # google.protobuf.Int64Value and the like: a message whose only field is the value.
     WRAPPER = auto()
     # google.protobuf.Timestamp and Duration: seconds and nanoseconds.
     TIMESTAMP = auto()
@@ -71,15 +71,15 @@ class WireShape(Enum):
 
 
 class EnumNames:
-    """The names of an enum's numbers, as two arrays; made once for all fields of the enum."""
+    """The numbers and names of an enum as two arrays, made once for all of its fields."""
 
     def __init__(self, enum: Any) -> None:
         by_number: dict[int, str] = {}
         for value in enum.value:
-            by_number.setdefault(value.number, value.name)  # an alias comes second
+            by_number.setdefault(value.number, value.name)  # aliases come later
         self.numbers = pa.array(list(by_number), pa.int32())
         self.names = pa.array(list(by_number.values()), pa.string())
-        self.longest = max((len(name.encode()) for name in by_number.values()), default=0)
+        self.max_name_bytes = max((len(name.encode()) for name in by_number.values()), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +87,14 @@ class Field:
     """One field of the writer's message that becomes one column of the table."""
 
     column: Column
-    # The column's name with those it lies in, for messages.
+    # The column's name with those of its parents, for messages.
     path: str
     number: int
     kind: int
     shape: WireShape = WireShape.SCALAR
     repeated: bool = False
     required: bool = False
-    # Keys and values of a map are never unset: what is not on the wire is zero or empty.
+    # Keys and values of a map are never unset: if they are not on the wire, they are zero or empty.
     never_unset: bool = False
     names: EnumNames | None = None
     # The fields of a message, by their numbers.
@@ -123,7 +123,7 @@ class _Planner:
     def fields(
         self, message: Any, scope: Path, columns: tuple[Column, ...], prefix: str, above: tuple[Path, ...]
     ) -> tuple[Field, ...]:
-        """The fields of one message; ``above`` are the messages it lies in."""
+        """The fields of one message; ``above`` are the messages that contain it."""
         if scope in above:
             raise invalid(
                 f"The descriptor's message {brief(scope[-1])!r} contains itself, which no column can.",
@@ -199,7 +199,7 @@ class _Planner:
         return self._enums[path]
 
     def _kind(self, declared: Any, path: str, scope: Path) -> tuple[int, tuple[Path, Any] | None]:
-        """What kind of field it is, and the message or enum it names, if that is in the descriptor."""
+        """The kind of a field, and the message or enum that it names, if that is in the descriptor."""
         kind = declared.type if declared.HasField("type") else 0
         if kind == F.TYPE_GROUP:
             raise invalid(f"Field {path!r} is a group: declare it as a message.", ends_call=True)

@@ -1,9 +1,8 @@
-"""A look at rows before they are parsed, where parsing them could cost more than a request may.
+"""Checks of rows before they are parsed, since parsing could exceed the limits of a request.
 
-Two things are found. Groups, which ptars skips by recursion without a limit, so that a long row of nothing
-but nested groups would exhaust the stack; protobuf itself allows a depth of 100. And how much memory the
-rows will take: a row without content takes two bytes on the wire, and so does a message that is repeated, but
-each has a value in every column below; a packed number takes one byte.
+Depth: ptars skips groups by recursion without a limit, so a long row of nested groups would exhaust the
+stack. Protobuf itself allows a depth of 100. Memory: an empty row takes two bytes on the wire, and so does a
+repeated message, but each has a value in every column below; a packed number takes one byte.
 """
 
 from __future__ import annotations
@@ -28,47 +27,47 @@ if TYPE_CHECKING:
     from lode.ingest.decode.proto.plan import Field
 
 # Skipping a group takes about 80 bytes of the stack, and a byte or more of the row.
-LONGEST_UNSEEN: Final = 4096
-# A number as ptars gives it, and whether it is set.
+MAX_UNCHECKED_BYTES: Final = 4096
+# A number as ptars returns it, and whether it is set.
 _PARSED_BYTES: Final = 9
-# A value that passes through Python on its way to the column's type.
+# The Python object of a value on its way to the column's type.
 _OBJECT_BYTES: Final = 24
 _INTERVAL_BYTES: Final = 64
 _FIXED32: Final = frozenset({F.TYPE_FIXED32, F.TYPE_SFIXED32, F.TYPE_FLOAT})
 _FIXED64: Final = frozenset({F.TYPE_FIXED64, F.TYPE_SFIXED64, F.TYPE_DOUBLE})
 _DELIMITED: Final = frozenset({F.TYPE_STRING, F.TYPE_BYTES})
-# What needs no other array than the parsed one.
+# Columns that need no array but the parsed one.
 _SAME: Final = frozenset(
     [(kind, number) for kind in ("INT64", "TIMESTAMP") for number in INT64]
     + [("FLOAT64", F.TYPE_DOUBLE), ("BOOL", F.TYPE_BOOL)]
 )
-# Rows that are counted may take much more memory than they will when they are decoded: one request at a time.
+# Counting rows may take much more memory than decoding them, so one request is counted at a time.
 _counting = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """The row, or a message that is repeated; what it repeats itself is bytes to its class."""
+    """The row, or a repeated message. Its own repeated messages stay bytes."""
 
     parse: Any
-    # What is repeated: the names of fields that lead to it, the bytes of an element, the level of a message.
+    # For each repeated field: the names that lead to it, the bytes of an element, the level of a message.
     repeated: tuple[tuple[tuple[str, ...], int, _Level | None], ...]
 
 
 class RowSurvey:
-    """Looks at rows of one message type."""
+    """Estimates and checks rows of one message type."""
 
     def __init__(self, fields: tuple[Field, ...]) -> None:
         self._fields = fields
-        # How many values of a row are looked at one by one.
+        # The number of values of a row that are checked one by one.
         self.slow_values = _slow_values(fields)
         self._row_bytes = _message_bytes(fields)
         self._expansion = _expansion(fields)
 
     def unpacked_bytes(self, rows: Sequence[bytes], size: int, limit: int) -> int:
-        """How much memory rows of so many bytes take when they are decoded, at most.
+        """The most memory that rows of ``size`` bytes take when they are decoded.
 
-        Rows that might be over the limit are counted, others are judged by their size.
+        Elements are counted only if a bound by the size alone is above the limit.
         """
         fixed = size + len(rows) * self._row_bytes
         bound = fixed + size * self._expansion
@@ -77,7 +76,7 @@ class RowSurvey:
         total = fixed
         with _counting:
             for row in rows:
-                with suppress(DecodeError):  # found again, and named, when it is parsed
+                with suppress(DecodeError):  # parsing finds it again and reports it
                     total += _count(self._level, row, limit - total)
                 if total > limit:
                     break
@@ -85,10 +84,10 @@ class RowSurvey:
 
     def find_malformed(self, rows: list[bytes], report: Callable[[int, str], None]) -> None:
         """Report the rows that must not be parsed."""
-        if max(map(len, rows), default=0) <= LONGEST_UNSEEN:
+        if max(map(len, rows), default=0) <= MAX_UNCHECKED_BYTES:
             return
         for index, row in enumerate(rows):
-            if len(row) > LONGEST_UNSEEN:
+            if len(row) > MAX_UNCHECKED_BYTES:
                 try:
                     _count(self._level, row, sys.maxsize)
                 except DecodeError:
@@ -163,7 +162,7 @@ def _load(pool: Any, declared: _Declared) -> _Level:
 
 
 def _count(level: _Level, row: bytes, most: int) -> int:
-    """How many bytes the elements that a row repeats take, at any depth; counting ends above ``most``."""
+    """The bytes of a row's repeated elements, at any depth; counting stops above ``most``."""
     message = level.parse(row)
     count = 0
     for path, size, below in level.repeated:
@@ -175,7 +174,7 @@ def _count(level: _Level, row: bytes, most: int) -> int:
             return count
         if below is not None:
             for item in holder:
-                if below.repeated or len(item) > LONGEST_UNSEEN:
+                if below.repeated or len(item) > MAX_UNCHECKED_BYTES:
                     count += _count(below, item, most - count)
                     if count > most:
                         return count
@@ -183,12 +182,12 @@ def _count(level: _Level, row: bytes, most: int) -> int:
 
 
 def _message_bytes(fields: tuple[Field, ...]) -> int:
-    """The bytes of one message, without those of what it repeats, and without text."""
+    """The bytes of one message without its repeated fields and without text."""
     return VALIDITY_BYTES + sum(OFFSET_BYTES if field.repeated else _element_bytes(field) for field in fields)
 
 
 def _element_bytes(field: Field) -> int:
-    """The bytes of one value of a field, as it is parsed and as its column has it."""
+    """The bytes of one value of a field, parsed and in its column."""
     match field.shape:
         case WireShape.MESSAGE:
             return _message_bytes(field.fields)
@@ -202,12 +201,12 @@ def _element_bytes(field: Field) -> int:
     if field.kind in _DELIMITED and field.column.type in ("STRING", "BYTES", "JSON", "GEOGRAPHY"):
         return made
     if field.names is not None and field.column.type == "STRING":
-        return _PARSED_BYTES + made + field.names.longest
+        return _PARSED_BYTES + made + field.names.max_name_bytes
     return _PARSED_BYTES + made + (_OBJECT_BYTES if _is_slow(field) else 0)
 
 
 def _is_slow(field: Field) -> bool:
-    """Whether values that are no messages pass through Python: text of other types, and decimals."""
+    """Whether values pass through Python: text of other types, decimals and durations."""
     if field.shape is WireShape.DURATION:
         return True
     if field.column.type in SLOW_TYPES:
@@ -225,7 +224,7 @@ def _slow_values(fields: tuple[Field, ...]) -> int:
 
 
 def _expansion(fields: tuple[Field, ...]) -> int:
-    """How many bytes a byte on the wire becomes at the most in what is repeated; 0 where nothing is."""
+    """The most bytes that a byte of a repeated field becomes; 0 if nothing is repeated."""
     most = 0
     for field in fields:
         if field.repeated:
@@ -235,7 +234,7 @@ def _expansion(fields: tuple[Field, ...]) -> int:
 
 
 def _least_bytes(field: Field) -> int:
-    """What an element takes on the wire at least: numbers are packed, others have a tag and a length."""
+    """The least bytes of an element on the wire: numbers are packed, others have a tag and a length."""
     if field.shape is not WireShape.SCALAR or field.kind in _DELIMITED:
         return 2
     return 8 if field.kind in _FIXED64 else 4 if field.kind in _FIXED32 else 1
