@@ -1,1 +1,1 @@
-"""What lies on storage: manifests, ids and paths. Pure values, no I/O."""
+"""The objects on storage: manifests, ids and paths. Pure values, no I/O."""

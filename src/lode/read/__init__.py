@@ -1,1 +1,1 @@
-"""The way of a read: resolve the head, walk the history, scan the files."""
+"""Reads: resolve the head, walk the history, scan the files."""

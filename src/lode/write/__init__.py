@@ -1,1 +1,1 @@
-"""The way of a write: stage the files, commit them (intent, swap, publish), rebase if somebody was first."""
+"""Writes: stage files, commit them (intent, swap, publish), rebase onto commits of other writers."""
