@@ -66,7 +66,7 @@ def ids_in(server: LodeServer) -> list[int]:
     return sorted(found)
 
 
-# -- what is stored ----------------------------------------------------------------------------
+# -- stored rows -------------------------------------------------------------------------------
 
 
 def test_rows_on_the_default_stream_are_visible_at_the_answer(server: LodeServer, call: Call) -> None:
@@ -130,7 +130,7 @@ def test_protobuf_rows_are_stored_like_arrow_rows(server: LodeServer, call: Call
     ]
 
 
-def test_the_stream_and_the_schema_are_remembered_within_a_call(server: LodeServer, call: Call) -> None:
+def test_later_requests_of_a_call_may_omit_the_stream_and_the_schema(server: LodeServer, call: Call) -> None:
     stream = new_stream(server, "committed")
     call.ask(arrow_request(stream, batch_of([1])))
     answer = call.ask(arrow_request("", batch_of([2]), schema=False, offset=1))
@@ -179,15 +179,15 @@ def test_a_writer_may_change_its_schema_in_the_middle_of_a_call(server: LodeServ
     assert server.rows(TABLE).to_pylist() == [{"id": 1, "name": "name-1"}, {"id": 2, "name": None}]
 
 
-def test_a_trace_id_changes_nothing(call: Call) -> None:
+def test_a_trace_id_has_no_effect(call: Call) -> None:
     assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1]), trace_id="spark:job-1"))
 
 
-# -- offsets: errors inside the response, the call goes on --------------------------------------
+# -- offsets: errors inside the response, the call continues --------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_repeated_offset_already_exists_and_the_call_goes_on(
+def test_a_repeated_offset_already_exists_and_the_call_continues(
     server: LodeServer, call: Call, kind: str
 ) -> None:
     stream = new_stream(server, kind)
@@ -202,7 +202,7 @@ def test_a_repeated_offset_already_exists_and_the_call_goes_on(
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_skipped_offset_is_out_of_range_and_the_call_goes_on(
+def test_a_skipped_offset_is_out_of_range_and_the_call_continues(
     server: LodeServer, call: Call, kind: str
 ) -> None:
     stream = new_stream(server, kind)
@@ -213,7 +213,7 @@ def test_a_skipped_offset_is_out_of_range_and_the_call_goes_on(
     assert call.ask(arrow_request(stream, batch_of([2]), offset=0)).append_result.offset == 0
 
 
-def test_any_offset_on_the_default_stream_is_invalid_and_the_call_goes_on(
+def test_any_offset_on_the_default_stream_is_invalid_and_the_call_continues(
     server: LodeServer, call: Call
 ) -> None:
     assert call.ask(arrow_request(DEFAULT, batch_of([1]), offset=0)).error.code == 3
@@ -231,7 +231,7 @@ def test_an_append_after_finalize_is_an_invalid_argument(server: LodeServer, cal
     assert storage_error(answer).code == Codes.STREAM_FINALIZED
 
 
-# -- bad rows: all of the request is refused, the call goes on ----------------------------------
+# -- bad rows: the whole request is refused, the call continues ----------------------------------
 
 
 def required_table(server: LodeServer) -> str:
@@ -251,7 +251,7 @@ def test_bad_rows_are_all_named_and_none_is_appended(server: LodeServer, call: C
     assert "append_result" in call.ask(arrow_request(stream, batch_of([5])))
 
 
-def test_a_list_of_bad_rows_stays_within_what_clients_take(server: LodeServer, call: Call) -> None:
+def test_a_list_of_bad_rows_stays_below_the_clients_limit(server: LodeServer, call: Call) -> None:
     stream = f"{required_table(server)}/streams/_default"
     bad = 300_000
     batch = pa.record_batch([pa.nulls(bad, pa.int64()), pa.array(["a"] * bad)], schema=SCHEMA)
@@ -279,21 +279,21 @@ def test_malformed_protobuf_rows_are_named(server: LodeServer, call: Call) -> No
     assert ids_in(server) == []
 
 
-def test_an_append_without_rows_is_an_error_and_the_call_goes_on(call: Call) -> None:
+def test_an_append_without_rows_is_an_error_and_the_call_continues(call: Call) -> None:
     assert call.ask(proto_request(DEFAULT, [], descriptor=row_descriptor())).error.code == 3
     assert call.ask(arrow_request(DEFAULT, batch_of([]))).error.code == 3
     assert call.ask(types.AppendRowsRequest(write_stream=DEFAULT)).error.code == 3
     assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1])))
 
 
-def test_arrow_bytes_that_are_none_are_refused_and_the_call_goes_on(call: Call) -> None:
+def test_invalid_arrow_bytes_are_refused_and_the_call_continues(call: Call) -> None:
     request = arrow_request(DEFAULT, batch_of([1]))
     request.arrow_rows.rows.serialized_record_batch = b"not an arrow batch"
     assert call.ask(request).error.code == 3
     assert "append_result" in call.ask(arrow_request(DEFAULT, batch_of([1])))
 
 
-# -- what ends the call -------------------------------------------------------------------------
+# -- errors that end the call----------------------------------------------------------------------
 
 
 def test_an_unknown_stream_ends_the_call_with_not_found(call: Call) -> None:
@@ -338,7 +338,7 @@ def test_columns_the_table_lacks_end_the_call(server: LodeServer, call: Call) ->
     wide = columns(id=[1], surplus=["x"])
     with ends_with(grpc.StatusCode.INVALID_ARGUMENT) as error:
         call.ask(arrow_request(DEFAULT, wide))
-    # Programs wait for the schema to arrive when an error begins with this.
+    # Programs match this beginning of the message and wait for the new schema.
     assert "Input schema has more fields than BigQuery schema, extra fields: 'surplus'" in str(error[0])
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.SCHEMA_MISMATCH_EXTRA_FIELDS] * 2
     assert ids_in(server) == []
@@ -350,7 +350,7 @@ def test_a_first_request_without_a_schema_ends_the_call(call: Call) -> None:
     assert "writer_schema" in str(error[0])
 
 
-def test_what_came_before_the_end_of_a_call_is_answered_first(server: LodeServer, call: Call) -> None:
+def test_earlier_requests_are_answered_before_the_call_ends(server: LodeServer, call: Call) -> None:
     call.send(arrow_request(DEFAULT, batch_of([1])))
     call.send(arrow_request(UNKNOWN, batch_of([2])))
     assert "append_result" in call.receive()
@@ -379,7 +379,7 @@ def test_a_request_over_the_limit_ends_the_call(tmp_path: Path) -> None:
         server.stop()
 
 
-def test_a_request_of_several_megabytes_is_taken(server: LodeServer, call: Call) -> None:
+def test_a_request_of_several_megabytes_is_accepted(server: LodeServer, call: Call) -> None:
     call.ask(arrow_request(DEFAULT, batch_of(range(400_000))))
     assert server.rows(TABLE).num_rows == 400_000
 
@@ -438,7 +438,7 @@ def test_a_schema_change_is_sent_once_to_each_stream_of_each_open_call(
 
 
 @pytest.mark.parametrize("number", [3, 99, -1])
-def test_an_unknown_interpretation_of_missing_values_is_refused_and_the_call_goes_on(
+def test_an_unknown_interpretation_of_missing_values_is_refused_and_the_call_continues(
     server: LodeServer, call: Call, number: int
 ) -> None:
     everywhere = types.AppendRowsRequest.pb(arrow_request(DEFAULT, batch_of([1])))
@@ -458,7 +458,7 @@ def test_an_unspecified_interpretation_of_a_column_is_refused(call: Call) -> Non
     assert call.ask(request).error.code == 3
 
 
-def test_missing_values_become_defaults_where_that_is_asked_for(server: LodeServer, call: Call) -> None:
+def test_missing_values_become_defaults_if_the_request_asks_for_it(server: LodeServer, call: Call) -> None:
     fields = [
         {"name": "id", "type": "INT64"},
         {"name": "name", "type": "STRING", "defaultValueExpression": "'nobody'"},
@@ -471,7 +471,7 @@ def test_missing_values_become_defaults_where_that_is_asked_for(server: LodeServ
     call.ask(arrow_request(stream, ids, missing_value_interpretations={"name": default}))
     call.ask(arrow_request(stream, ids))
     call.ask(arrow_request(stream, ids, default_missing_value_interpretation=default))
-    call.ask(arrow_request(stream, ids))  # the default interpretation stays with the call
+    call.ask(arrow_request(stream, ids))  # the default interpretation holds for the whole call
     call.ask(arrow_request(stream, ids, missing_value_interpretations={"name": null}))
     names = server.rows("p.d.defaults").column("name").to_pylist()
     assert names == [None, "nobody", None, "nobody", "nobody", None]
@@ -495,6 +495,6 @@ def test_a_column_that_the_writers_schema_lacks_gets_its_default(server: LodeSer
     ]
 
 
-def test_an_offset_of_zero_is_an_offset() -> None:
+def test_an_offset_of_zero_is_checked() -> None:
     request = types.AppendRowsRequest(offset=wrappers_pb2.Int64Value(value=0))
     assert types.AppendRowsRequest.pb(request).HasField("offset")

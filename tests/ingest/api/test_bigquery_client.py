@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lode.testing.plugin import LodeServer
 
-# The client's own ways to tables and frames are to move to other packages.
+# The client warns that its conversions to tables and frames will move to other packages.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:PendingDeprecationWarning")
 
 Field = bigquery.SchemaField
@@ -74,7 +74,7 @@ _ARROW_TYPES: dict[str, pa.DataType] = {
     ),
 }
 ARROW = pa.schema(_ARROW_TYPES)
-# What a reader gets, however the row was written.
+# The values for a reader, independent of the way the row was written.
 ROW: dict[str, Any] = {
     "id": 1,
     "text": "grüezi",
@@ -148,7 +148,7 @@ def append_arrow(server: LodeServer) -> None:
 
 
 def append_protobuf(server: LodeServer) -> None:
-    """Each type in the encoding that BigQuery's table of conversions names first."""
+    """Return each type in the first encoding of BigQuery's table of conversions."""
     visit = message(field("n", F.TYPE_INT64), field("on", F.TYPE_INT32), name="Visit")
     place = message(
         field("city", F.TYPE_STRING), repeated("visits", F.TYPE_MESSAGE, type_name="Visit"), name="Place"
@@ -261,7 +261,7 @@ PARTITIONED = {
 
 
 @pytest.mark.parametrize("kind", PARTITIONED)
-def test_a_partitioned_table_lies_in_hive_partitions_on_the_store(
+def test_a_partitioned_table_has_hive_partitions_on_the_store(
     lode_server: LodeServer, client: bigquery.Client, kind: str
 ) -> None:
     partitioning, key, expected = PARTITIONED[kind]
@@ -284,7 +284,7 @@ def test_a_partitioned_table_lies_in_hive_partitions_on_the_store(
     assert described.range_partitioning == made.range_partitioning
 
 
-def test_a_table_partitioned_by_arrival_lies_in_the_partition_of_today(
+def test_rows_of_a_table_partitioned_by_arrival_are_in_todays_partition(
     lode_server: LodeServer, client: bigquery.Client
 ) -> None:
     made = bigquery.Table("p.d.t", schema=[Field("number", "INTEGER")])

@@ -1,7 +1,7 @@
-"""What the Java, Go and Beam clients send on the wire, request by request, and what they need as answers.
+"""Requests of the Java, Go and Beam clients on the wire, and the answers that these clients need.
 
-The sequences follow the clients' sources: which requests carry a stream's name and a writer's schema, what is
-sent again after a lost connection, and which codes and messages decide what a client does next.
+The sequences follow the clients' sources: which requests have a stream's name and a writer's schema, which
+are repeated after a lost connection, and which codes and messages decide the client's next step.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Code = grpc.StatusCode
-# The codes after which the Go client sends an append again.
+# The Go client repeats an append after these codes.
 GO_RETRIES = {1, 4, 9, 10, 13, 14}
-# Those after which the Java client connects again and sends everything that was not answered.
+# The Java client reconnects after these and repeats all unanswered requests.
 JAVA_RECONNECTS = {Code.ABORTED, Code.UNAVAILABLE, Code.CANCELLED, Code.INTERNAL, Code.DEADLINE_EXCEEDED}
 
 
@@ -93,7 +93,7 @@ def gate() -> GateStore:
 
 @pytest.fixture
 def gated(gate: GateStore, tmp_path: Path) -> Iterator[Table]:
-    """A table on a store whose writes a test can hold back and let fail."""
+    """A table on a store whose writes a test can delay and fail."""
     root: Any = gate
     server = LodeServer(root, state=tmp_path / "state")
     yield Table(server)
@@ -113,7 +113,7 @@ def test_java_shares_a_connection_between_default_streams_with_the_schema_at_eac
     with Wire(server, one.default) as wire:
         wire.send(
             rows_request([1], stream=one.default, schema=True, trace_id="JavaWriter:test"),
-            rows_request([2]),  # until there is a second stream, the name is left out
+            rows_request([2]),  # the name is omitted until there is a second stream
             rows_request([3], stream=two.default, schema=narrow, trace_id="JavaWriter:test"),
             rows_request([4], stream=two.default),
             rows_request([5], stream=one.default, schema=True, trace_id="JavaWriter:test"),
@@ -146,13 +146,13 @@ def test_java_finds_the_connection_of_a_region_by_the_location_of_the_default_st
         assert found.location == location.lower()
 
 
-def test_java_learns_the_schema_from_the_full_view_of_the_short_default_name(table: Table) -> None:
+def test_java_gets_the_schema_from_the_full_view_of_the_short_default_name(table: Table) -> None:
     request = types.GetWriteStreamRequest(name=f"{table.name}/_default", view=types.WriteStreamView.FULL)
     found = call(table.server, request)
     assert [field.name for field in found.table_schema.fields] == ["id", "name"]
 
 
-def test_java_writes_with_a_new_schema_after_an_updated_schema_without_connecting_again(table: Table) -> None:
+def test_java_uses_an_updated_schema_without_reconnecting(table: Table) -> None:
     with Wire(table.server, table.default) as wire:
         wire.ask(rows_request([1], stream=table.default, schema=True))
         add_column(table)
@@ -161,7 +161,7 @@ def test_java_writes_with_a_new_schema_after_an_updated_schema_without_connectin
         request = rows_request([], stream=table.default, schema=wider())
         request.proto_rows.rows.serialized_rows.append(b"\x08\x03\x1a\x01x")
         assert not wire.ask(request).HasField("updated_schema")
-        old = rows_request([4], stream=table.default, schema=True)  # a writer that has not heard of it
+        old = rows_request([4], stream=table.default, schema=True)  # a writer with the old schema
         assert not wire.ask(old).HasField("error")
     with Wire(table.server, table.default) as wire:
         request = rows_request([5], stream=table.default, schema=wider())
@@ -178,7 +178,7 @@ def test_java_writes_with_a_new_schema_after_an_updated_schema_without_connectin
 # -- Java: offsets, lost connections and errors ----------------------------------------------------
 
 
-def test_java_sends_what_was_not_answered_again_with_the_same_offsets(table: Table) -> None:
+def test_java_resends_unanswered_requests_with_the_same_offsets(table: Table) -> None:
     stream = create(table, COMMITTED)
     first = Wire(table.server, stream)
     for offset in range(3):
@@ -188,7 +188,7 @@ def test_java_sends_what_was_not_answered_again_with_the_same_offsets(table: Tab
         assert offset_of(answer) == offset
     first.break_off()
     with Wire(table.server, stream) as second:
-        # The answer to offset 2 was lost, 3 and 4 were never sent.
+        # The answer to offset 2 is lost, 3 and 4 are not sent.
         second.send(
             rows_request([2], stream=stream, schema=True, offset=2),
             rows_request([3], offset=3),
@@ -202,7 +202,7 @@ def test_java_sends_what_was_not_answered_again_with_the_same_offsets(table: Tab
     assert table.ids() == [0, 1, 2, 3, 4]
 
 
-def test_java_reads_both_offsets_of_an_append_beyond_the_end_and_goes_on(table: Table) -> None:
+def test_java_reads_both_offsets_of_an_append_beyond_the_end_and_continues(table: Table) -> None:
     stream = create(table, COMMITTED)
     with Wire(table.server, stream) as wire:
         assert offset_of(wire.ask(rows_request([1], stream=stream, schema=True))) == 0
@@ -215,7 +215,7 @@ def test_java_reads_both_offsets_of_an_append_beyond_the_end_and_goes_on(table: 
         assert offset_of(wire.ask(rows_request([3]))) == 1
 
 
-def test_nothing_sent_behind_a_refused_append_is_stored_before_java_sends_it_again(table: Table) -> None:
+def test_requests_after_a_refused_append_are_not_stored_before_java_resends_them(table: Table) -> None:
     stream = create(table, COMMITTED)
     bad = rows_request([], offset=1)
     bad.proto_rows.rows.serialized_rows.append(b"\xff")
@@ -234,7 +234,7 @@ def test_nothing_sent_behind_a_refused_append_is_stored_before_java_sends_it_aga
     assert table.ids() == [0, 1, 2, 3]
 
 
-def test_all_that_was_sent_behind_an_append_that_failed_fails_with_codes_that_java_tries_again(
+def test_requests_after_a_failed_append_fail_with_codes_that_java_retries(
     gated: Table, gate: GateStore
 ) -> None:
     stream = create(gated, COMMITTED)
@@ -251,16 +251,14 @@ def test_all_that_was_sent_behind_an_append_that_failed_fails_with_codes_that_ja
         first, *behind = wire.receive(3)
         retriable = {code.value[0] for code in JAVA_RECONNECTS}
         assert first.error.code in retriable
-        # What arrived after the failure was known is beyond the end; Java ignores both and sends them again.
+        # Requests after the failure are beyond the end. Java ignores both errors and repeats the requests.
         assert {answer.error.code for answer in behind} <= retriable | {Code.OUT_OF_RANGE.value[0]}
         wire.send(*requests)
         assert [offset_of(answer) for answer in wire.receive(3)] == [0, 1, 2]
     assert gated.ids() == [0, 1, 2]
 
 
-def test_a_schema_change_is_not_lost_with_the_append_that_would_have_brought_it(
-    gated: Table, gate: GateStore
-) -> None:
+def test_a_schema_change_is_reported_again_after_a_failed_append(gated: Table, gate: GateStore) -> None:
     with Wire(gated.server, gated.default) as wire:
         wire.ask(rows_request([1], stream=gated.default, schema=True))
         add_column(gated)
@@ -274,7 +272,7 @@ def test_a_schema_change_is_not_lost_with_the_append_that_would_have_brought_it(
         assert not wire.ask(rows_request([3])).HasField("updated_schema")
 
 
-def test_java_finds_out_that_a_stream_is_finalized_and_does_not_try_again(table: Table) -> None:
+def test_java_does_not_retry_on_a_finalized_stream(table: Table) -> None:
     stream = create(table, COMMITTED)
     with Wire(table.server, stream) as wire:
         wire.ask(rows_request([1], stream=stream, schema=True, offset=0))
@@ -286,7 +284,7 @@ def test_java_finds_out_that_a_stream_is_finalized_and_does_not_try_again(table:
     assert (error.code, error.entity) == (StorageCodes.STREAM_FINALIZED, stream)
 
 
-def test_java_finds_the_storage_error_of_a_call_that_ended_in_its_trailers(table: Table) -> None:
+def test_java_reads_the_storage_error_of_an_ended_call_from_its_trailers(table: Table) -> None:
     for stream, schema, code, storage in (
         (table.default, wider(), Code.INVALID_ARGUMENT, StorageCodes.SCHEMA_MISMATCH_EXTRA_FIELDS),
         (table.unknown, True, Code.NOT_FOUND, StorageCodes.STREAM_NOT_FOUND),
@@ -310,10 +308,10 @@ def test_a_writer_that_closes_gets_its_last_answers_and_then_ok(table: Table) ->
     assert status is Code.OK
 
 
-# -- Go: what its senders leave out ----------------------------------------------------------------
+# -- Go: fields that its senders omit --------------------------------------------------------------
 
 
-def test_go_leaves_everything_but_rows_and_offset_out_after_the_first_request(table: Table) -> None:
+def test_go_sends_only_rows_and_offset_after_the_first_request(table: Table) -> None:
     stream = create(table, COMMITTED)
     for connection in range(2):
         with Wire(table.server, stream) as wire:
@@ -396,7 +394,7 @@ def test_gos_columns_outside_of_the_descriptor_always_get_their_default(server: 
     ]
 
 
-def test_none_of_the_errors_that_end_an_append_for_good_is_one_that_go_tries_again(table: Table) -> None:
+def test_go_retries_none_of_the_permanent_errors_of_an_append(table: Table) -> None:
     stream = create(table, COMMITTED)
     bad = rows_request([], offset=1)
     bad.proto_rows.rows.serialized_rows.append(b"\xff")
@@ -411,7 +409,7 @@ def test_none_of_the_errors_that_end_an_append_for_good_is_one_that_go_tries_aga
 # -- Beam: sharded writes through BUFFERED streams, batches through PENDING ones -------------------
 
 
-def test_beam_flushes_the_last_offset_finalizes_and_may_do_both_again(table: Table) -> None:
+def test_beam_may_repeat_a_flush_of_the_last_offset_and_a_finalize(table: Table) -> None:
     stream = create(table, BUFFERED)
     with Wire(table.server, stream) as wire:
         wire.ask(rows_request(range(5), stream=stream, schema=True, offset=0))
@@ -420,22 +418,22 @@ def test_beam_flushes_the_last_offset_finalizes_and_may_do_both_again(table: Tab
     assert table.ids() == list(range(5))
     assert [flush(table, stream, 7) for _ in range(2)] == [7, 7]
     assert [finalize(table, stream) for _ in range(2)] == [8, 8]
-    # Beam takes INVALID_ARGUMENT for a stream that is finalized, and does not try again.
+    # Beam interprets INVALID_ARGUMENT as a finalized stream and does not retry.
     refused(Code.INVALID_ARGUMENT, lambda: flush(table, stream, 7))
     assert table.ids() == list(range(8))
 
 
-def test_beam_recognizes_a_flush_beyond_the_end_by_its_sentence(table: Table) -> None:
+def test_beam_recognizes_a_flush_beyond_the_end_by_its_message(table: Table) -> None:
     stream = create(table, BUFFERED)
     error = refused(Code.OUT_OF_RANGE, lambda: flush(table, stream, 0))
     assert error.details() == f"Offset 0 is beyond the end of the stream Entity: {stream}"
 
 
-def test_the_tail_that_a_beam_worker_did_not_note_is_never_shown(table: Table) -> None:
+def test_rows_that_a_beam_worker_did_not_record_never_become_visible(table: Table) -> None:
     stream = create(table, BUFFERED)
     with Wire(table.server, stream) as wire:
         wire.ask(rows_request([0, 1], stream=stream, schema=True, offset=0))
-        wire.ask(rows_request([2, 3], offset=2))  # the worker dies before it notes this
+        wire.ask(rows_request([2, 3], offset=2))  # the worker dies before it records this
     with Wire(table.server, stream) as wire:
         answer = wire.ask(rows_request([2], stream=stream, schema=True, offset=2))
         assert answer.error.code == Code.ALREADY_EXISTS.value[0]
@@ -449,7 +447,7 @@ def test_the_tail_that_a_beam_worker_did_not_note_is_never_shown(table: Table) -
     assert table.ids() == [0, 1, 2, 3]
 
 
-def test_beam_leaves_out_the_rows_that_were_named_and_sends_the_others_at_the_same_offset(
+def test_beam_resends_the_good_rows_at_the_same_offset(
     table: Table,
 ) -> None:
     stream = create(table, BUFFERED)
@@ -459,7 +457,7 @@ def test_beam_leaves_out_the_rows_that_were_named_and_sends_the_others_at_the_sa
         answer = wire.ask(request)
         assert answer.error.code == Code.INVALID_ARGUMENT.value[0]
         assert [(row.index, bool(row.message)) for row in answer.row_errors] == [(1, True)]
-        # With a StorageError, Java would not look at the rows.
+        # With a StorageError, Java would not read the row errors.
         assert not answer.error.details
         bad = {row.index for row in answer.row_errors}
         good = [id for id in (0, 1, 2) if id not in bad]
@@ -468,7 +466,7 @@ def test_beam_leaves_out_the_rows_that_were_named_and_sends_the_others_at_the_sa
     assert table.ids() == [0, 2]
 
 
-def test_beam_commits_the_streams_that_are_left_when_some_are_committed_already(table: Table) -> None:
+def test_beam_commits_the_remaining_streams_if_some_are_committed(table: Table) -> None:
     streams = []
     for id in range(3):
         stream = create(table, PENDING)

@@ -63,7 +63,7 @@ def written(lake: Lake, *, rows: int = 2) -> TableName:
     return table
 
 
-def test_a_column_of_the_catalog_that_no_commit_has_yet_is_null(lake: Lake, readers: Readers) -> None:
+def test_a_column_added_since_the_last_commit_is_null(lake: Lake, readers: Readers) -> None:
     table = written(lake)
     grown(lake, table, Column("late", "STRING"), Column("lates", "INT64", "REPEATED"))
     more: dict[str, Any] = {"late": None, "lates": []}
@@ -74,7 +74,7 @@ def test_a_column_of_the_catalog_that_no_commit_has_yet_is_null(lake: Lake, read
     assert readers.both(table) == [*old, {"id": 2, "text": "text 2", "late": "now", "lates": [1]}]
 
 
-def test_rest_lists_only_columns_that_no_commit_has_yet(lake: Lake, rest: RestServed) -> None:
+def test_rest_lists_a_selection_of_columns_added_since_the_last_commit(lake: Lake, rest: RestServed) -> None:
     table = written(lake)
     grown(lake, table, Column("late", "STRING"))
     client = rest.client()
@@ -86,7 +86,7 @@ def test_rest_lists_only_columns_that_no_commit_has_yet(lake: Lake, rest: RestSe
 def test_a_column_renamed_by_the_library_is_found_by_its_id(lake: Lake, readers: Readers) -> None:
     table = written(lake)
     dataset_of(lake, table).evolve(rename={"text": "label"})
-    # The table still calls it text, which the dataset does not have until the next append.
+    # The table's name for it is still text, which the dataset lacks until the next append.
     assert readers.both(table) == [{"id": 0, "text": None}, {"id": 1, "text": None}]
     grown(lake, table, Column("label", "STRING"))
     lake.write(table, [{"id": 2, "text": "new", "label": "both"}])
@@ -112,7 +112,9 @@ def test_two_columns_that_swapped_their_names_swap_their_values(lake: Lake, read
     assert readers.storage(table, row_restriction="a = '2'") == [{"a": "2", "b": "1"}]
 
 
-def test_a_dropped_column_does_not_come_back_with_the_next_of_its_name(lake: Lake, readers: Readers) -> None:
+def test_a_new_column_does_not_get_the_values_of_a_dropped_one_of_its_name(
+    lake: Lake, readers: Readers
+) -> None:
     table = written(lake)
     dataset_of(lake, table).evolve(drop=["text"])
     gone = [{"id": 0, "text": None}, {"id": 1, "text": None}]
@@ -158,7 +160,7 @@ def test_rows_that_the_library_writes_are_visible(lake: Lake, readers: Readers, 
     assert readers.both(table) == [{"id": 1, "part": [{"n": 1, "s": "a"}]}, *rows]
 
 
-def test_a_dataset_of_large_types_that_was_there_first_reads_as_a_table(lake: Lake, readers: Readers) -> None:
+def test_an_older_dataset_of_large_types_reads_as_a_table(lake: Lake, readers: Readers) -> None:
     member = pa.struct([("n", pa.int64()), ("s", pa.large_string())])
     schema = pa.schema([("id", pa.int64()), ("part", pa.large_list(member))])
     rows = [{"id": 2, "part": [{"n": 2, "s": "b"}]}, {"id": 3, "part": []}]
@@ -182,7 +184,7 @@ def test_a_dataset_of_large_types_that_was_there_first_reads_as_a_table(lake: La
     ],
     ids=str,
 )
-def test_columns_that_only_the_dataset_has_leave_those_of_the_table_alone(
+def test_columns_that_only_the_dataset_has_are_ignored(
     lake: Lake, readers: Readers, kind: pa.DataType
 ) -> None:
     schema = pa.schema([("foreign", kind), ("id", pa.int64()), ("text", pa.string())])
@@ -202,7 +204,7 @@ def test_a_map_of_another_writer_reads_as_a_repeated_struct(lake: Lake, readers:
     assert readers.both(table) == [{"m": [{"key": "a", "value": 1}], "id": 1}, {"m": [], "id": 2}]
 
 
-def test_a_session_of_an_earlier_snapshot_has_the_columns_of_then(lake: Lake, readers: Readers) -> None:
+def test_a_session_of_an_earlier_snapshot_has_its_columns(lake: Lake, readers: Readers) -> None:
     table = written(lake)
     made = session(readers.client, table)
     dataset_of(lake, table).evolve(rename={"text": "label"})
@@ -210,7 +212,7 @@ def test_a_session_of_an_earlier_snapshot_has_the_columns_of_then(lake: Lake, re
     assert read(readers.client, made) == [{"id": 0, "text": "text 0"}, {"id": 1, "text": "text 1"}]
 
 
-def test_a_value_that_is_none_of_the_tables_type_is_refused_by_its_column(
+def test_a_value_outside_the_tables_type_is_refused_with_its_column(
     lake: Lake, readers: Readers, rest: RestServed
 ) -> None:
     table = written(lake)
@@ -224,9 +226,7 @@ def test_a_value_that_is_none_of_the_tables_type_is_refused_by_its_column(
     assert len(readers.storage(table, selected_fields=["text"])) == 3
 
 
-def test_a_dataset_of_another_codec_is_refused_as_such(
-    lake: Lake, readers: Readers, rest: RestServed
-) -> None:
+def test_a_dataset_of_another_codec_is_refused(lake: Lake, readers: Readers, rest: RestServed) -> None:
     lode.Dataset("p.d.t", lake.store, codec="jsonl").write([{"id": 1}])
     table = lake.table("t", [ID, TEXT])
     with pytest.raises(exceptions.FailedPrecondition, match="codec"):

@@ -18,17 +18,17 @@ from support.ingest.tables import KINDS, Table
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_finalize_tells_how_many_rows_there_are_however_often_it_is_asked(table: Table, kind: str) -> None:
+def test_every_finalize_of_a_stream_returns_its_number_of_rows(table: Table, kind: str) -> None:
     stream = table.stream(kind, [1, 2], [3])
     assert [table.finalize(stream) for _ in range(3)] == [3, 3, 3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_without_rows_is_finalized_with_none(table: Table, kind: str) -> None:
+def test_a_stream_without_rows_is_finalized_with_a_count_of_zero(table: Table, kind: str) -> None:
     assert table.finalize(table.stream(kind)) == 0
 
 
-def test_finalize_counts_every_append_that_was_sent_before_and_is_answered(table: Table) -> None:
+def test_finalize_counts_every_append_that_is_answered(table: Table) -> None:
     stream = table.stream("committed")
     with Call(table.client) as call:
         for number in range(100):
@@ -75,7 +75,7 @@ def test_an_append_after_finalize_is_an_invalid_argument_with_the_detail_finaliz
             assert storage_error(answer).entity == stream
 
 
-def test_many_may_finalize_at_once_and_hear_the_same(table: Table) -> None:
+def test_concurrent_finalizes_return_the_same_count(table: Table) -> None:
     stream = table.stream("pending", range(10))
     heard: list[int] = []
     threads = [threading.Thread(target=lambda: heard.append(table.finalize(stream))) for _ in range(8)]

@@ -31,7 +31,7 @@ def test_a_flush_shows_the_row_at_its_offset_and_those_before(table: Table) -> N
 
 
 @pytest.mark.parametrize(("rows", "offset"), [(5, 5), (0, 0), (5, 10_000), (1, 2**63 - 1)])
-def test_a_flush_of_a_row_that_is_not_there_is_out_of_range(table: Table, rows: int, offset: int) -> None:
+def test_a_flush_beyond_the_last_row_is_out_of_range(table: Table, rows: int, offset: int) -> None:
     stream = table.stream("buffered", *([range(rows)] if rows else []))
     with ends_with(OUT_OF_RANGE) as error:
         table.flush(stream, offset)
@@ -73,7 +73,7 @@ def test_a_flush_of_an_unknown_stream_is_not_found(table: Table) -> None:
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.STREAM_NOT_FOUND] * 2
 
 
-def test_flushing_the_same_offset_again_or_a_lower_one_is_fine_and_changes_nothing(table: Table) -> None:
+def test_a_repeated_or_lower_flush_succeeds_without_effect(table: Table) -> None:
     stream = table.stream("buffered", range(10))
     before = table.snapshots()
     assert [table.flush(stream, offset) for offset in (6, 6, 2)] == [6, 6, 2]
@@ -102,7 +102,7 @@ def test_a_flush_may_end_in_the_middle_of_an_append(table: Table) -> None:
     assert shown == [list(range(offset + 1)) for offset in range(7)]
 
 
-def test_appends_go_on_after_a_flush(table: Table) -> None:
+def test_appends_continue_after_a_flush(table: Table) -> None:
     stream = table.stream("buffered", [0, 1])
     table.flush(stream, 1)
     with Call(table.client) as call:
@@ -111,7 +111,7 @@ def test_appends_go_on_after_a_flush(table: Table) -> None:
     assert table.ids() == [0, 1, 2]
 
 
-def test_flushes_at_once_show_each_row_once(table: Table) -> None:
+def test_concurrent_flushes_show_each_row_once(table: Table) -> None:
     stream = table.stream("buffered", range(100))
     threads = [threading.Thread(target=table.flush, args=(stream, offset)) for offset in range(9, 100, 10)]
     for thread in threads:

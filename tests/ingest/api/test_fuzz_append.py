@@ -1,4 +1,4 @@
-"""Whatever a client sends on an append call, it is answered, and the blame is the client's."""
+"""Hostile input on an append call: each request is answered, with a status for a client's error."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Fuzzed:
         self._append = server.channel().stream_stream(METHOD)
 
     def call(self, *requests: bytes) -> int:
-        """Send these on one call: each has an answer, or the call ends and blames the client."""
+        """Send these on one call. Each has an answer, or the call ends with a status for a client's error."""
         answers = 0
         call = self._append(iter(requests), timeout=30)
         try:
@@ -101,7 +101,7 @@ def fuzzed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzzed]:
 
 @pytest.fixture(autouse=True)
 def still_well(fuzzed: Fuzzed, caplog: pytest.LogCaptureFixture) -> Iterator[None]:
-    """After each test the server serves on, and has logged nothing that went wrong."""
+    """After each test the server still works and has logged no failure."""
     yield
     request = types.AppendRowsRequest.serialize(arrow_request(fuzzed.table.default, batch_of([1])))
     assert fuzzed.call(request) == 1
@@ -120,7 +120,7 @@ PROTO_ROWS = [row(id=number, name=f"name-{number}").SerializeToString() for numb
 
 @few
 @given(requests=st.lists(st.binary(max_size=80), min_size=1, max_size=3))
-def test_bytes_that_are_no_request(fuzzed: Fuzzed, requests: list[bytes]) -> None:
+def test_bytes_that_are_not_a_request(fuzzed: Fuzzed, requests: list[bytes]) -> None:
     fuzzed.call(*requests)
 
 
@@ -131,7 +131,7 @@ def test_bytes_that_are_no_request(fuzzed: Fuzzed, requests: list[bytes]) -> Non
     flips=st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 255)), min_size=1, max_size=4),
     cut=st.none() | st.floats(0, 1),
 )
-def test_a_good_request_with_bytes_changed_anywhere(
+def test_a_valid_request_with_changed_bytes(
     fuzzed: Fuzzed, arrow: bool, stream: int, flips: list[tuple[float, int]], cut: float | None
 ) -> None:
     name = fuzzed.streams[stream]
@@ -154,7 +154,7 @@ FIELD_TYPES = st.integers(1, 18)
 
 @st.composite
 def descriptors(draw: st.DrawFn, depth: int = 0) -> descriptor_pb2.DescriptorProto:
-    """Messages of a few fields, right and wrong: names, numbers, types and labels as they come."""
+    """Messages of a few fields, valid and invalid, with random names, numbers, types and labels."""
     made = descriptor_pb2.DescriptorProto(name=draw(st.sampled_from(["Row", "", "Row.x", "ü"])))
     for _ in range(draw(st.integers(0, 4))):
         made.field.add(
@@ -257,7 +257,9 @@ def steps(draw: st.DrawFn) -> tuple[str, int, int | None]:
 
 @few
 @given(order=st.lists(steps(), min_size=1, max_size=6))
-def test_good_and_bad_requests_in_any_order(fuzzed: Fuzzed, order: list[tuple[str, int, int | None]]) -> None:
+def test_valid_and_invalid_requests_in_any_order(
+    fuzzed: Fuzzed, order: list[tuple[str, int, int | None]]
+) -> None:
     fuzzed.call(*(request(kind, fuzzed.streams[stream], offset) for kind, stream, offset in order))
 
 
@@ -276,14 +278,14 @@ def request(kind: str, stream: str, offset: int | None) -> bytes:
         case "surplus":
             return serialized(arrow_request(stream, pa.record_batch({"surplus": [1]}), offset=offset))
         case "both schemas":
-            # The later of the two kinds of rows wins on the wire, whatever was sent of the other.
+            # If a message has both kinds of rows, the later one on the wire is used.
             arrow = serialized(arrow_request(stream, batch_of([1]), offset=offset))
             return arrow + serialized(proto_request(stream, PROTO_ROWS[:1], offset=offset))
     return b"\x0a\xff\xff"
 
 
-def test_the_fuzzed_streams_still_hold_together(fuzzed: Fuzzed) -> None:
-    """What was stored meanwhile can be finalized, flushed, committed and read."""
+def test_the_fuzzed_streams_are_consistent(fuzzed: Fuzzed) -> None:
+    """The stored rows can be finalized, flushed, committed and read."""
     table = fuzzed.table
     _, _, committed, pending, buffered = fuzzed.streams[:5]
     with Call(table.client) as call:

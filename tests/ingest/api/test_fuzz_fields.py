@@ -1,6 +1,6 @@
-"""Every field of every method of both services, filled with what no client should send: each is answered.
+"""Hostile values in every field of every method of both services: each request is answered.
 
-The fields are found by walking the descriptors of the services, so that none is forgotten.
+The fields are found by walking the descriptors of the services, so none is missing.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ CLEAN = {
 CLEAN_IN_BAND = {code.value[0] for code in CLEAN}
 SECONDS_PER_CALL = 5
 IN_FLIGHT = 16
-# Of the length of the bytes that take its place on the wire, since no client can set them.
+# As long as the bytes that replace it on the wire: client libraries refuse to set those bytes.
 MARKER = "@not-utf@"
 NOT_UTF8 = b"\xff\xed\xa0\x80\xc3\x28\xf0\x80\x80"
 CHANCE = random.Random(7)
@@ -77,13 +77,13 @@ INTS = {
     FieldDescriptor.CPPTYPE_UINT64: (0, 1, 2**64 - 1),
 }
 FLOATS = (0.0, -1.0, 1e308, math.nan, math.inf)
-# How many of a field that is repeated, and how deep a message that contains itself.
+# The length of a repeated field, and the depth of a recursive message.
 MANY = 1_000
 DEEP = 60
 
 
 class Fuzzed(NamedTuple):
-    """One hostile request, and which field it is about."""
+    """One hostile request, and its changed field."""
 
     method: str
     field: str
@@ -91,7 +91,7 @@ class Fuzzed(NamedTuple):
 
 
 def values(field: Any) -> Iterator[Any]:
-    """What is put into a field that is no message."""
+    """Return hostile values for a field that is not a message."""
     match field.cpp_type:
         case FieldDescriptor.CPPTYPE_STRING:
             yield from BYTES if field.type == FieldDescriptor.TYPE_BYTES else TEXTS
@@ -111,7 +111,7 @@ def is_map(field: Any) -> bool:
 
 
 def changes(message: Any, path: str = "", above: frozenset[str] = frozenset()) -> Iterator[tuple[str, Any]]:
-    """Each field of a message, at any depth, with each way to change the message there, one at a time."""
+    """Yield each field of a message at any depth, with each change of the message there."""
     descriptor = message.DESCRIPTOR
     for field in descriptor.fields:
         at = f"{path}.{field.name}".lstrip(".")
@@ -148,7 +148,7 @@ def inside(field: Any, change: Callable[[Any], None]) -> Callable[[Any], None]:
 def value_changes(field: Any, value: Any) -> Iterator[Callable[[Any], None]]:
     if field.is_repeated:
         yield lambda message: getattr(message, field.name).append(value)
-        # Many of what is small: what is large is large enough alone.
+        # Only small values are repeated: one large value is large enough.
         count = MANY if not isinstance(value, str | bytes) or len(value) < 100 else 2
         yield lambda message: getattr(message, field.name).extend([value] * count)
     else:
@@ -193,13 +193,13 @@ def map_changes(field: Any) -> Iterator[Callable[[Any], None]]:
 
 
 def fuzzed(method: str, good: Any) -> Iterator[Fuzzed]:
-    """Requests like a good one with one field changed; those that no client can build are left out."""
+    """Yield copies of a valid request with one field changed, as far as a client can build them."""
     yield Fuzzed(method, "all", good.SerializeToString()[:-1])
     yield Fuzzed(method, "all", CHANCE.randbytes(500))
     yield Fuzzed(method, "all", b"")
     for field, change in changes(good):
         if method == "AppendRows" and field.startswith("proto_rows.") and not good.HasField("proto_rows"):
-            continue  # the other good request has them
+            continue  # the other valid request has them
         request = type(good)()
         request.CopyFrom(good)
         try:
@@ -210,7 +210,7 @@ def fuzzed(method: str, good: Any) -> Iterator[Fuzzed]:
 
 
 class Target:
-    """A server with a table, streams and a read session, and a good request of each method."""
+    """A server with a table, streams and a read session, and a valid request for each method."""
 
     def __init__(self, server: LodeServer) -> None:
         self.server = server
@@ -245,7 +245,7 @@ class Target:
                 yield from fuzzed(method, type(good).pb(good))
 
     def check(self, service: str, requests: Iterator[Fuzzed]) -> int:
-        """Make the calls, several at a time; returns how many there were."""
+        """Make the calls, several at a time; returns their number."""
         count = 0
         under_way: list[tuple[Fuzzed, Any]] = []
         for request in requests:
@@ -299,7 +299,7 @@ def test_hostile_input_in_any_field_is_answered_with_a_clean_status(
 
 
 def test_every_field_of_both_services_was_fuzzed(target: Target) -> None:
-    """Also those of messages that are several levels down."""
+    """Includes fields of nested messages."""
     found = {request.field for service in SERVICES for request in target.requests(service)}
     for field in (
         "write_stream.table_schema.fields.range_element_type.type_",
@@ -314,7 +314,7 @@ def test_every_field_of_both_services_was_fuzzed(target: Target) -> None:
         assert field in found
 
 
-def test_afterwards_the_server_serves_on_and_its_lake_is_whole(target: Target) -> None:
+def test_afterwards_the_server_still_works_and_its_lake_is_intact(target: Target) -> None:
     table = target.table
     before = len(table.rows())
     table.append(table.default, [7])

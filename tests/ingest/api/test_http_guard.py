@@ -1,4 +1,4 @@
-"""Web pages cannot enter the HTTP port: raw requests as browsers send them, and as other clients do."""
+"""Protection of the HTTP port from web pages: raw requests of browsers and of other clients."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def port(server: LodeServer) -> int:
 def ask(
     port: int, method: str, path: str, headers: dict[str, str], body: Any = None
 ) -> tuple[int, Any, dict[str, str]]:
-    """Send these headers and no others, but for the host where none is given."""
+    """Send only these headers, and a host if none is given."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
@@ -86,7 +86,7 @@ def test_a_known_host_is_answered(port: int, host: str) -> None:
     ],
 )
 @pytest.mark.parametrize(("method", "path"), [("GET", TABLE), ("GET", "/ui/"), ("DELETE", TABLE)])
-def test_a_page_that_points_its_own_name_at_the_server_is_refused(
+def test_a_host_name_that_resolves_to_the_server_is_refused(
     port: int, host: str, method: str, path: str
 ) -> None:
     status, body, _ = ask(port, method, path, {"host": host.format(port=port)})
@@ -97,7 +97,7 @@ def test_a_page_that_points_its_own_name_at_the_server_is_refused(
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
-def test_health_is_answered_under_any_name(port: int, path: str) -> None:
+def test_health_is_answered_for_any_host(port: int, path: str) -> None:
     assert ask(port, "GET", path, {"host": "10.0.0.7"})[0] == 200
 
 
@@ -125,7 +125,7 @@ def test_health_is_answered_under_any_name(port: int, path: str) -> None:
         ("DELETE", TABLE, None),
     ],
 )
-def test_a_page_of_another_origin_changes_nothing(
+def test_a_write_from_another_origin_is_refused(
     server: LodeServer, port: int, headers: dict[str, str], method: str, path: str, body: Any
 ) -> None:
     sent = {name: value.format(port=port) for name, value in headers.items()}
@@ -137,9 +137,7 @@ def test_a_page_of_another_origin_changes_nothing(
 @pytest.mark.parametrize(
     "kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""]
 )
-def test_a_body_of_a_type_that_pages_send_without_asking_is_refused(
-    server: LodeServer, port: int, kind: str
-) -> None:
+def test_a_content_type_without_preflight_is_refused(server: LodeServer, port: int, kind: str) -> None:
     status, body, _ = ask(port, "POST", TABLE + "/insertAll", {"content-type": kind}, INSERT)
     assert status == 400
     assert "application/json" in body["error"]["message"]
@@ -149,16 +147,16 @@ def test_a_body_of_a_type_that_pages_send_without_asking_is_refused(
 @pytest.mark.parametrize(
     "kind", ["application/json", "Application/JSON; charset=UTF-8", "application/json;x"]
 )
-def test_a_body_of_json_is_taken(port: int, kind: str) -> None:
+def test_a_body_of_json_is_accepted(port: int, kind: str) -> None:
     assert ask(port, "PATCH", TABLE, {"content-type": kind}, {"labels": {"a": "1"}})[0] == 200
 
 
-def test_a_page_of_the_server_itself_may_change_things(port: int) -> None:
+def test_a_write_from_the_servers_own_origin_is_accepted(port: int) -> None:
     own = {**JSON, "origin": f"http://127.0.0.1:{port}", "sec-fetch-site": "same-origin"}
     assert ask(port, "PATCH", TABLE, own, {"labels": {"b": "2"}})[0] == 200
 
 
-def test_no_answer_grants_another_origin_anything(port: int) -> None:
+def test_no_answer_has_cors_headers(port: int) -> None:
     foreign = {"origin": "http://evil.example", "access-control-request-method": "POST"}
     for method in ("GET", "OPTIONS"):
         _, _, headers = ask(port, method, TABLE, foreign)
@@ -167,7 +165,7 @@ def test_no_answer_grants_another_origin_anything(port: int) -> None:
         assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
-def test_a_token_does_not_help_a_page_of_another_origin(tmp_path: Any) -> None:
+def test_a_token_does_not_allow_another_origin(tmp_path: Any) -> None:
     server = LodeServer(tmp_path / "lake", tokens=frozenset({"secret"}))
     try:
         port = int(server.http_url.rpartition(":")[2])
@@ -184,7 +182,7 @@ def test_a_token_does_not_help_a_page_of_another_origin(tmp_path: Any) -> None:
     ("host", "known"),
     [("127.0.0.1", ("127.0.0.1",)), ("::1", ("::1",)), ("0.0.0.0", None), ("192.0.2.1", None)],
 )
-def test_only_a_listener_on_loopback_asks_for_a_known_host(
+def test_only_a_listener_on_loopback_requires_a_known_host(
     tmp_path: Any, host: str, known: tuple[str, ...] | None
 ) -> None:
     assert Settings(root=tmp_path, host=host).known_hosts(host) == known
@@ -192,7 +190,7 @@ def test_only_a_listener_on_loopback_asks_for_a_known_host(
     assert named.known_hosts(host) == (host, "lake.example")
 
 
-def test_a_name_that_means_loopback_counts_as_loopback(tmp_path: Any) -> None:
+def test_a_name_that_resolves_to_loopback_is_loopback(tmp_path: Any) -> None:
     assert Settings(root=tmp_path, host="own-name").known_hosts("127.0.1.1") == ("own-name",)
     assert not is_loopback("own-name")
 
@@ -207,7 +205,7 @@ def test_a_name_that_means_loopback_counts_as_loopback(tmp_path: Any) -> None:
         ([(b"host", b"lake.example"), (b"sec-fetch-site", b"cross-site")], 403),
     ],
 )
-def test_a_listener_on_another_address_takes_any_name_and_no_page_of_another_origin(
+def test_a_listener_on_another_address_accepts_any_host_and_no_other_origin(
     headers: list[tuple[bytes, bytes]], status: int
 ) -> None:
     sent: list[Any] = []
@@ -223,7 +221,7 @@ def test_a_listener_on_another_address_takes_any_name_and_no_page_of_another_ori
     assert sent[0]["status"] == status
 
 
-def test_http_on_the_port_of_grpc_does_nothing(server: LodeServer) -> None:
+def test_http_on_the_grpc_port_has_no_effect(server: LodeServer) -> None:
     body = json.dumps(INSERT).encode()
     lines = (f"POST {TABLE}/insertAll HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", "", "")
     host, _, port = server.grpc_address.rpartition(":")

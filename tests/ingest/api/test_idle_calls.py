@@ -1,4 +1,4 @@
-"""Calls are long-lived and mostly idle: a thousand of them must cost next to nothing."""
+"""Long-lived, mostly idle calls: a thousand of them must cost almost nothing."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
 
 
 class Calls:
-    """Calls over a few connections, all on one event loop: a thousand threads would measure ourselves."""
+    """Calls over a few connections, all on one event loop: threads would distort the measurement."""
 
     def __init__(self, server: ServerProcess) -> None:
-        # A pool of its own for each, or gRPC would make them share one connection.
+        # Each has its own pool, because gRPC shares connections within a pool.
         options = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_send_message_length", -1)]
         address = server.grpc_address
         self._channels = [grpc.aio.insecure_channel(address, options=options) for _ in range(CHANNELS)]
@@ -53,7 +53,7 @@ class Calls:
         assert "append_result" in answer, answer
 
     async def idle(self, count: int, request: bytes) -> list[Any]:
-        """Calls that have had an answer each and say nothing more."""
+        """Open calls that get one answer each and then stay idle."""
         calls = []
         for _ in range(count // 50):
             some = [self.open() for _ in range(50)]
@@ -68,10 +68,10 @@ class Calls:
         await asyncio.gather(*(channel.close() for channel in self._channels))
 
 
-def test_writers_are_answered_beside_a_thousand_idle_calls(server: ServerProcess) -> None:
+def test_a_thousand_idle_calls_do_not_delay_writers(server: ServerProcess) -> None:
     async def run() -> int:
         async with Calls(server) as calls:
-            await calls.idle(50, SMALL)  # what the first calls load is not the price of a call
+            await calls.idle(50, SMALL)  # the first calls load modules, which is not the cost of a call
             before = resident(server.pid)
             held = await calls.idle(IDLE, SMALL)
             grown = resident(server.pid) - before
@@ -89,13 +89,13 @@ def test_writers_are_answered_beside_a_thousand_idle_calls(server: ServerProcess
     assert per_call < 100_000, f"an idle call takes {per_call:,.0f} bytes"
 
 
-def test_an_idle_call_does_not_hold_on_to_its_last_request(server: ServerProcess) -> None:
+def test_an_idle_call_releases_its_last_request(server: ServerProcess) -> None:
     batch = columns(id=[1], name=["x" * MEGABYTE])
     large = types.AppendRowsRequest.serialize(arrow_request(DEFAULT, batch))
 
     async def run() -> int:
         async with Calls(server) as calls:
-            # As many before: what an allocator keeps for them serves those that follow.
+            # The same number before: later calls reuse memory that the allocator has kept.
             await calls.idle(200, large)
             before = resident(server.pid)
             held = await calls.idle(200, large)

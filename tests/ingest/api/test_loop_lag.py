@@ -1,7 +1,7 @@
-"""No request holds the server's event loop: whatever is sent, other calls are served meanwhile.
+"""No request blocks the server's event loop: other calls are served at the same time.
 
-The processor time of the loop's thread between two ticks is measured, not the time that passes: other
-processes of a busy machine, and other threads of this one, do not count.
+The tests measure the processor time of the loop's thread between two ticks, and not the elapsed time: other
+processes and other threads do not count.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ APPEND = "/google.cloud.bigquery.storage.v1.BigQueryWrite/AppendRows"
 
 
 class Lag:
-    """The longest the loop was busy between two ticks: by its thread's processor time, and by the clock."""
+    """The longest time between two ticks: processor time of the loop's thread, and elapsed time."""
 
     def __init__(self) -> None:
         self.busy = 0.0
@@ -53,7 +53,7 @@ class Lag:
 
 @contextmanager
 def lag_of(server: LodeServer) -> Iterator[Lag]:
-    """Tick on the server's own loop for as long as the block takes."""
+    """Tick on the server's loop during the block."""
     loop = server._running._loop
     lag = Lag()
     ticking = asyncio.run_coroutine_threadsafe(lag.tick(), loop)
@@ -66,7 +66,7 @@ def lag_of(server: LodeServer) -> Iterator[Lag]:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LodeServer]:
     running = LodeServer(tmp_path_factory.mktemp("lag") / "lake")
-    Table(running)  # the first request of a process imports what it needs
+    Table(running)  # the first request of a process imports modules
     yield running
     running.stop()
 
@@ -78,14 +78,14 @@ def table(server: LodeServer) -> Table:
 
 @pytest.fixture(scope="module")
 def wide(server: LodeServer) -> Table:
-    """A table of as many columns as there may be."""
+    """A table with the maximum number of columns."""
     return Table(server, [{"name": f"c{number}", "type": "STRING"} for number in range(WIDE)])
 
 
 @pytest.fixture
 def steady(server: LodeServer) -> Iterator[None]:
-    """What the test does must not hold up the loop."""
-    # The collector runs on any thread, and looks at all objects of all tests.
+    """Keep the test itself from blocking the loop."""
+    # The garbage collector runs on any thread and traverses the objects of all tests.
     gc.collect()
     gc.disable()
     with lag_of(server) as lag:
@@ -95,7 +95,7 @@ def steady(server: LodeServer) -> Iterator[None]:
 
 
 def outcome(server: LodeServer, *requests: bytes) -> list[Any]:
-    """Send requests on one call; the answers, and the status that ended it, if one did."""
+    """Send requests on one call; returns the answers, and the status if one has ended it."""
     call = server.channel().stream_stream(APPEND)(iter(requests), timeout=60)
     found: list[Any] = []
     try:
@@ -106,7 +106,7 @@ def outcome(server: LodeServer, *requests: bytes) -> list[Any]:
 
 
 def outcomes(server: LodeServer, calls: int, request: bytes) -> list[Any]:
-    """The same request on many calls at once."""
+    """Send the same request on many calls at once."""
     with ThreadPoolExecutor(calls) as pool:
         return [found[0] for found in pool.map(lambda _: outcome(server, request), range(calls))]
 
@@ -131,7 +131,7 @@ def zeros(count: int) -> pa.RecordBatch:
 
 
 @pytest.mark.usefixtures("steady")
-def test_requests_that_unpack_to_more_than_a_request_may(server: LodeServer, table: Table) -> None:
+def test_requests_above_the_limit_after_decompression(server: LodeServer, table: Table) -> None:
     bomb = compressed(table.default, zeros(30_000_000))
     assert len(bomb) < 50_000
     for answer in outcomes(server, 24, bomb):
@@ -140,7 +140,7 @@ def test_requests_that_unpack_to_more_than_a_request_may(server: LodeServer, tab
 
 
 @pytest.mark.usefixtures("steady")
-def test_requests_that_unpack_to_much(server: LodeServer, table: Table) -> None:
+def test_requests_that_are_large_after_decompression(server: LodeServer, table: Table) -> None:
     stream = table.stream("pending")
     for answer in outcomes(server, 6, compressed(stream, zeros(5_000_000))):
         assert answer.HasField("append_result")
@@ -324,7 +324,7 @@ def test_a_table_of_ten_thousand_columns(server: LodeServer, wide: Table) -> Non
         )
 
 
-def test_a_loop_that_is_held_is_noticed(server: LodeServer) -> None:
+def test_the_measurement_detects_a_blocked_loop(server: LodeServer) -> None:
     async def hold() -> None:
         until = time.thread_time() + 2 * MAX_LAG_SECONDS
         while time.thread_time() < until:
@@ -338,12 +338,12 @@ def test_a_loop_that_is_held_is_noticed(server: LodeServer) -> None:
 
 
 @pytest.mark.usefixtures("steady")
-def test_shapes_that_take_long_to_check_leave_the_loop_free(server: LodeServer) -> None:
+def test_geographies_that_are_slow_to_check_do_not_block_the_loop(server: LodeServer) -> None:
     # Text of this size is decoded on the loop.
     shapes = Table(server, [{"name": "shape", "type": "GEOGRAPHY"}])
     corners = ("{x} {y}, {x}.5 {y}, {x}.5 {y}.5, {x} {y}".format(x=n % 100, y=n // 100) for n in range(6_000))
     rows = pa.record_batch({"shape": [f"MULTIPOLYGON({', '.join(f'(({ring}))' for ring in corners)})"]})
-    for _ in range(2):  # the first request loads what checks shapes
+    for _ in range(2):  # the first request loads the library for geographies
         (answer,) = outcome(server, serialized(arrow_request(shapes.default, rows)))
         assert answer.HasField("append_result"), answer
 

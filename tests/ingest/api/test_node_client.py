@@ -1,4 +1,4 @@
-"""The official Node client against a server process: what it sends, what it is told, what is stored."""
+"""The official Node client with a server process: its requests, its answers, and the stored rows."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def new_table(server: ServerProcess, name: str) -> str:
 
 
 def rows_in(server: ServerProcess, table: str) -> list[dict[str, Any]]:
-    """The rows a stranger reads from the lake, with nothing but the library."""
+    """Read rows from the lake with the library."""
     dataset = lode.Dataset(f"p.d.{table.rpartition('/')[2]}", server.root, codec=lode.Parquet())
     found: list[dict[str, Any]] = dataset.scan().read_all().to_pylist()
     return found
@@ -80,10 +80,10 @@ def ids_in(server: ServerProcess, table: str) -> list[int]:
     return [row["id"] for row in rows_in(server, table)]
 
 
-def test_json_rows_of_a_pending_stream_are_stored_as_their_schema_says(server: ServerProcess) -> None:
+def test_json_rows_of_a_pending_stream_are_stored_in_the_tables_types(server: ServerProcess) -> None:
     table = new_table(server, "pending")
-    told = run_node("pending", server.grpc_address, table)
-    assert told == {
+    result = run_node("pending", server.grpc_address, table)
+    assert result == {
         "type": "PENDING",
         "offsets": [0, 2],
         "rowCount": 3,
@@ -113,8 +113,8 @@ def test_json_rows_of_a_pending_stream_are_stored_as_their_schema_says(server: S
 def test_rows_on_the_default_stream_get_no_offsets(server: ServerProcess) -> None:
     table = new_table(server, "default")
     stream = f"{table}/streams/_default"
-    told = run_node("default", server.grpc_address, table)
-    assert told == {"name": stream, "streams": [stream] * 3, "offsets": [None] * 3}
+    result = run_node("default", server.grpc_address, table)
+    assert result == {"name": stream, "streams": [stream] * 3, "offsets": [None] * 3}
     assert ids_in(server, table) == [1, 2, 3]
 
 
@@ -124,7 +124,9 @@ def test_a_flush_of_the_managed_writer_shows_the_rows_up_to_its_offset(server: S
     assert ids_in(server, table) == [0, 1]
 
 
-def test_wrong_offsets_are_told_in_the_response_and_the_connection_goes_on(server: ServerProcess) -> None:
+def test_wrong_offsets_are_refused_in_the_response_and_the_connection_continues(
+    server: ServerProcess,
+) -> None:
     table = new_table(server, "offsets")
     already_exists, out_of_range, stored_at = 6, 11, 1
     assert run_node("offsets", server.grpc_address, table) == {
@@ -133,29 +135,29 @@ def test_wrong_offsets_are_told_in_the_response_and_the_connection_goes_on(serve
     assert ids_in(server, table) == [1, 2]
 
 
-def test_bad_rows_are_named_and_the_connection_goes_on(server: ServerProcess) -> None:
+def test_bad_rows_are_named_and_the_connection_continues(server: ServerProcess) -> None:
     table = new_table(server, "bad_rows")
-    told = run_node("badRows", server.grpc_address, table)
-    assert told["code"] == 3
-    assert [row["index"] for row in told["rows"]] == [1, 3]
-    assert all(row["code"] == "FIELDS_ERROR" and "price" in row["message"] for row in told["rows"])
-    assert told["after"]
+    result = run_node("badRows", server.grpc_address, table)
+    assert result["code"] == 3
+    assert [row["index"] for row in result["rows"]] == [1, 3]
+    assert all(row["code"] == "FIELDS_ERROR" and "price" in row["message"] for row in result["rows"])
+    assert result["after"]
     assert ids_in(server, table) == [4]
 
 
-def test_an_unknown_stream_carries_the_storage_error_in_a_trailer_of_its_own(server: ServerProcess) -> None:
+def test_the_storage_error_of_an_unknown_stream_has_its_own_trailer(server: ServerProcess) -> None:
     table = new_table(server, "unknown")
-    told = run_node("unknownStream", server.grpc_address, table)
+    result = run_node("unknownStream", server.grpc_address, table)
     for channel in ("unary", "raw", "managed"):
-        assert told[channel]["code"] == 5, channel
-        [error] = told[channel]["storage"]
+        assert result[channel]["code"] == 5, channel
+        [error] = result[channel]["storage"]
         assert error == {"code": "STREAM_NOT_FOUND", "entity": f"{table}/streams/{UNKNOWN_ID}"}, channel
 
 
-def test_a_json_writer_learns_of_a_new_column_and_fills_it(server: ServerProcess) -> None:
+def test_a_json_writer_gets_a_new_column_and_fills_it(server: ServerProcess) -> None:
     table = new_table(server, "new_column")
-    told = run_node("newColumn", server.grpc_address, table, f"{server.http_url}/bigquery/v2/{table}")
-    assert told == {"patched": 200, "heard": [*NOTHING, "added"]}
+    result = run_node("newColumn", server.grpc_address, table, f"{server.http_url}/bigquery/v2/{table}")
+    assert result == {"patched": 200, "heard": [*NOTHING, "added"]}
     assert [(row["id"], row["added"]) for row in rows_in(server, table)] == [(1, None), (2, None), (3, "new")]
 
 
@@ -165,7 +167,7 @@ def test_the_raw_client_appends_without_the_managed_writer(server: ServerProcess
     assert ids_in(server, table) == [1, 2, 3]
 
 
-def test_a_writer_goes_on_with_its_offsets_when_the_server_has_died_and_come_back(tmp_path: Path) -> None:
+def test_a_writer_continues_with_its_offsets_after_a_crash_of_the_server(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with ServerProcess(tmp_path / "lake", "--port", str(port)) as process:
@@ -175,6 +177,6 @@ def test_a_writer_goes_on_with_its_offsets_when_the_server_has_died_and_come_bac
         assert running.line() == "begun"
         process.kill()
         process.start()
-        told = running.told("stop\n")
-        assert told.get("interrupted"), told
-        assert ids_in(process, table) == list(range(told["rows"]))
+        result = running.result("stop\n")
+        assert result.get("interrupted"), result
+        assert ids_in(process, table) == list(range(result["rows"]))

@@ -1,4 +1,4 @@
-"""Running the server for real: health, reflection, metrics, limits, expiry, draining, several servers."""
+"""Operation of the server: health, reflection, metrics, limits, expiry, draining, several servers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ EXHAUSTED = grpc.StatusCode.RESOURCE_EXHAUSTED
 
 @pytest.fixture
 def serve(tmp_path: Path) -> Iterator[Callable[..., LodeServer]]:
-    """Starts servers over one lake, each with settings of its own."""
+    """Starts servers on one lake, each with its own settings."""
     servers: list[LodeServer] = []
 
     def start(**settings: Any) -> LodeServer:
@@ -63,7 +63,7 @@ def fetch(server: LodeServer, path: str) -> tuple[int, str]:
 
 
 def metrics(server: LodeServer) -> dict[str, float]:
-    """Every sample of /metrics by its name with its labels."""
+    """Return the samples of /metrics by name and labels."""
     lines = fetch(server, "/metrics")[1].splitlines()
     return {
         name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")
@@ -82,7 +82,7 @@ def health_stub(server: LodeServer) -> Any:
 # -- health and reflection -----------------------------------------------------------------------------
 
 
-def test_the_health_service_tells_of_the_server_and_of_each_service(server: LodeServer) -> None:
+def test_the_health_service_reports_the_server_and_each_service(server: LodeServer) -> None:
     stub = health_stub(server)
     for service in ("", *SERVICES):
         assert stub.Check(health_pb2.HealthCheckRequest(service=service)).status == SERVING
@@ -92,7 +92,7 @@ def test_the_health_service_tells_of_the_server_and_of_each_service(server: Lode
     assert error.code() is grpc.StatusCode.NOT_FOUND
 
 
-def test_healthz_and_readyz_say_that_all_is_well(server: LodeServer) -> None:
+def test_healthz_and_readyz_of_a_working_server(server: LodeServer) -> None:
     assert fetch(server, "/healthz") == (200, "ok\n")
     assert fetch(server, "/readyz") == (200, "ready\n")
 
@@ -198,7 +198,7 @@ def test_errors_are_counted_by_method_and_code(server: LodeServer) -> None:
         assert found[f'lode_errors_total{{code="{code}",method="{method}"}}'] == 1
 
 
-def test_every_metric_says_what_it_is(server: LodeServer) -> None:
+def test_every_metric_has_a_help_text(server: LodeServer) -> None:
     text = fetch(server, "/metrics")[1]
     for name in re.findall(r"^# TYPE (\S+)", text, re.MULTILINE):
         if not name.endswith("_created"):
@@ -213,7 +213,7 @@ def create(table: Table) -> None:
     table.client.create_write_stream(parent=table.name, write_stream=wanted, retry=None)
 
 
-def test_as_many_streams_may_be_open_as_the_limit_says_and_finished_ones_do_not_count(
+def test_the_limit_of_open_streams_does_not_count_finished_ones(
     serve: Callable[..., LodeServer],
 ) -> None:
     table = Table(serve(streams=3))
@@ -223,16 +223,16 @@ def test_as_many_streams_may_be_open_as_the_limit_says_and_finished_ones_do_not_
     assert "the limit is 3" in str(error[0])
     table.finalize(streams[0])
     with ends_with(EXHAUSTED):
-        create(table)  # its rows still wait
+        create(table)  # its rows are not committed yet
     table.commit(streams[0])
     create(table)
     table.finalize(streams[1])
     create(table)
-    table.finalize(streams[2])  # the row that was not flushed never will be
+    table.finalize(streams[2])  # the unflushed row stays invisible
     create(table)
 
 
-def test_past_the_limit_of_staged_bytes_appends_are_refused_in_band_until_some_are_committed(
+def test_above_the_limit_of_staged_bytes_appends_are_refused_in_the_response_until_a_commit(
     serve: Callable[..., LodeServer],
 ) -> None:
     table = Table(serve(staged_bytes=200_000))
@@ -253,7 +253,7 @@ def test_past_the_limit_of_staged_bytes_appends_are_refused_in_band_until_some_a
     assert len(table.ids()) == stored * 2000 + 1
 
 
-def test_what_is_staged_is_counted_right_while_appends_and_flushes_cross(server: LodeServer) -> None:
+def test_staged_bytes_are_counted_correctly_during_concurrent_appends_and_flushes(server: LodeServer) -> None:
     table = Table(server)
     empty = metrics(server)["lode_staged_bytes"]
     stream = table.stream("buffered")
@@ -270,7 +270,7 @@ def test_what_is_staged_is_counted_right_while_appends_and_flushes_cross(server:
     assert metrics(server)["lode_staged_bytes"] - empty == held
 
 
-def test_a_request_over_grpcs_own_limit_ends_its_call_and_no_other(serve: Callable[..., LodeServer]) -> None:
+def test_a_request_above_grpcs_limit_ends_only_its_own_call(serve: Callable[..., LodeServer]) -> None:
     table = Table(serve(request_bytes=50_000))
     huge = columns(id=[1], name=["x" * (17 << 20)])
     with Call(table.client) as other:
@@ -284,7 +284,7 @@ def test_a_request_over_grpcs_own_limit_ends_its_call_and_no_other(serve: Callab
 # -- expiry --------------------------------------------------------------------------------------------
 
 
-def test_a_stream_nobody_uses_is_removed_with_what_it_staged(
+def test_an_unused_stream_is_removed_with_its_staged_rows(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
     server = serve(stream_ttl=0.5, state=tmp_path / "state")
@@ -300,20 +300,20 @@ def test_a_stream_nobody_uses_is_removed_with_what_it_staged(
     assert metrics(server)["lode_staged_bytes"] == 0
     assert active(server) == dict.fromkeys(KINDS, 0.0)
     table.append(table.default, [2])
-    assert table.ids() == [1, 2]  # what a COMMITTED stream has shown stays
+    assert table.ids() == [1, 2]  # visible rows of a COMMITTED stream stay
 
 
-def test_the_rows_of_finished_streams_are_given_back(
+def test_the_disk_space_of_finished_streams_is_released(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
-    """They were too few to be worth it at once; the streams themselves are still known."""
+    """Small logs are not compacted at once. The streams stay known."""
     logs = tmp_path / "state" / "streams"
     table = Table(serve(stream_ttl=60.0, state=tmp_path / "state"))
     server: Any = table.server
     pending, buffered = table.pending(range(5000)), table.stream("buffered", range(5000))
     table.commit(pending)
     table.flush(buffered, 99)
-    table.finalize(buffered)  # the rows that were not flushed never will be
+    table.finalize(buffered)  # the unflushed rows stay invisible
     assert metrics(table.server)["lode_staged_bytes"] == 0
     assert sum(file.stat().st_size for file in logs.rglob("*") if file.is_file()) > 100_000
     server._running.engine.expire()
@@ -326,7 +326,7 @@ def test_the_rows_of_finished_streams_are_given_back(
     assert again.finalize_write_stream(name=buffered).row_count == 5000
 
 
-def test_a_stream_in_use_outlives_its_time(serve: Callable[..., LodeServer]) -> None:
+def test_a_stream_in_use_does_not_expire(serve: Callable[..., LodeServer]) -> None:
     table = Table(serve(stream_ttl=0.6))
     used, unused = table.stream("committed"), table.stream("committed")
     pause = threading.Event()
@@ -342,7 +342,7 @@ def test_a_stream_in_use_outlives_its_time(serve: Callable[..., LodeServer]) -> 
 # -- draining ------------------------------------------------------------------------------------------
 
 
-def test_a_server_that_drains_says_so_until_its_last_call_ends(serve: Callable[..., LodeServer]) -> None:
+def test_a_draining_server_is_not_ready_until_its_last_call_ends(serve: Callable[..., LodeServer]) -> None:
     server = serve(grace=60.0)
     watch = health_stub(server).Watch(health_pb2.HealthCheckRequest())
     assert next(watch).status == SERVING
@@ -370,7 +370,7 @@ def test_a_second_server_on_the_same_state_is_refused(
     assert fetch(again, "/healthz")[0] == 200
 
 
-def test_a_server_that_could_not_start_leaves_its_state_to_the_next(
+def test_a_server_that_fails_to_start_releases_its_state_directory(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
     first = serve(state=tmp_path / "a")
@@ -381,7 +381,7 @@ def test_a_server_that_could_not_start_leaves_its_state_to_the_next(
     assert fetch(serve(state=tmp_path / "b"), "/healthz")[0] == 200
 
 
-def test_two_servers_write_one_table_and_its_history_is_one_line(
+def test_two_servers_write_one_table_with_a_linear_history(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
     one, two = serve(state=tmp_path / "one"), serve(state=tmp_path / "two")
@@ -411,7 +411,7 @@ def test_two_servers_write_one_table_and_its_history_is_one_line(
     assert line[-1].parent_id is None
 
 
-def test_a_server_sees_the_schema_that_another_changed(
+def test_a_server_sees_a_schema_change_of_another_server(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
     one, two = serve(state=tmp_path / "one"), serve(state=tmp_path / "two")
@@ -433,7 +433,7 @@ def test_a_server_sees_the_schema_that_another_changed(
     assert table.rows()[-1] == {"id": 3, "name": "c", "more": "x"}
 
 
-def test_a_stream_belongs_to_the_server_that_made_it(
+def test_a_stream_belongs_to_the_server_that_created_it(
     serve: Callable[..., LodeServer], tmp_path: Path
 ) -> None:
     one, two = serve(state=tmp_path / "one"), serve(state=tmp_path / "two")

@@ -45,7 +45,7 @@ def new_stream(client: BigQueryWriteClient, kind: str) -> str:
 
 
 def show(client: BigQueryWriteClient, kind: str, stream: str, rows: int) -> None:
-    """Do what this type of stream needs for its rows to be seen."""
+    """Make the rows of a stream of this type visible."""
     if kind == "pending":
         assert client.finalize_write_stream(name=stream).row_count == rows
         request = types.BatchCommitWriteStreamsRequest(parent=NAME, write_streams=[stream])
@@ -118,7 +118,7 @@ def test_bad_rows_fail_their_future_with_a_response_that_names_them(server: Lode
     assert server.rows("p.d.required").column("id").to_pylist() == [1, 5]
 
 
-def test_the_helper_connects_again_after_a_call_that_ended(server: LodeServer) -> None:
+def test_the_helper_reconnects_after_an_ended_call(server: LodeServer) -> None:
     with HelperStream(server.write_client(), DEFAULT, "arrow") as stream:
         answer_of(stream.send([1]))
         strange = arrow_request("", columns(id=[2], unknown=["x"]))
@@ -128,7 +128,7 @@ def test_the_helper_connects_again_after_a_call_that_ended(server: LodeServer) -
     assert ids_in(server) == [1, 3]
 
 
-def test_a_call_that_ends_with_its_first_request_fails_the_send_itself(server: LodeServer) -> None:
+def test_a_send_fails_if_its_call_ends_with_the_first_request(server: LodeServer) -> None:
     stream = HelperStream(server.write_client(), f"{NAME}/streams/{UNKNOWN_ID}", "arrow")
     with pytest.raises(Unknown, match="problem opening the stream"):
         stream.send([1])
@@ -164,8 +164,8 @@ def test_helpers_in_parallel_lose_nothing(server: LodeServer) -> None:
         assert mine[:60] == [number * 1000 + row for row in range(60)]
 
 
-def test_a_proto3_message_leaves_out_what_is_unset(server: LodeServer) -> None:
-    """Without ``optional``, proto3 does not send zeros: they cannot be told from nulls."""
+def test_a_proto3_message_omits_unset_fields(server: LodeServer) -> None:
+    """Without ``optional``, proto3 does not send zeros, so they are the same as nulls."""
     file = descriptor_pb2.FileDescriptorProto(name="v3.proto", syntax="proto3")
     message = file.message_type.add(name="Row")
     field = descriptor_pb2.FieldDescriptorProto
@@ -200,7 +200,7 @@ def test_a_proto3_message_leaves_out_what_is_unset(server: LodeServer) -> None:
 
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[ServerProcess]:
-    """A server that comes back at the same address, as a service does."""
+    """A server that restarts at the same address."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     with ServerProcess(tmp_path / "lake", "--port", str(port)) as started:
@@ -210,7 +210,7 @@ def process(tmp_path: Path) -> Iterator[ServerProcess]:
 
 @pytest.fixture
 def client(process: ServerProcess) -> Iterator[BigQueryWriteClient]:
-    """A client that outlives the server; it looks for it again sooner than by default."""
+    """A client that survives the server and reconnects sooner than by default."""
     options = [("grpc.initial_reconnect_backoff_ms", 100), ("grpc.max_reconnect_backoff_ms", 200)]
     with grpc.insecure_channel(process.grpc_address, options=options) as channel:
         make: Any = BigQueryWriteClient
@@ -218,7 +218,7 @@ def client(process: ServerProcess) -> Iterator[BigQueryWriteClient]:
         yield made
 
 
-def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
+def test_a_crashed_and_restarted_server_neither_loses_nor_repeats_rows(
     process: ServerProcess, client: BigQueryWriteClient
 ) -> None:
     kinds = ["committed", "committed", "pending", "buffered"]
@@ -250,7 +250,7 @@ def test_a_server_that_dies_and_comes_back_loses_and_doubles_nothing(
         assert mine == list(range(numbered.stored))
 
 
-def test_the_default_stream_loses_nothing_when_the_server_dies(
+def test_the_default_stream_loses_nothing_in_a_crash(
     process: ServerProcess, client: BigQueryWriteClient
 ) -> None:
     with HelperStream(client, DEFAULT, "arrow") as stream:

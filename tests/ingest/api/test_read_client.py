@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-# The client's own ways to tables and frames are to move to other packages.
+# The client warns that its conversions to tables and frames will move to other packages.
 pytestmark = pytest.mark.filterwarnings("ignore:.*is deprecated:PendingDeprecationWarning")
 
 SCHEMA = [
@@ -48,7 +48,7 @@ def client(server: RunningServer) -> Iterator[bigquery.Client]:
 
 
 class Seen(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc, unused-ignore]  # grpc is untyped
-    """Counts the streams that are read, for a client may fall back to REST without a word."""
+    """Counts the streams that are read: a client may silently fall back to REST."""
 
     def __init__(self) -> None:
         self.streams = 0
@@ -78,7 +78,7 @@ def table(client: bigquery.Client) -> bigquery.Table:
     return client.create_table(bigquery.Table("p.d.t", schema=SCHEMA))
 
 
-def test_list_rows_goes_through_the_storage_api(
+def test_list_rows_uses_the_storage_api(
     client: bigquery.Client, reader: BigQueryReadClient, seen: Seen, table: bigquery.Table
 ) -> None:
     for start in (0, 10):

@@ -1,4 +1,4 @@
-"""What a read session selects: columns, those that came later, and files by their statistics."""
+"""Selections of a read session: columns, added columns, and files by their statistics."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_an_unknown_field_is_refused_by_name(lake: Lake, served: Served, field: 
         session(served.client, lake.table("t", NESTED), selected_fields=[field])
 
 
-def test_columns_added_later_are_null_in_older_rows_and_lists_empty(lake: Lake, served: Served) -> None:
+def test_added_columns_are_null_in_older_rows_and_added_lists_are_empty(lake: Lake, served: Served) -> None:
     table = lake.table("t", [ID, Column("a", "STRUCT", fields=(Column("b", "INT64"),))])
     lake.write(table, [{"id": 1, "a": {"b": 1}}, {"id": 2, "a": None}])
     added = (Column("c", "STRING"), Column("tags", "STRING", "REPEATED"))
@@ -144,7 +144,7 @@ def test_files_that_statistics_exclude_are_not_opened(
 
 
 @pytest.mark.parametrize("unit", ["DAY", "HOUR"])
-def test_partitions_are_read_whole_and_their_own_column_is_never_shown(
+def test_partitions_are_read_without_the_partition_column(
     lake: Lake, served: Served, store: CountingStore, unit: Any
 ) -> None:
     at = Column("at", "TIMESTAMP")

@@ -1,4 +1,4 @@
-"""Whatever a client sends, the read service answers with a status that blames the client."""
+"""Hostile requests to the read service: the answer is a status for a client's error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def served(lake: Lake) -> Iterator[Served]:
 
 
 def answered(call: Callable[[bytes], Any], request: bytes) -> None:
-    """Make a call that may succeed; if it does not, it is the client's fault and says so."""
+    """Make a call that succeeds or ends with a status for a client's error."""
     try:
         call(request)
     except grpc.RpcError as error:
@@ -67,7 +67,7 @@ def every_call(served: Served) -> list[Callable[[bytes], Any]]:
 
 @settings(deadline=None, max_examples=100)
 @given(data=st.binary(max_size=60), which=st.integers(0, 2))
-def test_bytes_that_are_no_request(served: Served, data: bytes, which: int) -> None:
+def test_bytes_that_are_not_a_request(served: Served, data: bytes, which: int) -> None:
     answered(every_call(served)[which], data)
 
 
@@ -127,7 +127,7 @@ def test_requests_for_sessions(
 
 @settings(deadline=None, max_examples=200)
 @given(words=st.lists(WORDS, max_size=8))
-def test_restrictions_of_words_that_occur_in_them(served: Served, words: list[str]) -> None:
+def test_restrictions_of_random_words(served: Served, words: list[str]) -> None:
     request: Any = types.CreateReadSessionRequest.pb()(parent=PARENT)
     request.read_session.table, request.read_session.data_format = TABLE, 2
     request.read_session.read_options.row_restriction = " ".join(words)
@@ -135,7 +135,7 @@ def test_restrictions_of_words_that_occur_in_them(served: Served, words: list[st
 
 
 def token(value: Any, form: str) -> str:
-    """A session's token that says anything."""
+    """Tokens of sessions with random content."""
     plain = msgspec.json.encode(value)
     octets = compress(plain) if form == "z" else plain
     return form + urlsafe_b64encode(octets).decode().rstrip("=")
@@ -201,7 +201,7 @@ def stream(session: str) -> str:
     ],
     ids=range(12),
 )
-def test_a_name_that_was_never_given_out(served: Served, name: str, code: str) -> None:
+def test_a_forged_stream_name(served: Served, name: str, code: str) -> None:
     request: Any = types.ReadRowsRequest.pb()(read_stream=name)
     with pytest.raises(grpc.RpcError) as error:
         served.raw_rows(request.SerializeToString())

@@ -1,4 +1,4 @@
-"""What the Storage Read API refuses, and how it says that it cannot."""
+"""Refusals and failures of the Storage Read API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from support.ingest.reading import (
 )
 
 
-def test_avro_is_not_implemented_and_no_format_is_an_error(lake: Lake, served: Served) -> None:
+def test_avro_is_not_implemented_and_a_format_is_required(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
     with pytest.raises(exceptions.MethodNotImplemented, match=r"Avro are not supported.*ARROW"):
         session(served.client, table, data_format="AVRO")
@@ -64,7 +64,7 @@ def test_a_bad_table_name_or_parent_is_refused(served: Served) -> None:
             )
 
 
-def test_a_table_made_again_does_not_answer_for_the_one_before(lake: Lake, served: Served) -> None:
+def test_a_recreated_table_does_not_serve_sessions_of_the_deleted_one(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
     made = session(served.client, table)
     lake.catalog.delete_table(table)
@@ -75,7 +75,7 @@ def test_a_table_made_again_does_not_answer_for_the_one_before(lake: Lake, serve
         rows_of(served.client, made.streams[0].name)
 
 
-def test_a_file_that_is_gone_is_told_as_data_loss(lake: Lake, served: Served, store: CountingStore) -> None:
+def test_a_missing_file_is_data_loss(lake: Lake, served: Served, store: CountingStore) -> None:
     table = three_writes(lake)
     made = session(served.client, table)
     for entry in list(store.list()):
@@ -86,9 +86,7 @@ def test_a_file_that_is_gone_is_told_as_data_loss(lake: Lake, served: Served, st
 
 
 @pytest.mark.parametrize("where", ["whole", "middle", "footer"])
-def test_a_damaged_file_is_told_as_data_loss(
-    lake: Lake, served: Served, store: CountingStore, where: str
-) -> None:
+def test_a_damaged_file_is_data_loss(lake: Lake, served: Served, store: CountingStore, where: str) -> None:
     table = lake.table("t", [ID, NAME])
     lake.write(table, [{"id": number, "name": f"name {number * 7919}"} for number in range(1_000)])
     made = session(served.client, table)
@@ -102,7 +100,7 @@ def test_a_damaged_file_is_told_as_data_loss(
         rows_of(served.client, made.streams[0].name)
 
 
-def test_a_store_that_fails_is_unavailable_and_the_client_goes_on(lake: Lake, store: CountingStore) -> None:
+def test_a_store_failure_is_unavailable_and_the_client_retries(lake: Lake, store: CountingStore) -> None:
     table = three_writes(lake)
     failing = FaultStore(store, Fault("get", "*/data/*", nth=2, error=StoreError("the store is tired")))
     with Served(ReadService(lake.catalog, failing)) as served:

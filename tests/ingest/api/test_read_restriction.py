@@ -1,4 +1,4 @@
-"""Row restrictions: what rows they let through, by SQL's logic of nulls, and what is refused."""
+"""Row restrictions: the matching rows, with SQL's logic of nulls, and refusals."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SCHEMA = TableSchema(COLUMNS)
 
 
 def passed(text: str, rows: list[dict[str, Any]]) -> list[int]:
-    """The ids of the rows that a restriction lets through."""
+    """Return the ids of the rows that match a restriction."""
     restriction = parse_restriction(text, SCHEMA)
     assert restriction is not None
     filled = [{"id": number} | row for number, row in enumerate(rows)]
@@ -109,7 +109,7 @@ def passed(text: str, rows: list[dict[str, Any]]) -> list[int]:
         ("i IS NULL", {}),
     ],
 )
-def test_a_row_for_which_it_is_true_passes(text: str, row: dict[str, Any]) -> None:
+def test_a_row_for_which_it_is_true_is_included(text: str, row: dict[str, Any]) -> None:
     assert passed(text, [row]) == [0]
 
 
@@ -135,7 +135,7 @@ def test_a_row_for_which_it_is_true_passes(text: str, row: dict[str, Any]) -> No
         ("s = 'a'", {"s": "A"}),
     ],
 )
-def test_a_row_for_which_it_is_false_or_unknown_does_not(text: str, row: dict[str, Any]) -> None:
+def test_a_row_for_which_it_is_false_or_unknown_is_excluded(text: str, row: dict[str, Any]) -> None:
     assert passed(text, [row]) == []
 
 
@@ -206,7 +206,7 @@ def test_a_row_for_which_it_is_false_or_unknown_does_not(text: str, row: dict[st
         "\ud800",
     ],
 )
-def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
+def test_anything_else_is_refused_with_a_message(text: str) -> None:
     with pytest.raises(Refused) as refused:
         parse_restriction(text, SCHEMA)
     assert refused.value.code == Code.INVALID_ARGUMENT
@@ -214,13 +214,13 @@ def test_anything_else_is_refused_in_a_sentence(text: str) -> None:
     assert refused.value.message.endswith(".")
 
 
-def test_a_refusal_says_where_and_what_is_supported() -> None:
+def test_a_refusal_names_the_position_and_the_supported_syntax() -> None:
     with pytest.raises(Refused, match=r"at 12: .~ .* is not understood; supported are =, !=") as refused:
         parse_restriction("i = 1 AND s ~ 'a%'", SCHEMA)
     assert "IN (…)" in refused.value.message
 
 
-# As the official connector of Spark renders its filters, by the name of the filter and the type of the value.
+# Filters as Spark's official connector writes them, by the name of the filter and the type of the value.
 SPARK: dict[str, tuple[str, list[dict[str, Any]], list[int]]] = {
     "EqualTo": ("(`s` = 'it\\'s')", [{"s": "it's"}, {"s": "x"}, {}], [0]),
     "EqualTo, Double": ('`f` = CAST("1.5" AS FLOAT64)', [{"f": 1.5}, {"f": 2.0}], [0]),
@@ -289,12 +289,12 @@ SPARK: dict[str, tuple[str, list[dict[str, Any]], list[int]]] = {
 
 
 @pytest.mark.parametrize("name", SPARK)
-def test_every_filter_that_spark_pushes_down_is_understood(name: str) -> None:
+def test_every_filter_that_spark_pushes_down_is_supported(name: str) -> None:
     text, rows, expected = SPARK[name]
     assert passed(text, rows) == expected
 
 
-def test_left_deep_filters_of_spark_are_understood_as_deep_as_they_get() -> None:
+def test_deep_filters_of_spark_are_supported() -> None:
     text = "`i` = 0"
     for number in range(1, MAX_BRACKETS // 2):
         text = f"(({text}) OR (`i` = {number}))"
@@ -302,11 +302,11 @@ def test_left_deep_filters_of_spark_are_understood_as_deep_as_they_get() -> None
 
 
 @pytest.mark.parametrize("text", ["", "  ", "\n"])
-def test_an_empty_one_lets_everything_through(text: str) -> None:
+def test_an_empty_restriction_includes_everything(text: str) -> None:
     assert parse_restriction(text, SCHEMA) is None
 
 
-def test_as_many_conditions_as_are_allowed_are_evaluated() -> None:
+def test_the_maximum_number_of_conditions_is_evaluated() -> None:
     text = " OR ".join(f"i = {number}" for number in range(MAX_CONDITIONS))
     assert passed(text, [{"i": MAX_CONDITIONS - 1}, {"i": MAX_CONDITIONS}]) == [0]
     assert passed("(" * MAX_BRACKETS + "b" + ")" * MAX_BRACKETS, [{"b": True}]) == [0]
@@ -314,7 +314,7 @@ def test_as_many_conditions_as_are_allowed_are_evaluated() -> None:
 
 # -- against an oracle in plain Python ---------------------------------------------------------------
 
-# Of each type, values that rows hold, and literals with what they mean to Python.
+# For each type: values of rows, and literals with their values in Python.
 INTEGERS = [-(2**63), -2, 0, 1, 2, 3, 2**63 - 1]
 NUMBERS = ["-9223372036854775809", "-2", "0", "1", "1.5", "2", "2.000000001", "3e0", "1e30", "-.5"]
 DATES = [date(1, 1, 1), date(2024, 1, 1), date(2024, 1, 2), date(9999, 12, 31)]
@@ -449,7 +449,7 @@ NUMBER = count()
 
 @settings(deadline=None, max_examples=50)
 @given(PREDICATES, st.lists(st.lists(ROWS, min_size=1, max_size=3), min_size=1, max_size=3))
-def test_any_restriction_is_the_same_when_files_are_left_out_by_it(
+def test_pruning_does_not_change_the_result_of_any_restriction(
     lake: Lake, served: Served, predicate: Predicate, writes: list[list[dict[str, Any]]]
 ) -> None:
     text, test = predicate

@@ -1,4 +1,4 @@
-"""The Storage Read API through the official client: sessions, snapshots, and what they read."""
+"""The Storage Read API with the official client: sessions, snapshots and rows."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-# The client's own way to tables of Arrow is to move to another package.
+# The client warns that its conversion to Arrow tables will move to another package.
 MOVING = pytest.mark.filterwarnings(
     "ignore:.*google-cloud-bigquery-storage is deprecated:PendingDeprecationWarning"
 )
 
 
-# -- what is read ------------------------------------------------------------------------------------
+# -- rows --------------------------------------------------------------------------------------------
 
 
 def test_one_stream_reads_everything_in_the_order_of_history(lake: Lake, served: Served) -> None:
@@ -111,7 +111,7 @@ def test_every_type_comes_back_as_it_was_written(lake: Lake, served: Served) -> 
     assert schema.equals(lake.catalog.table(table).schema.arrow, check_metadata=True)
 
 
-def test_a_session_says_what_was_asked_for_and_no_more(lake: Lake, served: Served) -> None:
+def test_a_session_has_the_requested_options_only(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
     wanted = types.ReadSession(table=str(table), data_format="ARROW")
     made = served.client.create_read_session(parent=PARENT, read_session=wanted)
@@ -121,7 +121,7 @@ def test_a_session_says_what_was_asked_for_and_no_more(lake: Lake, served: Serve
     assert made.read_options.row_restriction == "id > 4"
 
 
-def test_a_session_is_where_its_dataset_is(lake: Lake, served: Served) -> None:
+def test_a_session_has_the_location_of_its_dataset(lake: Lake, served: Served) -> None:
     assert session(served.client, three_writes(lake)).name.startswith("projects/p/locations/us/sessions/")
     for dataset, location, named in (
         ("e", "EU", "eu"),
@@ -144,7 +144,7 @@ def test_a_table_without_rows_has_a_schema_and_no_streams(lake: Lake, served: Se
     assert schema.names == ["id", "name"]
 
 
-def test_what_is_committed_later_is_not_in_a_session(lake: Lake, served: Served) -> None:
+def test_later_commits_are_not_in_a_session(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
     made = session(served.client, table, max_stream_count=1)
     lake.write(table, [{"id": 99}])
@@ -152,7 +152,7 @@ def test_what_is_committed_later_is_not_in_a_session(lake: Lake, served: Served)
     assert 99 in ids(read(served.client, session(served.client, table)))
 
 
-def test_a_session_outlives_its_server(tmp_path: Path) -> None:
+def test_a_session_survives_a_restart_of_the_server(tmp_path: Path) -> None:
     lake = Lake(LocalStore(tmp_path))
     table = three_writes(lake)
     with Served(lake.service()) as first:
@@ -163,7 +163,7 @@ def test_a_session_outlives_its_server(tmp_path: Path) -> None:
         assert ids(read(second.client, made)) == list(range(5, 30))
 
 
-def test_the_names_of_a_session_too_long_for_a_header_stay_short(lake: Lake, served: Served) -> None:
+def test_a_session_too_long_for_a_header_has_a_short_name(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
     values = ", ".join(f"{number * 7919}" for number in range(5_000))
     made = session(served.client, table, row_restriction=f"id IN ({values}, 3)")
@@ -173,7 +173,7 @@ def test_the_names_of_a_session_too_long_for_a_header_stay_short(lake: Lake, ser
     assert ids(read(served.client, made)) == [0, 3]
 
 
-def test_a_session_on_the_store_is_removed_when_nobody_can_read_it_any_more(
+def test_a_session_on_the_store_is_removed_after_it_has_expired(
     lake: Lake, served: Served, store: CountingStore
 ) -> None:
     table = three_writes(lake)
@@ -190,7 +190,7 @@ def test_a_session_on_the_store_is_removed_when_nobody_can_read_it_any_more(
 # -- time travel -------------------------------------------------------------------------------------
 
 
-def test_snapshot_time_reads_what_was_there_then(lake: Lake, served: Served) -> None:
+def test_snapshot_time_reads_the_rows_of_that_time(lake: Lake, served: Served) -> None:
     table = lake.table("t", [ID])
     moments = [lake.write(table, [{"id": number}]).created_at for number in range(3)]
     for number, moment in enumerate(moments):
@@ -208,7 +208,7 @@ def test_before_the_first_rows_a_table_is_empty(lake: Lake, served: Served) -> N
 
 
 @pytest.mark.parametrize("shift", [timedelta(hours=1), timedelta(days=-400)])
-def test_a_time_that_is_not_yet_or_was_before_the_table_is_refused(
+def test_a_time_in_the_future_or_before_the_table_is_refused(
     lake: Lake, served: Served, shift: timedelta
 ) -> None:
     table = three_writes(lake)
@@ -220,7 +220,7 @@ def test_a_time_that_is_not_yet_or_was_before_the_table_is_refused(
 
 
 @pytest.mark.parametrize("codec", ["COMPRESSION_UNSPECIFIED", "LZ4_FRAME", "ZSTD"])
-def test_responses_are_compressed_as_asked(lake: Lake, served: Served, codec: str) -> None:
+def test_responses_have_the_requested_compression(lake: Lake, served: Served, codec: str) -> None:
     table = lake.table("t", [ID, NAME])
     rows = [{"id": number, "name": "x" * 50} for number in range(5_000)]
     lake.write(table, rows)
@@ -233,7 +233,7 @@ def test_responses_are_compressed_as_asked(lake: Lake, served: Served, codec: st
     assert (sum(sizes) < 5_000 * 50) == (codec != "COMPRESSION_UNSPECIFIED")
 
 
-def test_responses_stay_small_and_tell_how_far_they_are(lake: Lake, served: Served) -> None:
+def test_responses_are_small_and_report_progress(lake: Lake, served: Served) -> None:
     table = lake.table("t", [ID, NAME])
     for part in range(3):
         lake.write(table, [{"id": part * 300 + n, "name": chr(97 + n % 26) * 10_000} for n in range(300)])
@@ -262,7 +262,7 @@ def test_many_small_files_share_responses(lake: Lake, served: Served) -> None:
     assert batch["id"].to_pylist() == list(range(20))
 
 
-def test_a_client_that_stops_in_the_middle_leaves_the_server_well(lake: Lake, served: Served) -> None:
+def test_a_client_that_cancels_a_stream_does_not_harm_the_server(lake: Lake, served: Served) -> None:
     table = lake.table("t", [ID, NAME])
     lake.write(table, [{"id": n, "name": chr(97 + n % 26) * 100_000} for n in range(100)])
     made = session(served.client, table, max_stream_count=1)

@@ -1,4 +1,4 @@
-"""The read service inside a server: it ends with it, and what sessions left on the store goes."""
+"""The read service inside a server: it stops with the server, and expired sessions are removed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LONG_AGO = 1_000_000_000
 
 
-def test_a_server_that_stopped_leaves_no_threads_of_readers(tmp_path: Path) -> None:
+def test_a_stopped_server_leaves_no_reader_threads(tmp_path: Path) -> None:
     server = LodeServer(tmp_path / "lake")
     name = server.create_table("p.d.t", FIELDS)
     others = set(threading.enumerate())

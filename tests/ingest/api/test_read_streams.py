@@ -1,4 +1,4 @@
-"""Read streams: how a session is cut into them, resuming at an offset, splitting."""
+"""Read streams: how a session is cut into streams, resuming at an offset, splitting."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def served(lake: Lake) -> Iterator[Served]:
 
 
 def table_of(lake: Lake, *sizes: int, group: int | None = None) -> TableName:
-    """A table with files of so many rows, numbered through; ``group`` is how many rows are a row group."""
+    """A table with files of these numbers of rows; ``group`` is the number of rows of a row group."""
     table = lake.table(f"t{next(NUMBER)}", COLUMNS)
     definition = lake.catalog.table(table)
     dataset = definition.open(lake.store)
@@ -78,7 +78,7 @@ def counts(served: Served, made: types.ReadSession) -> list[int]:
         ([5], 3, [5]),
     ],
 )
-def test_streams_are_runs_of_files_of_about_as_many_rows(
+def test_streams_have_about_the_same_number_of_rows(
     lake: Lake, served: Served, sizes: list[int], most: int, expected: list[int]
 ) -> None:
     made = session(served.client, table_of(lake, *sizes), max_stream_count=most)
@@ -133,7 +133,7 @@ def test_streams_are_balanced_over_the_files_that_a_restriction_leaves(lake: Lak
     assert made.estimated_row_count == 40
 
 
-def test_more_streams_at_once_than_the_service_has_threads_are_all_read(lake: Lake, served: Served) -> None:
+def test_more_concurrent_streams_than_threads_are_all_read(lake: Lake, served: Served) -> None:
     made = session(served.client, table_of(lake, *[5] * 60), max_stream_count=60)
     assert len(made.streams) == 60
     readers = [iter(served.client.read_rows(stream.name)) for stream in made.streams]
@@ -145,7 +145,7 @@ def test_more_streams_at_once_than_the_service_has_threads_are_all_read(lake: La
 
 
 @pytest.mark.parametrize("restriction", ["", "even", "NOT even OR id > 20"])
-def test_a_stream_goes_on_at_any_offset(lake: Lake, served: Served, restriction: str) -> None:
+def test_a_stream_resumes_at_any_offset(lake: Lake, served: Served, restriction: str) -> None:
     table = table_of(lake, 7, 12, 5, group=4)
     [stream] = session(served.client, table, max_stream_count=1, row_restriction=restriction).streams
     whole = ids(served, stream.name)
@@ -230,7 +230,7 @@ def test_a_fraction_outside_of_0_to_1_is_refused(lake: Lake, served: Served, fra
     most=st.integers(1, 5),
     data=st.data(),
 )
-def test_however_a_session_is_cut_and_split_its_rows_are_the_same(
+def test_cutting_and_splitting_does_not_change_the_rows_of_a_session(
     lake: Lake, served: Served, sizes: list[int], group: int | None, restriction: str, most: int, data: Any
 ) -> None:
     table = table_of(lake, *sizes, group=group)

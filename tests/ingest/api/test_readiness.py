@@ -1,4 +1,4 @@
-"""A server is ready while its lake is there, can be written, and is the one it was started on."""
+"""A server is ready while its lake exists, is writable, and is the one it was started on."""
 
 from __future__ import annotations
 
@@ -55,21 +55,19 @@ def health(server: LodeServer) -> int:
 
 
 def becomes(look: Callable[[], T], wanted: T) -> None:
-    """Wait until the answer from memory is too old."""
+    """Wait until the cached answer has expired."""
     deadline = time.monotonic() + PATIENCE
     while (found := look()) != wanted:
         assert time.monotonic() < deadline, found
         threading.Event().wait(0.05)
 
 
-def test_a_server_whose_lake_is_moved_away_is_not_ready_until_it_is_back(
-    server: LodeServer, tmp_path: Path
-) -> None:
+def test_a_server_is_not_ready_while_its_lake_is_missing(server: LodeServer, tmp_path: Path) -> None:
     assert (readyz(server), health(server)) == ((200, "ready\n"), SERVING)
     (tmp_path / "lake").rename(tmp_path / "away")
     becomes(lambda: readyz(server), (503, "the lake is gone\n"))
     assert health(server) == NOT_SERVING
-    (tmp_path / "lake").mkdir()  # as where a disk is not mounted
+    (tmp_path / "lake").mkdir()  # as for an unmounted disk
     becomes(lambda: readyz(server), (503, "the lake is gone\n"))
     assert list((tmp_path / "lake").iterdir()) == []
     (tmp_path / "lake").rmdir()
@@ -78,13 +76,13 @@ def test_a_server_whose_lake_is_moved_away_is_not_ready_until_it_is_back(
     becomes(lambda: health(server), SERVING)
 
 
-def test_another_lake_in_the_place_of_the_servers_is_noticed(server: LodeServer, tmp_path: Path) -> None:
+def test_another_lake_at_the_same_address_is_detected(server: LodeServer, tmp_path: Path) -> None:
     (tmp_path / "lake").rename(tmp_path / "away")
     LodeServer(tmp_path / "lake").stop()
     becomes(lambda: readyz(server), (503, "another lake is in the place of this server's\n"))
 
 
-def test_watchers_of_grpc_health_hear_that_the_lake_is_gone(server: LodeServer, tmp_path: Path) -> None:
+def test_watchers_of_grpc_health_are_notified_of_a_missing_lake(server: LodeServer, tmp_path: Path) -> None:
     stub: Any = health_pb2_grpc.HealthStub(server.channel())
     watch = stub.Watch(health_pb2.HealthCheckRequest(), timeout=PATIENCE)
     assert next(watch).status == SERVING
@@ -104,7 +102,7 @@ def test_a_lake_that_cannot_be_read_or_written_is_a_problem(tmp_path: Path, meth
 
 
 class HangingStore(StoreWrapper):
-    """Answers when it is let go."""
+    """A lake that answers after its release."""
 
     def __init__(self, inner: lode.Store) -> None:
         super().__init__(inner)
@@ -117,7 +115,7 @@ class HangingStore(StoreWrapper):
         return call()
 
 
-def test_a_lake_that_hangs_is_asked_once_and_waited_for_a_bounded_time(tmp_path: Path) -> None:
+def test_a_hanging_lake_is_checked_once_with_a_timeout(tmp_path: Path) -> None:
     inner = MemoryStore()
     Lake(inner).open(tmp_path)
     store = HangingStore(inner)
@@ -141,7 +139,7 @@ def test_a_lake_that_hangs_is_asked_once_and_waited_for_a_bounded_time(tmp_path:
     assert store.calls <= calls + 4
 
 
-def test_a_server_lives_while_all_its_threads_wait_for_the_lake(tmp_path: Path) -> None:
+def test_a_server_is_alive_while_all_its_threads_wait_for_the_lake(tmp_path: Path) -> None:
     store = HangingStore(MemoryStore())
     store.let_go.set()
     server = LodeServer(store, state=tmp_path / "state")

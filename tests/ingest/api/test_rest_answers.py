@@ -1,4 +1,4 @@
-"""REST answers as the service gives them: its fields, its wordings, partial responses and views."""
+"""REST answers with the fields and words of the service, partial responses and views."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def served() -> Iterator[RestServed]:
 
 
 def covers(found: Any, recorded: Any, where: str = "") -> None:
-    """Check that an answer has what was recorded; it may have more."""
+    """Check that an answer has the recorded values; it may have more."""
     if recorded == ANY:
         return
     if isinstance(recorded, dict):
@@ -133,13 +133,13 @@ RECORDED: list[tuple[str, str, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("path", "recorded"), [case[1:] for case in RECORDED], ids=[c[0] for c in RECORDED])
-def test_an_answer_has_what_the_service_answers(served: RestServed, path: str, recorded: Any) -> None:
+def test_an_answer_has_the_fields_of_the_service(served: RestServed, path: str, recorded: Any) -> None:
     status, found = served.call("GET", path)
     assert status == 200
     covers(found, recorded)
 
 
-def test_a_list_of_nothing_has_no_items(served: RestServed) -> None:
+def test_an_empty_list_has_no_items(served: RestServed) -> None:
     served.client().create_dataset("empty")
     status, tables = served.call("GET", ROOT + "/datasets/empty/tables")
     assert (status, tables) == (200, {"kind": "bigquery#tableList", "etag": tables["etag"], "totalItems": 0})
@@ -164,7 +164,7 @@ def test_a_list_of_nothing_has_no_items(served: RestServed) -> None:
         ),
     ],
 )
-def test_an_error_is_worded_as_the_service_words_it(
+def test_an_error_has_the_words_of_the_service(
     served: RestServed, method: str, path: str, body: Any, status: int, message: str
 ) -> None:
     found, answer = served.call(method, path, body)
@@ -214,7 +214,7 @@ COLUMNS = [
         ({"it's": 1}, "it's", "no such field: it's."),
     ],
 )
-def test_a_bad_value_is_worded_as_the_service_words_it(
+def test_the_error_of_a_bad_value_has_the_words_of_the_service(
     served: RestServed, row: dict[str, Any], location: str, message: str
 ) -> None:
     served.call("POST", TABLES, {"tableReference": {"tableId": "words"}, "schema": {"fields": COLUMNS}})
@@ -228,7 +228,7 @@ def test_a_bad_value_is_worded_as_the_service_words_it(
     ]
 
 
-def test_a_required_column_that_is_missing_is_worded_as_the_service_words_it(served: RestServed) -> None:
+def test_the_error_of_a_missing_required_column_has_the_words_of_the_service(served: RestServed) -> None:
     required = [{"name": "id", "type": "INT64", "mode": "REQUIRED"}]
     served.call("POST", TABLES, {"tableReference": {"tableId": "req"}, "schema": {"fields": required}})
     _, answer = served.call("POST", TABLES + "/req/insertAll", {"rows": [{"json": {}}]})
@@ -256,7 +256,7 @@ VALUE = {"a": 1, "b": {"c": 2, "d": {"e": 3, "f": 4}}, "l": [{"c": 1, "d": 2}, {
         ("*/c", {"a": 1, "b": {"c": 2}, "l": [{"c": 1}, {}]}),
     ],
 )
-def test_fields_keep_the_parts_that_they_name(fields: str, kept: Any) -> None:
+def test_fields_select_parts_of_an_answer(fields: str, kept: Any) -> None:
     assert apply_mask(VALUE, parse_fields(fields)) == kept
 
 
@@ -264,7 +264,7 @@ def test_fields_keep_the_parts_that_they_name(fields: str, kept: Any) -> None:
     "fields",
     [",", "a,", ",a", "a,,b", "a(", "a()", "(a)", "a)", "a(b))", "a/", "/a", "a//b", "a(b)c", "a b", "é"],
 )
-def test_fields_that_make_no_sense_are_refused(fields: str) -> None:
+def test_invalid_fields_are_refused(fields: str) -> None:
     with pytest.raises(Refused, match="Invalid value for fields"):
         parse_fields(fields)
 
@@ -277,13 +277,13 @@ def test_hostile_fields_are_refused_at_once(fields: str) -> None:
     assert time.monotonic() - began < 0.5
 
 
-def test_as_many_fields_as_fit_are_taken() -> None:
+def test_the_maximum_length_of_fields_is_accepted() -> None:
     names = ",".join(f"f{number}" for number in range(1200))
     assert len(names) < MAX_FIELDS_CHARS
     assert len(parse_fields(names)) == 1200
 
 
-def test_an_answer_has_only_the_fields_that_were_asked_for(served: RestServed) -> None:
+def test_an_answer_has_only_the_requested_fields(served: RestServed) -> None:
     status, found = served.call("GET", TABLES + "/t?fields=id,schema(fields/name)")
     assert (status, found) == (200, {"id": "p:d.t", "schema": {"fields": [{"name": "a"}, {"name": "b"}]}})
     status, found = served.call("GET", TABLES + "?fields=tables/id")
@@ -291,7 +291,7 @@ def test_an_answer_has_only_the_fields_that_were_asked_for(served: RestServed) -
     assert served.call("GET", TABLES + "/t?fields=id(")[0] == 400
 
 
-def test_parameters_that_are_not_known_are_passed_over(served: RestServed) -> None:
+def test_unknown_parameters_are_ignored(served: RestServed) -> None:
     status, found = served.call("GET", TABLES + "/t?alt=json&prettyPrint=false&quotaUser=x&nonsense=1&key=k")
     assert (status, found["id"]) == (200, "p:d.t")
 
@@ -299,7 +299,7 @@ def test_parameters_that_are_not_known_are_passed_over(served: RestServed) -> No
 # -- views, partitions, decorators ---------------------------------------------------------------------
 
 
-def test_a_view_says_whether_rows_are_counted(served: RestServed) -> None:
+def test_the_view_decides_whether_rows_are_counted(served: RestServed) -> None:
     for view, counted in (("BASIC", False), ("STORAGE_STATS", True), ("FULL", True), ("", True)):
         status, found = served.call("GET", f"{TABLES}/t?view={view}")
         assert (status, "numRows" in found) == (200, counted)
@@ -309,7 +309,7 @@ def test_a_view_says_whether_rows_are_counted(served: RestServed) -> None:
     assert served.call("GET", ROOT + "/datasets/d?datasetView=BOGUS")[0] == 400
 
 
-def test_a_partitioned_table_says_how_many_partitions_it_has(served: RestServed) -> None:
+def test_a_partitioned_table_has_its_number_of_partitions(served: RestServed) -> None:
     client = served.client()
     table = Table("p.d.parts", [SchemaField("day", "DATE")])
     table.time_partitioning = bigquery.TimePartitioning(field="day")
@@ -322,7 +322,7 @@ def test_a_partitioned_table_says_how_many_partitions_it_has(served: RestServed)
 
 
 @pytest.mark.parametrize("name", ["t$20240101", "t$__PARTITIONS_SUMMARY__", "t@-3600000", "t@1500000000000"])
-def test_a_decorator_is_refused_in_a_sentence(served: RestServed, name: str) -> None:
+def test_a_decorator_is_refused_with_a_message(served: RestServed, name: str) -> None:
     for method, path, body in (
         ("GET", f"{TABLES}/{name}", None),
         ("GET", f"{TABLES}/{name}/data", None),
@@ -354,7 +354,7 @@ def test_a_dataset_has_a_location_and_its_tables_have_the_same(served: RestServe
 
 
 @pytest.mark.parametrize("location", ["a b", "../x", "x" * 65, "\u202e", 7, {"a": 1}])
-def test_a_location_that_is_none_is_refused(served: RestServed, location: Any) -> None:
+def test_an_invalid_location_is_refused(served: RestServed, location: Any) -> None:
     body = {"datasetReference": {"datasetId": "nowhere"}, "location": location}
     assert served.call("POST", ROOT + "/datasets", body)[0] == 400
 
@@ -367,7 +367,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LodeServer]:
 
 
 @pytest.mark.parametrize("older", [False, True])
-def test_a_table_that_requires_a_filter_is_not_read_whole(server: LodeServer, older: bool) -> None:
+def test_a_table_that_requires_a_filter_is_not_read_without_one(server: LodeServer, older: bool) -> None:
     name = f"p.d.filtered{int(older)}"
     inner = {"requirePartitionFilter": True} if older else {}
     outer = {} if older else {"requirePartitionFilter": True}

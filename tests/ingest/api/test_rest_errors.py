@@ -1,4 +1,4 @@
-"""REST v2: whatever is sent, the answer is Google's JSON, and says what is wrong in a sentence."""
+"""REST v2: every error is Google's JSON with a message of one sentence."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def served() -> Iterator[RestServed]:
 
 
 def refused(answer: tuple[int, Any], code: int, reason: str) -> str:
-    """The message of an error that has Google's shape."""
+    """Check the JSON of an error, and return its message."""
     status, body = answer
     error = body["error"]
     assert (status, error["code"], error["errors"][0]["reason"]) == (code, code, reason)
@@ -64,7 +64,7 @@ def test_an_error_has_the_shape_that_clients_read(served: RestServed) -> None:
 
 
 @pytest.mark.parametrize("prefix", ["/bigquery/v2", ""])
-def test_the_paths_are_there_with_and_without_their_prefix(served: RestServed, prefix: str) -> None:
+def test_every_path_works_with_and_without_the_prefix(served: RestServed, prefix: str) -> None:
     status, body = served.call("GET", f"{prefix}/projects/p/datasets/d/tables/t")
     assert (status, body["id"]) == (200, "p:d.t")
 
@@ -101,7 +101,7 @@ def test_the_paths_are_there_with_and_without_their_prefix(served: RestServed, p
         b'{"tableReference": {"tableId": "x"}, "rangePartitioning": {"field": "a", "range": {"start": ""}}}',
     ],
 )
-def test_a_body_that_makes_no_sense_is_refused(served: RestServed, body: bytes) -> None:
+def test_an_invalid_body_is_refused(served: RestServed, body: bytes) -> None:
     refused(served.call("POST", TABLES, body), 400, "invalid")
 
 
@@ -118,7 +118,7 @@ def test_a_body_that_makes_no_sense_is_refused(served: RestServed, body: bytes) 
         {"timePartitioning": {"type": "DAY", "expirationMs": "1000"}},
     ],
 )
-def test_what_lode_does_not_have_is_refused_in_a_sentence(served: RestServed, body: dict[str, Any]) -> None:
+def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, body: dict[str, Any]) -> None:
     message = refused(
         served.call("POST", TABLES, {"tableReference": {"tableId": "x"}} | body), 501, "notImplemented"
     )
@@ -149,16 +149,18 @@ def test_what_lode_does_not_have_is_refused_in_a_sentence(served: RestServed, bo
         ),
     ],
 )
-def test_methods_lode_does_not_have_say_so(served: RestServed, method: str, path: str, body: Any) -> None:
+def test_unsupported_methods_are_not_implemented(
+    served: RestServed, method: str, path: str, body: Any
+) -> None:
     refused(served.call(method, path, body), 501, "notImplemented")
 
 
-def test_a_load_job_says_what_to_use_instead(served: RestServed) -> None:
+def test_the_error_of_a_load_job_names_alternatives(served: RestServed) -> None:
     with pytest.raises(exceptions.MethodNotImplemented, match="Storage Write API or insertAll"):
         served.client().load_table_from_json([{"id": 1}], "p.d.t")
 
 
-def test_a_query_says_what_to_use_instead(served: RestServed) -> None:
+def test_the_error_of_a_query_names_alternatives(served: RestServed) -> None:
     client = served.client()
     with pytest.raises(exceptions.MethodNotImplemented, match="use lode sql, or Spark"):
         client.query("SELECT 1")
@@ -181,7 +183,7 @@ def test_a_query_says_what_to_use_instead(served: RestServed) -> None:
         ("GET", ROOT + "/jobs/j"),
     ],
 )
-def test_what_is_not_there_is_not_found(served: RestServed, method: str, path: str) -> None:
+def test_unknown_paths_are_not_found(served: RestServed, method: str, path: str) -> None:
     status, body = served.call(method, path)
     assert status in (404, 405)
     assert body["error"]["errors"][0]["reason"] == "notFound"
@@ -201,7 +203,7 @@ def test_what_is_not_there_is_not_found(served: RestServed, method: str, path: s
         "?formatOptions.timestampOutputFormat=NOPE",
     ],
 )
-def test_parameters_that_make_no_sense_are_refused(served: RestServed, query: str) -> None:
+def test_invalid_parameters_are_refused(served: RestServed, query: str) -> None:
     refused(served.call("GET", TABLES + "/t/data" + query), 400, "invalid")
 
 
@@ -217,18 +219,18 @@ def test_parameters_that_make_no_sense_are_refused(served: RestServed, query: st
         {"rows": [{"insertId": "a" * 129, "json": {}}]},
     ],
 )
-def test_inserting_nothing_or_nonsense_is_refused(served: RestServed, body: Any) -> None:
+def test_inserting_no_rows_or_invalid_rows_is_refused(served: RestServed, body: Any) -> None:
     refused(served.call("POST", TABLES + "/t/insertAll", body), 400, "invalid")
 
 
-def test_a_body_may_be_packed(served: RestServed) -> None:
+def test_a_body_may_be_compressed(served: RestServed) -> None:
     body = gzip.compress(json.dumps({"rows": [{"json": {"id": 41}}]}).encode())
     status, answer = served.call("POST", TABLES + "/t/insertAll", body, {"Content-Encoding": "gzip"})
     assert (status, answer) == (200, {"kind": "bigquery#tableDataInsertAllResponse"})
     assert 41 in [row["id"] for row in served.client().list_rows("p.d.t")]
 
 
-def test_a_packed_body_that_is_none_is_refused(served: RestServed) -> None:
+def test_an_invalid_compressed_body_is_refused(served: RestServed) -> None:
     path, packed = TABLES + "/t/insertAll", {"Content-Encoding": "gzip"}
     refused(served.call("POST", path, b"{}", packed), 400, "invalid")
     refused(served.call("POST", path, gzip.compress(b"{}" * 100)[:-9], packed), 400, "invalid")
@@ -236,7 +238,7 @@ def test_a_packed_body_that_is_none_is_refused(served: RestServed) -> None:
     refused(served.call("POST", path, b"{}", {"Content-Encoding": "br"}), 400, "invalid")
 
 
-def test_a_body_that_is_too_large_is_refused_also_when_it_is_packed(served: RestServed) -> None:
+def test_a_body_above_the_limit_is_refused_before_or_after_decompression(served: RestServed) -> None:
     path = TABLES + "/t/insertAll"
     refused(served.call("POST", path, b" " * (LIMIT + 1)), 413, "requestTooLarge")
     bomb = gzip.compress(b" " * (64 * LIMIT))
@@ -265,7 +267,7 @@ def test_an_update_replaces_and_a_patch_merges(served: RestServed) -> None:
     assert updated["schema"]["fields"] == [{"name": "id", "type": "INTEGER", "mode": "NULLABLE"}]
 
 
-def test_a_store_that_fails_is_told_as_something_to_try_again() -> None:
+def test_a_store_failure_is_a_retryable_error() -> None:
     store = FaultStore(MemoryStore())
     with RestServed(store) as served:
         served.client().create_dataset("d")
@@ -275,7 +277,7 @@ def test_a_store_that_fails_is_told_as_something_to_try_again() -> None:
         assert served.call("GET", ROOT + "/datasets/d")[0] == 200
 
 
-def test_a_failure_of_the_server_is_told_in_general_terms() -> None:
+def test_an_internal_error_has_a_general_message() -> None:
     with RestServed() as served:
         served.client().create_dataset("d")
         served.client().create_table(Table("p.d.t", [SchemaField("id", "INTEGER")]))
@@ -301,8 +303,6 @@ SHAPED = st.dictionaries(KEYS, JSON | st.dictionaries(KEYS, JSON, max_size=3), m
     path=st.sampled_from(["", "/t", "/t/insertAll"]),
     body=SHAPED,
 )
-def test_whatever_json_is_sent_the_server_does_not_fail(
-    served: RestServed, method: str, path: str, body: Any
-) -> None:
+def test_no_json_makes_the_server_fail(served: RestServed, method: str, path: str, body: Any) -> None:
     status, answer = served.call(method, TABLES + path, body)
     assert status < 500 or answer["error"]["errors"][0]["reason"] == "notImplemented", answer

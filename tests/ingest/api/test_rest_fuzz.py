@@ -1,4 +1,4 @@
-"""Hostile requests to every route: each is answered in time with a refusal, and the server goes on.
+"""Hostile requests to every route: each is refused in time, and the server continues.
 
 A refusal is JSON in Google's shape with a status of 4xx, or 501 for what Lode does not have.
 """
@@ -18,7 +18,7 @@ from lode.testing.plugin import LodeServer
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# Most are answered within milliseconds; the tests of other files run beside these.
+# Most are answered within milliseconds; other tests may run at the same time.
 MAX_SECONDS = 5.0
 MAX_LARGE_SECONDS = 10.0
 ROOT = "/bigquery/v2/projects/p/datasets"
@@ -55,7 +55,7 @@ TEXTS = [
     "lock",
     ".lock",
 ]
-# In place of any value.
+# Replacements for any value.
 VALUES: list[Any] = [
     None,
     True,
@@ -192,7 +192,7 @@ HEADERS = [
 
 
 class Client:
-    """Sends whatever it is given on one connection, and checks every answer."""
+    """Sends any request on one connection, and checks every answer."""
 
     def __init__(self, server: LodeServer) -> None:
         self._server = server.http_url.removeprefix("http://")
@@ -208,7 +208,7 @@ class Client:
         *,
         within: float = MAX_SECONDS,
     ) -> int:
-        """The status of the answer, once that is known to be a good one."""
+        """Send a request, check the answer, and return its status."""
         began = time.monotonic()
         connection = self._connection
         connection.putrequest(method, path, skip_accept_encoding=True)
@@ -261,7 +261,7 @@ def client(server: LodeServer) -> Iterator[Client]:
 
 
 def changes(value: Any, inside: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The path to every part of a JSON value."""
+    """Yield the path to every part of a JSON value."""
     yield inside
     items: Iterable[tuple[Any, Any]] = ()
     if isinstance(value, dict):
@@ -289,7 +289,7 @@ def test_every_part_of_every_name_in_a_path(client: Client) -> None:
 def test_every_field_of_every_resource_with_wrong_types_and_hostile_text(client: Client) -> None:
     for method, path, body in BODIES:
         for number, inside in enumerate(changes(body)):
-            # Not every value in every field: neighbours get different ones.
+            # Not every value in every field: adjacent fields get different ones.
             for value in VALUES[number % 6 :: 6]:
                 client.send(method, path, json.dumps(changed(body, inside, value)).encode())
 
@@ -305,13 +305,13 @@ def test_every_parameter(client: Client) -> None:
         client.send("GET", TABLE + query)
 
 
-def test_a_request_line_of_a_megabyte_is_refused_by_the_parser_of_http(server: LodeServer) -> None:
+def test_a_request_line_of_a_megabyte_is_refused_by_the_http_parser(server: LodeServer) -> None:
     for path in ("/" + "x" * (1 << 20), TABLE + "?fields=" + "(" * (1 << 20)):
         connection = http.client.HTTPConnection(server.http_url.removeprefix("http://"), timeout=30)
         try:
             connection.request("GET", path)
             assert connection.getresponse().status == 400
-        except ConnectionError:  # closed before all of it was sent
+        except ConnectionError:  # closed before the end of the request
             pass
         finally:
             connection.close()
@@ -337,7 +337,7 @@ def test_every_header(client: Client) -> None:
 
 
 @pytest.mark.parametrize("method", ["OPTIONS", "TRACE", "FOO", "PROPFIND"])
-def test_methods_that_no_route_takes(client: Client, method: str) -> None:
+def test_methods_without_a_route(client: Client, method: str) -> None:
     for path in (
         TABLE,
         ROOT,
@@ -351,7 +351,7 @@ def test_methods_that_no_route_takes(client: Client, method: str) -> None:
         assert client.send(method, path) == 405 or path == "/nothing"
 
 
-def test_bodies_that_are_deep_or_cut_or_no_json(client: Client) -> None:
+def test_bodies_that_are_deep_or_cut_or_not_json(client: Client) -> None:
     bodies = [b"{", b"[]", b"null", b"\xff", b"{}" * 100, b"\xef\xbb\xbf{}", b'{"a": ' + DEEP + b"}", DEEP]
     deep = [b'{"tableReference": {"tableId": "x"}, "%s": ' + DEEP[:1800] + DEEP[-1800:] + b"}"]
     for key in (b"labels", b"schema", b"clustering", b"description", b"timePartitioning", b"rows"):

@@ -1,4 +1,4 @@
-"""REST v2 with the official client: rows in by insertAll, rows out by tabledata.list."""
+"""REST v2 with the official client: insertAll and tabledata.list."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def served() -> Iterator[RestServed]:
 
 @pytest.fixture
 def client(served: RestServed, request: pytest.FixtureRequest) -> Client:
-    """A client with a project and a dataset of its own."""
+    """A client with its own project and dataset."""
     client = served.client(request.node.name.replace("_", "-").replace("[", "-").strip("]")[:60])
     client.create_dataset("d")
     return client
@@ -68,7 +68,7 @@ def listed(client: Client, table: Table, **options: Any) -> list[dict[str, Any]]
 
 
 @pytest.mark.parametrize("kind", sorted(VALUES.keys() - {"INTERVAL"}))
-def test_every_value_comes_back_as_it_went_in(client: Client, kind: str) -> None:
+def test_every_value_is_listed_as_it_was_inserted(client: Client, kind: str) -> None:
     inner = [SchemaField("one", kind), SchemaField("many", kind, "REPEATED")]
     table = make(
         client,
@@ -86,13 +86,13 @@ def test_every_value_comes_back_as_it_went_in(client: Client, kind: str) -> None
     rows.append(
         {"one": None, "many": [], "record": {"one": None, "many": []}, "records": [rows[0]["record"]]}
     )
-    # The client sends a GEOGRAPHY as it is, only with a warning.
+    # The client sends a GEOGRAPHY unchanged, with a warning.
     send = client.insert_rows_json if kind == "GEOGRAPHY" else client.insert_rows
     assert send(table, rows) == []
     assert listed(client, table) == rows
 
 
-def test_intervals_ranges_and_numbers_that_are_none_come_back(client: Client) -> None:
+def test_intervals_ranges_and_special_floats_are_listed(client: Client) -> None:
     table = make(
         client,
         SchemaField("interval", "INTERVAL"),
@@ -115,7 +115,7 @@ def test_intervals_ranges_and_numbers_that_are_none_come_back(client: Client) ->
     assert (second["x"], third["x"]) == (-math.inf, math.inf)
 
 
-def test_left_out_columns_get_their_defaults_and_nulls_stay(client: Client) -> None:
+def test_missing_columns_get_their_defaults_and_nulls_stay(client: Client) -> None:
     table = make(
         client,
         SchemaField("id", "INTEGER"),
@@ -161,7 +161,7 @@ def test_unknown_values_can_be_ignored(client: Client) -> None:
     assert listed(client, table) == [{"id": 1, "name": None, "r": {"a": 2}}]
 
 
-def test_a_row_sent_again_under_its_id_is_stored_once(client: Client) -> None:
+def test_a_row_with_a_repeated_id_is_stored_once(client: Client) -> None:
     table = make(client, *PAIR)
     for _ in range(2):
         assert client.insert_rows_json(table, [{"id": 1}, {"id": 2}], row_ids=["a", "b"]) == []
@@ -170,7 +170,7 @@ def test_a_row_sent_again_under_its_id_is_stored_once(client: Client) -> None:
     assert [row["id"] for row in listed(client, table)] == [1, 2, 3, 1]
 
 
-def test_an_id_counts_only_when_its_row_is_stored(served: RestServed, client: Client) -> None:
+def test_an_id_is_known_only_after_its_row_is_stored(served: RestServed, client: Client) -> None:
     table = make(client, *PAIR)
     served.refuses.append(Refused(Code.RESOURCE_EXHAUSTED, "too much at once"))
     with pytest.raises(exceptions.TooManyRequests, match="too much at once"):
@@ -179,7 +179,7 @@ def test_an_id_counts_only_when_its_row_is_stored(served: RestServed, client: Cl
     assert [row["id"] for row in listed(client, table)] == [1]
 
 
-def test_a_new_generation_of_a_table_remembers_no_ids_and_has_no_rows(client: Client) -> None:
+def test_a_recreated_table_has_no_known_ids_and_no_rows(client: Client) -> None:
     table = make(client, *PAIR)
     client.insert_rows_json(table, [{"id": 1}], row_ids=["a"])
     client.delete_table(table)
@@ -189,7 +189,7 @@ def test_a_new_generation_of_a_table_remembers_no_ids_and_has_no_rows(client: Cl
     assert [row["id"] for row in listed(client, again)] == [2]
 
 
-def test_ids_are_forgotten_by_number_and_by_time() -> None:
+def test_ids_expire_by_number_and_by_time() -> None:
     now = [0.0]
     ids = InsertIds(max_ids=2, seconds=10, clock=lambda: now[0])
     ids.add("t", ["a", "b", None])
@@ -227,7 +227,7 @@ def test_rows_become_arrow_without_the_storage_api(client: Client) -> None:
     ]
 
 
-def test_pages_do_not_see_rows_that_came_after_the_first(client: Client) -> None:
+def test_pages_have_no_rows_newer_than_the_first_page(client: Client) -> None:
     table = make(client, *PAIR)
     client.insert_rows_json(table, [{"id": number} for number in range(4)])
     pages = client.list_rows(table, page_size=3).pages
@@ -245,7 +245,7 @@ def test_only_the_selected_columns_are_listed(client: Client) -> None:
         listed(client, table, selected_fields=[SchemaField("nope", "STRING")])
 
 
-def test_older_rows_are_null_in_columns_that_came_later(client: Client) -> None:
+def test_older_rows_are_null_in_added_columns(client: Client) -> None:
     table = make(client, *PAIR)
     client.insert_rows_json(table, [{"id": 1}])
     table.schema = [*PAIR, SchemaField("later", "DATE"), SchemaField("laters", "DATE", "REPEATED")]
@@ -257,7 +257,7 @@ def test_older_rows_are_null_in_columns_that_came_later(client: Client) -> None:
     ]
 
 
-def test_partitioned_tables_are_listed_without_the_column_that_partitions_them(client: Client) -> None:
+def test_partitioned_tables_are_listed_without_the_partition_column(client: Client) -> None:
     wanted = Table(f"{client.project}.d.t", PAIR)
     wanted.range_partitioning = bigquery.RangePartitioning(bigquery.PartitionRange(0, 10, 5), "id")
     table = client.create_table(wanted)

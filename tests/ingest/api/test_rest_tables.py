@@ -43,7 +43,7 @@ def served() -> Iterator[RestServed]:
 
 @pytest.fixture
 def client(served: RestServed, request: pytest.FixtureRequest) -> Client:
-    """A client with a project of its own."""
+    """A client with its own project."""
     return served.client(request.node.name.replace("_", "-")[:60])
 
 
@@ -68,13 +68,13 @@ def test_a_dataset_is_created_described_listed_and_deleted(client: Client) -> No
     client.delete_dataset("sales", not_found_ok=True)
 
 
-def test_a_dataset_of_a_name_is_created_once(client: Client, dataset: bigquery.Dataset) -> None:
+def test_a_second_dataset_of_the_same_name_is_refused(client: Client, dataset: bigquery.Dataset) -> None:
     with pytest.raises(exceptions.Conflict, match="Already Exists"):
         client.create_dataset("d")
     assert client.create_dataset("d", exists_ok=True).etag == dataset.etag
 
 
-def test_a_dataset_is_changed_only_from_the_state_one_has_seen(client: Client) -> None:
+def test_a_dataset_is_changed_only_with_its_current_etag(client: Client) -> None:
     seen = client.create_dataset("d")
     stale = client.get_dataset("d")
     seen.description, seen.labels = "first", {"a": "1", "b": "2"}
@@ -99,7 +99,7 @@ def test_a_dataset_with_tables_is_deleted_only_with_its_contents(
     assert list(client.list_datasets()) == []
 
 
-def test_a_table_comes_back_as_it_was_created(client: Client, dataset: bigquery.Dataset) -> None:
+def test_a_table_has_the_properties_it_was_created_with(client: Client, dataset: bigquery.Dataset) -> None:
     wanted = Table(dataset.table("orders"), SCHEMA)
     wanted.description, wanted.friendly_name, wanted.labels = "orders", "Orders", {"team": "red"}
     wanted.clustering_fields = ["name"]
@@ -114,7 +114,7 @@ def test_a_table_comes_back_as_it_was_created(client: Client, dataset: bigquery.
     assert table.full_table_id == f"{client.project}:d.orders"
 
 
-def test_a_table_of_a_name_is_created_once(client: Client, dataset: bigquery.Dataset) -> None:
+def test_a_second_table_of_the_same_name_is_refused(client: Client, dataset: bigquery.Dataset) -> None:
     table = Table(dataset.table("t"), SCHEMA)
     created = client.create_table(table)
     with pytest.raises(exceptions.Conflict, match="Already Exists: Table"):
@@ -124,7 +124,7 @@ def test_a_table_of_a_name_is_created_once(client: Client, dataset: bigquery.Dat
 
 @pytest.mark.parametrize("unit", ["HOUR", "DAY", "MONTH", "YEAR"])
 @pytest.mark.parametrize("field", ["at", None])
-def test_time_partitioning_comes_back(served: RestServed, unit: str, field: str | None) -> None:
+def test_a_table_has_its_time_partitioning(served: RestServed, unit: str, field: str | None) -> None:
     client = served.client(f"time-{unit}-{field}")
     table = Table(client.create_dataset("d").table("t"), SCHEMA)
     table.time_partitioning = bigquery.TimePartitioning(unit, field)
@@ -135,7 +135,7 @@ def test_time_partitioning_comes_back(served: RestServed, unit: str, field: str 
     assert found.require_partition_filter
 
 
-def test_range_partitioning_comes_back(client: Client, dataset: bigquery.Dataset) -> None:
+def test_a_table_has_its_range_partitioning(client: Client, dataset: bigquery.Dataset) -> None:
     table = Table(dataset.table("t"), SCHEMA)
     ranges = bigquery.RangePartitioning(bigquery.PartitionRange(0, 100, 10), "id")
     table.range_partitioning = ranges
@@ -155,7 +155,9 @@ def test_tables_are_listed_in_pages(client: Client, dataset: bigquery.Dataset) -
         list(client.list_tables("nowhere"))
 
 
-def test_a_schema_grows_and_the_rest_is_told(client: Client, dataset: bigquery.Dataset) -> None:
+def test_a_schema_accepts_new_columns_and_refuses_other_changes(
+    client: Client, dataset: bigquery.Dataset
+) -> None:
     table = client.create_table(Table(dataset.table("t"), SCHEMA))
     relaxed = [SchemaField("id", "INTEGER", "NULLABLE"), *SCHEMA[1:], SchemaField("later", "JSON")]
     table.schema, table.description, table.labels = relaxed, "changed", {"a": "1"}
@@ -168,9 +170,7 @@ def test_a_schema_grows_and_the_rest_is_told(client: Client, dataset: bigquery.D
     assert client.get_table(table).description == "changed"
 
 
-def test_a_table_is_changed_only_from_the_state_one_has_seen(
-    client: Client, dataset: bigquery.Dataset
-) -> None:
+def test_a_table_is_changed_only_with_its_current_etag(client: Client, dataset: bigquery.Dataset) -> None:
     first = client.create_table(Table(dataset.table("t"), SCHEMA))
     second = client.get_table(first)
     first.description = "first"

@@ -29,7 +29,7 @@ TOKENS = ("correct-horse", "battery-staple")
 
 
 class Client:
-    """A client that speaks TLS, shows a certificate or presents a token, on both ports."""
+    """A client with TLS, a certificate or a token, for both ports."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Client:
 
 @pytest.fixture
 def opened() -> Iterator[list[Any]]:
-    """What is to be closed at the end, in the order of its opening."""
+    """Closes everything at the end."""
     things: list[Any] = []
     yield things
     for thing in reversed(things):
@@ -136,7 +136,7 @@ def connect(opened: list[Any], server: LodeServer, **how: Any) -> Client:
 # -- TLS ---------------------------------------------------------------------------------------------
 
 
-def test_both_ports_speak_tls(tmp_path: Path, authority: Authority, opened: list[Any]) -> None:
+def test_both_ports_use_tls(tmp_path: Path, authority: Authority, opened: list[Any]) -> None:
     cert, key = authority.issue("server")
     server = serve(opened, tmp_path, tls_cert=cert, tls_key=key)
     client = connect(opened, server, authority=authority.file)
@@ -148,7 +148,7 @@ def test_both_ports_speak_tls(tmp_path: Path, authority: Authority, opened: list
     assert client.health() == health_pb2.HealthCheckResponse.SERVING
 
 
-def test_a_client_that_does_not_know_the_authority_does_not_connect(
+def test_a_client_without_the_authority_does_not_connect(
     tmp_path: Path, authority: Authority, opened: list[Any]
 ) -> None:
     cert, key = authority.issue("server")
@@ -198,7 +198,7 @@ def guarded(tmp_path: Path, opened: list[Any]) -> LodeServer:
 
 @pytest.mark.parametrize("token", TOKENS)
 @pytest.mark.parametrize("scheme", ["Bearer", "bearer"])
-def test_a_token_of_the_file_opens_both_ports(
+def test_a_token_of_the_file_is_valid_on_both_ports(
     guarded: LodeServer, opened: list[Any], token: str, scheme: str
 ) -> None:
     client = connect(opened, guarded, authorization=f"{scheme} {token}")
@@ -221,7 +221,7 @@ def test_a_token_of_the_file_opens_both_ports(
         "Bearer # who may write",
     ],
 )
-def test_without_a_token_everything_but_health_is_closed(
+def test_without_a_token_everything_except_health_is_refused(
     guarded: LodeServer, opened: list[Any], authorization: str | None
 ) -> None:
     client = connect(opened, guarded, authorization=authorization)

@@ -1,4 +1,4 @@
-"""What the command says when it cannot start, and what it warns of: one sentence, and an exit code."""
+"""Errors and warnings of the command at its start: one sentence, and an exit code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Said:
 
 
 class Said:
-    """Runs the command with options that are wrong; gives what it said."""
+    """Runs the command with wrong options; returns its output."""
 
     def __init__(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self._root = tmp_path / "lake"
@@ -53,7 +53,7 @@ def taken() -> Iterator[int]:
 
 
 @pytest.mark.parametrize("option", ["--port", "--http-port"])
-def test_a_port_that_is_taken(said: Said, taken: int, option: str) -> None:
+def test_a_port_in_use(said: Said, taken: int, option: str) -> None:
     assert said(option, taken) == (
         f"lode serve: cannot listen on 127.0.0.1:{taken} (Address already in use): "
         f"choose another port with {option}"
@@ -77,12 +77,12 @@ def test_a_port_that_is_taken(said: Said, taken: int, option: str) -> None:
         (("--tls-cert", "/nowhere/a", "--tls-key", "/nowhere/b"), "/nowhere/a cannot be read"),
     ],
 )
-def test_an_option_that_cannot_be(said: Said, options: tuple[object, ...], sentence: str) -> None:
+def test_an_invalid_option(said: Said, options: tuple[object, ...], sentence: str) -> None:
     assert said(*options).startswith(f"lode serve: {sentence}")
 
 
 @pytest.mark.parametrize("options", [("--port", "many"), ("--log-level", "loud"), ("--nonsense",), ()])
-def test_options_that_cannot_be_understood_exit_with_2(
+def test_unparsable_options_exit_with_2(
     options: tuple[str, ...], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("LODE_ROOT", raising=False)
@@ -98,20 +98,20 @@ def test_a_token_file_without_a_token(said: Said, tmp_path: Path) -> None:
     assert said("--token-file", tmp_path / "tokens").endswith("holds no token: put one on each line")
 
 
-def test_a_certificate_that_is_none(said: Said, tmp_path: Path) -> None:
+def test_an_invalid_certificate(said: Said, tmp_path: Path) -> None:
     (tmp_path / "a.pem").write_text("nonsense")
     assert "are not a certificate and its key" in said(
         "--tls-cert", tmp_path / "a.pem", "--tls-key", tmp_path / "a.pem"
     )
 
 
-def test_a_certificate_and_the_key_of_another(said: Said, tmp_path: Path) -> None:
+def test_a_certificate_with_another_key(said: Said, tmp_path: Path) -> None:
     authority = Authority(tmp_path)
     cert, key = authority.issue("one")[0], authority.issue("two")[1]
     assert "are not a certificate and its key" in said("--tls-cert", cert, "--tls-key", key)
 
 
-def test_a_client_authority_that_is_none(said: Said, tmp_path: Path) -> None:
+def test_an_invalid_client_authority(said: Said, tmp_path: Path) -> None:
     cert, key = Authority(tmp_path).issue("server")
     (tmp_path / "ca.pem").write_text("nonsense")
     options = ("--tls-cert", cert, "--tls-key", key, "--client-ca", tmp_path / "ca.pem")
@@ -123,16 +123,16 @@ def test_a_state_directory_that_is_a_file(said: Said, tmp_path: Path) -> None:
     assert said("--state", tmp_path / "file").endswith("choose another with --state")
 
 
-def test_a_socket_says_that_it_is_tcp_or_asyncio_would_let_answers_wait_for_nagle() -> None:
+def test_a_socket_has_the_tcp_protocol_so_that_asyncio_disables_nagle() -> None:
     with listen("127.0.0.1", 0, "--http-port") as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 
-def test_a_lake_that_is_no_store(said: Said) -> None:
+def test_a_lake_without_a_known_store(said: Said) -> None:
     assert "unknown scheme" in said(root="gopher://lake")
 
 
-def test_a_lake_that_is_far_away_needs_a_state_directory(said: Said) -> None:
+def test_a_remote_lake_needs_a_state_directory(said: Said) -> None:
     assert said(root="s3://lake/here").endswith("give --state DIR")
 
 
@@ -146,7 +146,7 @@ def test_a_state_directory_in_use(said: Said, tmp_path: Path) -> None:
         server.stop()
 
 
-def test_an_option_its_store_does_not_know(said: Said) -> None:
+def test_an_option_unknown_to_its_store(said: Said) -> None:
     assert said("--store-option", "region=eu").endswith("takes no option region")
     assert said("--store-option", "region") == "lode serve: --store-option is key=value, got 'region'"
 
@@ -160,15 +160,13 @@ def test_an_option_reaches_the_store_of_the_lake(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("host", "exposed"), [("127.0.0.1", False), ("localhost", False), ("::1", False), ("0.0.0.0", True)]
 )
-def test_whoever_listens_to_others_without_a_secret_is_exposed(
-    tmp_path: Path, host: str, exposed: bool
-) -> None:
+def test_a_server_on_a_network_without_tokens_is_exposed(tmp_path: Path, host: str, exposed: bool) -> None:
     assert Settings(root=tmp_path, host=host).is_exposed is exposed
     assert not Settings(root=tmp_path, host=host, tokens=frozenset({"secret"})).is_exposed
 
 
 @pytest.mark.parametrize(("host", "warned"), [("0.0.0.0", True), ("::1", False)])
-def test_an_exposed_server_warns_and_serves_until_it_is_told_to_stop(
+def test_an_exposed_server_warns_and_serves_until_it_is_stopped(
     tmp_path: Path, host: str, warned: bool
 ) -> None:
     command = [sys.executable, "-m", "lode.ingest", "--root", str(tmp_path / "lake"), "--host", host]

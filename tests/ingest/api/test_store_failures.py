@@ -1,4 +1,4 @@
-"""What clients are answered when the lake fails or is damaged: what happened, where, and whether to retry."""
+"""Answers for a failing or damaged lake: the failure, its place, and whether to retry."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server(store: FaultStore, tmp_path: Path) -> Iterator[LodeServer]:
 
 
 def calls(server: LodeServer) -> list[Any]:
-    """Every unary method that looks a table up."""
+    """Call every unary method that reads a table's definition."""
     write, read = server.write_client(), server.read_client()
     stream = f"{NAME}/streams/_default"
     wanted = types.WriteStream(type_=1)
@@ -58,7 +58,7 @@ def expire_definitions(server: LodeServer) -> None:
     running._running.engine.catalog._datasets._seen.clear()
 
 
-def test_a_lake_that_fails_is_unavailable_and_named_on_every_method(
+def test_a_failing_lake_is_unavailable_and_named_on_every_method(
     server: LodeServer, store: FaultStore
 ) -> None:
     for call in calls(server):
@@ -72,7 +72,7 @@ def test_a_lake_that_fails_is_unavailable_and_named_on_every_method(
         call()
 
 
-def test_a_lake_that_fails_is_a_backend_error_in_rest(server: LodeServer, store: FaultStore) -> None:
+def test_a_failing_lake_is_a_backend_error_in_rest(server: LodeServer, store: FaultStore) -> None:
     store.add(Fault("get", "catalog/p/*", times=None, error=StoreError("no route to host")))
     client: Any = server.bigquery_client("p")
     with pytest.raises(exceptions.ServiceUnavailable, match=r"lake memory://failing.*no route") as refused:
@@ -101,13 +101,13 @@ def test_a_damaged_definition_is_named_and_not_retried(
             call()
         assert path in str(error[0])
     client = server.bigquery_client("p")
-    # With the client's own retries: this reason is none of those that it tries again.
+    # With the client's retries: this reason is not retried.
     with pytest.raises(exceptions.InternalServerError, match=r"catalog/p/d/tables/t\.json") as refused:
         client.get_table("p.d.t")
     assert refused.value.errors[0]["reason"] == "dataLoss"
 
 
-def test_a_definition_whose_columns_cannot_be_is_named(server: LodeServer, store: FaultStore) -> None:
+def test_a_definition_with_invalid_columns_is_named(server: LodeServer, store: FaultStore) -> None:
     path = "catalog/p/d/tables/t.json"
     good = store.get(path)
     assert store.compare_and_swap(path, good, good.replace(b'"INT64"', b'"NOPE"'))
@@ -130,7 +130,7 @@ def test_messages_have_no_secrets_of_urls(text: str, shown: str) -> None:
     assert shown in internal(StoreError(text)).message
 
 
-def test_an_error_of_the_server_is_told_in_general_terms() -> None:
+def test_an_error_of_the_server_has_a_general_message() -> None:
     refusal = internal(KeyError("secret"))
     assert refusal.code is Code.INTERNAL
     assert "secret" not in refusal.message

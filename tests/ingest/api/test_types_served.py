@@ -1,4 +1,4 @@
-"""Numbers, intervals and shapes through a server: in by every API, out by those of the official client."""
+"""Numbers, intervals and geographies on a server: written by every API, read by the official client."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def by_a_pending_stream(table: Table) -> None:
 @pytest.mark.parametrize(
     "write", [by_arrow, by_arrow_of_its_own_types, by_protobuf, by_json, by_a_pending_stream]
 )
-def test_values_are_stored_alike_and_come_back_by_every_api(
+def test_every_api_stores_and_returns_the_same_values(
     server: LodeServer, client: bigquery.Client, write: Any
 ) -> None:
     table = Table(server, FIELDS)
@@ -156,9 +156,7 @@ def test_defaults_follow_the_same_rule(server: LodeServer, client: bigquery.Clie
     assert table.rows() == [first, {**first, "id": 2, "big": None}]
 
 
-def test_numbers_of_the_whole_range_come_back_by_every_api(
-    server: LodeServer, client: bigquery.Client
-) -> None:
+def test_every_api_returns_numbers_of_the_whole_range(server: LodeServer, client: bigquery.Client) -> None:
     chance = random.Random(7)
     sizes = [chance.randrange(256) for _ in range(300)]
     numbers = [Decimal(f"{chance.choice('+-')}{chance.randrange(2**size)}e-38") for size in sizes]
@@ -173,7 +171,7 @@ def test_numbers_of_the_whole_range_come_back_by_every_api(
     assert {row["id"]: row["big"] for row in read.to_pylist()} == wanted
 
 
-def test_77_digits_inside_lists_and_records_come_back(server: LodeServer, client: bigquery.Client) -> None:
+def test_77_digits_inside_lists_and_records(server: LodeServer, client: bigquery.Client) -> None:
     inner = [
         {"name": "one", "type": "BIGNUMERIC", "mode": "REQUIRED"},
         {"name": "many", "type": "BIGNUMERIC", "mode": "REPEATED"},
@@ -225,7 +223,7 @@ def test_files_with_77_digits_are_found_by_filters(server: LodeServer) -> None:
     assert dataset.scan(where=big < Decimal("1e37")).read_all()["id"].to_pylist() == [2]
 
 
-def test_a_table_whose_intervals_and_shapes_were_never_checked_is_still_read(
+def test_a_table_with_unchecked_intervals_and_geographies_is_readable(
     server: LodeServer, client: bigquery.Client
 ) -> None:
     table = Table(server, [FIELDS[0], FIELDS[4], FIELDS[5]])

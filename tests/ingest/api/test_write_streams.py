@@ -1,4 +1,4 @@
-"""Write streams on the wire, by the official client: created, found, and of which type."""
+"""Write streams on the wire, by the official client: creation, lookup and types."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from google.cloud.bigquery_storage_v1 import types
 from support.ingest.appending import Call, arrow_request, batch_of, columns
 from support.ingest.refusals import (
     INVALID,
-    NOBODY,
     NOT_FOUND,
+    UNKNOWN_TABLE,
     Codes,
     codes,
     ends_with,
@@ -44,7 +44,7 @@ NESTED = [
     },
     {"name": "tags", "type": "STRING", "mode": "REPEATED"},
 ]
-# The wire's own numbers of types, which are not those of any other enumeration.
+# The numbers of types on the wire, which differ from those of other enumerations.
 TYPES = {
     "STRING": 1,
     "INT64": 2,
@@ -67,12 +67,10 @@ TYPES = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_stream_is_created_with_its_type_its_time_and_the_full_schema_and_no_more(
-    table: Table, kind: str
-) -> None:
+def test_a_new_stream_has_its_type_its_time_and_the_full_schema_only(table: Table, kind: str) -> None:
     before = datetime.datetime.now(datetime.UTC)
     stream = table.create(kind)
-    created: Any = stream.create_time  # a datetime, whatever its types say
+    created: Any = stream.create_time  # a datetime, unlike its declared type
     assert stream.name.startswith(f"{table.name}/streams/")
     assert stream.type_.value == KINDS[kind]
     assert stream.write_mode == types.WriteStream.WriteMode.WRITE_MODE_UNSPECIFIED
@@ -81,17 +79,17 @@ def test_a_stream_is_created_with_its_type_its_time_and_the_full_schema_and_no_m
     assert stream.location == ""
 
 
-def test_streams_have_names_of_their_own(table: Table) -> None:
+def test_streams_have_unique_names(table: Table) -> None:
     assert len({table.create("pending").name for _ in range(10)}) == 10
 
 
-def test_a_stream_of_an_unknown_table_is_not_found_as_both_trailers_say(table: Table) -> None:
+def test_a_stream_of_an_unknown_table_is_not_found_in_both_trailers(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
-        table.client.create_write_stream(parent=NOBODY, write_stream=types.WriteStream(type_=1))
-    assert f"Requested entity was not found. Entity: {NOBODY}" in str(error[0])
+        table.client.create_write_stream(parent=UNKNOWN_TABLE, write_stream=types.WriteStream(type_=1))
+    assert f"Requested entity was not found. Entity: {UNKNOWN_TABLE}" in str(error[0])
     details = trailer_errors(error[0])
     assert [detail.code for detail in details] == [Codes.TABLE_NOT_FOUND] * 2
-    assert [detail.entity for detail in details] == [NOBODY] * 2
+    assert [detail.entity for detail in details] == [UNKNOWN_TABLE] * 2
 
 
 def test_a_stream_of_an_unknown_dataset_is_not_found(table: Table) -> None:
@@ -132,7 +130,7 @@ def test_a_stream_without_a_type_is_an_invalid_argument(table: Table, wanted: ty
     assert "COMMITTED, PENDING or BUFFERED" in str(error[0])
 
 
-def test_a_long_name_comes_back_shortened_not_as_trailers_too_long_for_the_client(table: Table) -> None:
+def test_a_long_name_is_shortened_in_trailers(table: Table) -> None:
     long = f"projects/{'ä' * 100}/datasets/{'d' * 500}/tables/{'😀' * 300}"
     wanted = types.WriteStream(type_=1)
     with ends_with(INVALID) as error:
@@ -144,7 +142,7 @@ def test_a_long_name_comes_back_shortened_not_as_trailers_too_long_for_the_clien
 
 
 @pytest.mark.parametrize("view", ["WRITE_STREAM_VIEW_UNSPECIFIED", "BASIC"])
-def test_the_basic_view_which_is_the_default_has_no_schema(table: Table, view: str) -> None:
+def test_the_basic_and_default_view_has_no_schema(table: Table, view: str) -> None:
     assert not raw(table.get(table.stream("committed"), view)).HasField("table_schema")
 
 
@@ -179,7 +177,7 @@ def test_the_default_stream_is_found_under_both_of_its_names(table: Table) -> No
 
 def test_the_default_stream_is_as_old_as_its_table(server: LodeServer, table: Table) -> None:
     found = table.get(table.default)
-    created: Any = found.create_time  # a datetime, whatever its types say
+    created: Any = found.create_time  # a datetime, unlike its declared type
     assert created == server.bigquery_client("p").get_table(table.id).created
     assert found.commit_time == created
 
@@ -206,7 +204,7 @@ def test_a_buffered_stream_has_no_commit_time(table: Table) -> None:
     assert not raw(table.get(stream)).HasField("commit_time")
 
 
-def test_a_stream_is_where_its_dataset_is_in_lower_case(server: LodeServer, table: Table) -> None:
+def test_a_stream_has_the_location_of_its_dataset_in_lower_case(server: LodeServer, table: Table) -> None:
     client = server.bigquery_client("p")
     dataset = bigquery.Dataset("p.europe")
     dataset.location = "EU"
@@ -225,7 +223,7 @@ def test_an_unknown_view_is_an_invalid_argument(table: Table) -> None:
     assert "view 17" in str(error[0])
 
 
-def test_an_unknown_stream_is_not_found_as_both_trailers_say(table: Table) -> None:
+def test_an_unknown_stream_is_not_found_in_both_trailers(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
         table.get(table.unknown)
     assert f"Requested entity was not found. Entity: {table.unknown}" in str(error[0])
@@ -243,7 +241,7 @@ def test_a_stream_is_not_found_under_another_table(server: LodeServer, table: Ta
 
 def test_the_default_stream_of_an_unknown_table_is_not_found(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
-        table.get(f"{NOBODY}/_default")
+        table.get(f"{UNKNOWN_TABLE}/_default")
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.TABLE_NOT_FOUND] * 2
 
 
@@ -262,7 +260,9 @@ def test_no_stream_name_at_all_is_an_invalid_argument(table: Table) -> None:
             act("")
 
 
-def test_a_stream_of_a_deleted_table_is_gone_with_it_and_stays_gone(server: LodeServer, table: Table) -> None:
+def test_a_stream_of_a_deleted_table_is_not_found_after_it_is_recreated(
+    server: LodeServer, table: Table
+) -> None:
     stream = table.pending([1])
     server.bigquery_client("p").delete_table(table.id)
     with ends_with(NOT_FOUND):
@@ -276,10 +276,10 @@ def test_a_stream_of_a_deleted_table_is_gone_with_it_and_stays_gone(server: Lode
     assert table.ids() == [5]
 
 
-# -- the type of a stream decides when its rows are seen ---------------------------------------------
+# -- the type of a stream decides when rows are visible ----------------------------------------------
 
 
-def test_rows_of_an_uncommitted_pending_stream_are_never_seen(table: Table) -> None:
+def test_rows_of_an_uncommitted_pending_stream_are_never_visible(table: Table) -> None:
     stream = table.stream("pending", [1])
     table.finalize(stream)
     assert table.ids() == []

@@ -12,9 +12,9 @@ from google.cloud.bigquery_storage_v1 import types
 from support.ingest.appending import columns
 from support.ingest.refusals import (
     INVALID,
-    NOBODY,
     NOT_FOUND,
     UNKNOWN_ID,
+    UNKNOWN_TABLE,
     Codes,
     codes,
     ends_with,
@@ -132,7 +132,7 @@ def test_a_commit_to_an_unknown_table_is_not_found(table: Table) -> None:
     with ends_with(NOT_FOUND) as error:
         table.client.batch_commit_write_streams(
             types.BatchCommitWriteStreamsRequest(
-                parent=NOBODY, write_streams=[f"{NOBODY}/streams/{UNKNOWN_ID}"]
+                parent=UNKNOWN_TABLE, write_streams=[f"{UNKNOWN_TABLE}/streams/{UNKNOWN_ID}"]
             )
         )
     assert [detail.code for detail in trailer_errors(error[0])] == [Codes.TABLE_NOT_FOUND] * 2

@@ -1,4 +1,4 @@
-"""Requests as clients send them, and a call whose answers are taken one at a time."""
+"""Requests of clients, and a call whose answers are received one at a time."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def batch_of(ids: Sequence[int], schema: pa.Schema = SCHEMA) -> pa.RecordBatch:
 
 
 def columns(**values: list[Any]) -> pa.RecordBatch:
-    """A batch of these columns, of the types their values suggest."""
+    """Return a batch of these columns, with types inferred from the values."""
     return pa.RecordBatch.from_pydict(values)
 
 
 def arrow_request(
     stream: str, batch: pa.RecordBatch, *, offset: int | None = None, schema: bool = True, **more: Any
 ) -> types.AppendRowsRequest:
-    """An append of Arrow rows; ``schema=False`` leaves out what the first request of a call has sent."""
+    """Return an append of Arrow rows; ``schema=False`` omits the schema, as later requests of a call do."""
     data = types.AppendRowsRequest.ArrowData(
         rows=types.ArrowRecordBatch(serialized_record_batch=batch.serialize().to_pybytes())
     )
@@ -51,7 +51,7 @@ def row_descriptor(name: str = "Row") -> descriptor_pb2.DescriptorProto:
 
 
 def message_class(described: descriptor_pb2.DescriptorProto) -> Any:
-    """The class of a message that only its descriptor knows."""
+    """Return the class of a message from its descriptor."""
     file = descriptor_pb2.FileDescriptorProto(name="rows.proto", syntax="proto2")
     file.message_type.add().CopyFrom(described)
     pool = descriptor_pool.DescriptorPool()
@@ -87,7 +87,7 @@ class Call:
 
     def receive(self) -> types.AppendRowsResponse:
         if self._answers is None:
-            # Not before: the client waits for the first answer when it opens a call.
+            # Not earlier: the client waits for the first answer when it opens a call.
             self._answers = self._client.append_rows(self._all(), retry=None, timeout=60)
         answer: types.AppendRowsResponse = next(self._answers)
         return answer
@@ -98,7 +98,7 @@ class Call:
         return self.receive()
 
     def close(self) -> None:
-        """Say that nothing more comes; answers that are left can still be received."""
+        """End the requests; remaining answers can still be received."""
         self._requests.put(None)
 
     def __enter__(self) -> Self:

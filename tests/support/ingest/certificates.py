@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority, a server's and a client's, made in memory and written as PEM."""
+"""Certificates for tests: of an authority, a server and a client, written as PEM files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Authority:
-    """Signs certificates into files of a directory."""
+    """Signs certificates and writes them into a directory."""
 
     def __init__(self, directory: Path, name: str = "authority") -> None:
         self._directory = directory
@@ -28,7 +28,7 @@ class Authority:
         self.file.write_bytes(made.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
 
     def issue(self, name: str) -> tuple[Path, Path]:
-        """A certificate for 127.0.0.1 and its key: two files."""
+        """Return the files of a certificate for 127.0.0.1 and of its key."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         names = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 _Row = message_class(row_descriptor())
 _Request = types.AppendRowsRequest
 FORMATS = ("arrow", "protobuf")
-# Requests under way at once: enough for some to be on every part of their way when a server dies.
+# Concurrent requests: enough to have some in every stage when the server dies.
 _WINDOW = 8
-# The helper's futures are asked once a second by default.
+# The helper's futures poll once a second by default.
 _polling: Any = DEFAULT_POLLING
 _OFTEN = _polling.with_delay(initial=0.01, maximum=0.05)
 
@@ -69,7 +69,7 @@ class HelperStream:
 
 
 class Numbered:
-    """Writes 0, 1, 2, … with offsets and sends again what was not answered, as a careful client does."""
+    """Writes 0, 1, 2, … with offsets and repeats unanswered appends, as a careful client does."""
 
     def __init__(self, stream: HelperStream, *, per_append: int, first: int = 0) -> None:
         self._stream = stream
@@ -77,27 +77,27 @@ class Numbered:
         self._first = first
         self._waiting: list[tuple[int, Any]] = []
         self._next = 0
-        # Rows up to here are known to be stored.
+        # Rows up to here are certainly stored.
         self.stored = 0
 
     def send_window(self) -> None:
-        """Send some appends and wait for none of them."""
+        """Send some appends without waiting for the answers."""
         while len(self._waiting) < _WINDOW:
             start = self._first + self._next
             ids = range(start, start + self._per_append)
             try:
                 self._waiting.append((self._next, self._stream.send(ids, offset=self._next)))
             except (GoogleAPICallError, StreamClosedError):
-                return  # the server is away
+                return  # the server is down
             self._next += self._per_append
 
     def gather(self) -> None:
-        """Hear what became of them; whatever is not stored will be sent again."""
+        """Receive the answers. Appends that are not stored will be repeated."""
         for offset, future in self._waiting:
             try:
                 answer_of(future)
             except AlreadyExists:
-                pass  # stored before; only the answer was lost
+                pass  # already stored; only the answer was lost
             except (GoogleAPICallError, StreamClosedError):
                 break
             assert offset == self.stored
@@ -112,7 +112,7 @@ class Numbered:
         self._next = self.stored
 
     def write_up_to(self, rows: int) -> None:
-        """Go on until this many rows are stored."""
+        """Continue until this many rows are stored."""
         while self.stored < rows:
             self.send_window()
             self.gather()

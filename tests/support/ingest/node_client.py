@@ -1,4 +1,4 @@
-"""The Node client of the Storage Write API, installed on first use as Azurite is, and run by scenarios."""
+"""The Node client of the Storage Write API, installed on first use, and its scenarios."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class NodeRun:
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
     def line(self) -> str:
-        """The next line it prints."""
+        """Return the next printed line."""
         assert self._process.stdout is not None
         return self._process.stdout.readline().strip()
 
-    def told(self, text: str = "") -> Any:
-        """What the client was told, after it has read ``text`` and ended."""
+    def result(self, text: str = "") -> Any:
+        """Send ``text``, wait for the end, and return the client's results."""
         try:
             out, errors = self._process.communicate(text, timeout=_SECONDS)
         finally:
@@ -37,10 +37,10 @@ class NodeRun:
 
 
 def run_node(scenario: str, *arguments: str) -> Any:
-    """What the client was told in one scenario."""
-    return NodeRun(scenario, *arguments).told()
+    """Run one scenario and return the client's results."""
+    return NodeRun(scenario, *arguments).result()
 
 
 def _installed() -> Path:
-    """The directory of the packages, installed if they are not there; one process at a time."""
+    """Return the directory of the packages. One process at a time installs them if they are missing."""
     return install_node_packages(HERE, tools_directory() / "bigquery-storage-node")

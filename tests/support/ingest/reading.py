@@ -1,4 +1,4 @@
-"""A lake with tables, served over gRPC by the read service, and the official client of it."""
+"""A lake with tables, served over gRPC by the read service, and the official client."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NAME = Column("name", "STRING")
 
 
 class Served:
-    """A real server of asyncio on a port of its own, in a thread of its own."""
+    """A real asyncio server on its own port, in its own thread."""
 
     def __init__(self, service: ReadService) -> None:
         self._loop = asyncio.new_event_loop()
@@ -43,7 +43,7 @@ class Served:
         self._service = service
         self._server, self.port = self._run(self._start(service))
         self._channel = grpc.insecure_channel(f"localhost:{self.port}")
-        # Its own code is partly untyped.
+        # The client is partly untyped.
         make: Any = BigQueryReadClient
         self.client: Any = make(transport=BigQueryReadGrpcTransport(channel=self._channel))
 
@@ -102,14 +102,14 @@ class Lake:
         return full
 
     def write(self, name: TableName, rows: list[dict[str, Any]]) -> lode.Snapshot:
-        """One more snapshot, of one file."""
+        """Add a snapshot of one file."""
         table = self.catalog.table(name)
         batch = pa.RecordBatch.from_pylist(rows, schema=table.schema.arrow)
         return write_rows(table, self.store, batch)
 
 
 def session(client: Any, table: TableName, **options: Any) -> types.ReadSession:
-    """A session over a table; options of the session, of reading and of the request by their names."""
+    """Create a session over a table; options of the session, of reading and of the request by name."""
     request = {
         key: options.pop(key) for key in ("max_stream_count", "preferred_min_stream_count") if key in options
     }
@@ -124,17 +124,17 @@ def session(client: Any, table: TableName, **options: Any) -> types.ReadSession:
 
 
 def read(client: Any, made: types.ReadSession) -> list[dict[str, Any]]:
-    """All rows of a session, stream by stream."""
+    """Return all rows of a session, stream by stream."""
     return [row for stream in made.streams for row in rows_of(client, stream.name)]
 
 
 def rows_of(client: Any, stream: str, offset: int = 0) -> list[dict[str, Any]]:
-    """The rows of one stream."""
+    """Return the rows of one stream."""
     return [row for batch in batches_of(client, stream, offset) for row in batch.to_pylist()]
 
 
 def batches_of(client: Any, stream: str, offset: int = 0) -> list[pa.RecordBatch]:
-    """The responses of one stream; the first brings the schema of all."""
+    """Return the responses of one stream; the first has the schema of all."""
     found: list[pa.RecordBatch] = []
     for response in client.read_rows(stream, offset):
         message = response.arrow_record_batch
@@ -146,7 +146,7 @@ def batches_of(client: Any, stream: str, offset: int = 0) -> list[pa.RecordBatch
         batch = pa.ipc.read_record_batch(pa.py_buffer(message.serialized_record_batch), schema)
         batch.validate(full=True)
         assert batch.num_rows == response.row_count
-        assert message.row_count == 0  # the service leaves it out since the response has it
+        assert message.row_count == 0  # the service omits it: the response has it
         found.append(batch)
     return found
 
@@ -164,7 +164,7 @@ def ids(rows: list[dict[str, Any]]) -> list[int]:
 
 
 def opened(store: CountingStore) -> int:
-    """How many data files were opened."""
+    """Return the number of opened data files."""
     reading = ("open_reader", "get", "get_range")
     return len({path for method, path in store.events if method in reading and "/data/" in path})
 

@@ -1,4 +1,4 @@
-"""Refusals as clients see them: inside a response, or as the status and trailers of a call that ended."""
+"""Refusals as clients receive them: inside a response, or as status and trailers of an ended call."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
 
 _StorageError: Any = types.StorageError  # its parts have no types
 Codes = types.StorageError.StorageErrorCode
-NOBODY = "projects/p/datasets/d/tables/nobody"
-# The form of a stream's id, but that of no stream.
+UNKNOWN_TABLE = "projects/p/datasets/d/tables/nobody"
+# A valid id of no stream.
 UNKNOWN_ID = f"s-{'0' * 32}"
 INVALID, NOT_FOUND = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.NOT_FOUND
 OUT_OF_RANGE = grpc.StatusCode.OUT_OF_RANGE
 
 
 def storage_error(response: Any) -> types.StorageError:
-    """The detail of an error inside a response."""
+    """Return the detail of an error inside a response."""
     raw = types.AppendRowsResponse.pb(response)
     assert len(raw.error.details) == 1
     return _unpacked(raw.error.details[0])
@@ -32,7 +32,7 @@ def storage_error(response: Any) -> types.StorageError:
 
 @contextlib.contextmanager
 def ends_with(code: grpc.StatusCode) -> Iterator[list[Any]]:
-    """The call ends with this status; what is yielded holds the error."""
+    """Expect the call to end with this status; yields an object with the error."""
     found: list[Any] = []
     with pytest.raises(GoogleAPICallError) as caught:
         yield found
@@ -41,7 +41,7 @@ def ends_with(code: grpc.StatusCode) -> Iterator[list[Any]]:
 
 
 def trailer_errors(error: Any) -> list[types.StorageError]:
-    """The ``StorageError`` in both trailers of an ended call."""
+    """Return the ``StorageError``, which both trailers of an ended call must have."""
     trailers = dict(error.errors[0].trailing_metadata())
     status = status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
     assert status.code == error.grpc_status_code.value[0]

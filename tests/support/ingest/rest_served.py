@@ -1,4 +1,4 @@
-"""A lake served over REST by a real server on a port of its own, and the official client of it."""
+"""A lake served over REST by a real server on its own port, and the official client."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class RestServed:
-    """Serves until it is closed. ``refuses`` is what the next appends are answered with."""
+    """Serves until it is closed. The next appends raise the errors in ``refuses``."""
 
     def __init__(self, store: Store | None = None, *, max_body_bytes: int = 1 << 20) -> None:
         self.store = store or MemoryStore()
@@ -40,7 +40,7 @@ class RestServed:
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [listening]})
         self._thread.start()
-        self._clients: list[Any] = []  # whose close() has no types
+        self._clients: list[Any] = []  # their close() has no types
 
     async def append(self, name: TableName, batch: pa.RecordBatch) -> None:
         if self.refuses:
@@ -51,7 +51,7 @@ class RestServed:
     def client(self, project: str = "p") -> bigquery.Client:
         client = bigquery.Client(
             project=project,
-            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]  # google-auth's own lack
+            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]  # google-auth has no types here
             client_options={"api_endpoint": self.url},
         )
         self._clients.append(client)
@@ -60,7 +60,7 @@ class RestServed:
     def call(
         self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None
     ) -> tuple[int, Any]:
-        """Send any request, a body of bytes as it is; return the status and the JSON of the answer."""
+        """Send a request, with bytes as an unchanged body; return the status and the JSON of the answer."""
         data = body if isinstance(body, bytes) or body is None else json.dumps(body).encode()
         given = {"Content-Type": "application/json", **(headers or {})}
         request = Request(self.url + path, data, given, method=method)

@@ -1,4 +1,4 @@
-"""A table on a running server, and what a client does with it in one line each."""
+"""A table on a running server, with a method for each step of a client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _numbers = itertools.count(1)
 
 
 class Table:
-    """A new table of its own: many tests share a server, none a table."""
+    """A new table. Tests may share a server, and never share a table."""
 
     def __init__(self, server: LodeServer, fields: Any = None, **resource: Any) -> None:
         self.server = server
@@ -35,7 +35,7 @@ class Table:
 
     @property
     def unknown(self) -> str:
-        """A stream that could be, and is not."""
+        """The valid name of a stream that does not exist."""
         return f"{self.name}/streams/{UNKNOWN_ID}"
 
     def create(self, kind: str) -> types.WriteStream:
@@ -43,13 +43,13 @@ class Table:
         return self.client.create_write_stream(parent=self.name, write_stream=wanted)
 
     def stream(self, kind: str, *appends: Sequence[int]) -> str:
-        """A new stream with rows of these ids; returns its name."""
+        """Create a stream with rows of these ids; returns its name."""
         name = self.create(kind).name
         self.append(name, *appends)
         return name
 
     def pending(self, *appends: Sequence[int]) -> str:
-        """A finalized PENDING stream."""
+        """Create a finalized PENDING stream."""
         name = self.stream("pending", *appends)
         self.client.finalize_write_stream(name=name)
         return name
@@ -90,5 +90,5 @@ class Table:
 
 
 def raw(message: Any) -> Any:
-    """The message without proto-plus, which tells whether a field is there."""
+    """Return the message without proto-plus, for ``HasField``."""
     return type(message).pb(message)

@@ -36,7 +36,7 @@ def rows_request(
     offset: int | None = None,
     trace_id: str = "",
 ) -> Any:
-    """An append of Protobuf rows; whatever is not given is not on the wire."""
+    """Return an append of Protobuf rows. Arguments that are not given are not on the wire."""
     request = Request(write_stream=stream, trace_id=trace_id)
     request.proto_rows.rows.serialized_rows.extend(
         _Row(id=id, name=f"name-{id}").SerializeToString() for id in ids
@@ -74,13 +74,13 @@ class Wire:
         return next(self._answers)
 
     def half_close(self) -> tuple[list[Any], grpc.StatusCode]:
-        """Send nothing more: the answers that were left, and the status of the call."""
+        """End the requests; returns the remaining answers and the status of the call."""
         self._requests.put(None)
         left = list(self._answers)
         return left, self._answers.code()
 
     def ended(self) -> grpc.RpcError:
-        """The error that the call ends with."""
+        """Return the error that ends the call."""
         try:
             answer = next(self._answers)
         except grpc.RpcError as error:
@@ -88,7 +88,7 @@ class Wire:
         raise AssertionError(f"the call goes on: {answer}")
 
     def break_off(self) -> None:
-        """Lose the connection."""
+        """Cancel the call, as a lost connection does."""
         self._requests.put(None)
         self._answers.cancel()
 
@@ -125,13 +125,13 @@ def storage_error_of(answer: Any) -> Any:
 
 
 def trailing_status(error: Any) -> Any:
-    """What Go and Java read of a call that ended: the status in its trailers."""
+    """Return the status in the trailers of an ended call, which Go and Java read."""
     trailers = dict(error.trailing_metadata())
     return status_pb2.Status.FromString(trailers["grpc-status-details-bin"])
 
 
 def java_offsets(error: Any) -> tuple[int, int]:
-    """The expected and the received offset, read from the message as the Java client reads them."""
+    """Return the expected and the received offset, parsed from the message like the Java client does."""
     message = error.error_message
     if "Entity" in message:
         message = message[: message.index("Entity")]

@@ -1,4 +1,4 @@
-"""Rows written to a table's dataset as the server does, without a server."""
+"""Write rows to a table's dataset like the server does, without a server."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 // Writes rows with the Node client, one scenario a run: node writer.mjs MODULES SCENARIO HOST:PORT TABLE [REST URL]
-// Prints what the client was told, as one line of JSON.
+// Prints the client's results as one line of JSON.
 
 import {createRequire} from 'node:module';
 import {join} from 'node:path';
 
 const [modules, scenario, address, table, restUrl] = process.argv.slice(2);
-// The packages lie in a directory of tools, not beside this file.
+// The packages are in a directory of tools, not in that of this file.
 const require = createRequire(join(modules, 'package.json'));
 const {adapt, managedwriter, protos, BigQueryWriteClient} = require('@google-cloud/bigquery-storage');
 const {PassThroughClient} = require('google-auth-library');
@@ -17,9 +17,9 @@ const [host, port] = address.split(':');
 const options = {
   apiEndpoint: host,
   port: Number(port),
-  // In place of the client's own channel credentials, which are TLS with an account's token.
+  // Instead of the client's default credentials, which are TLS with an account's token.
   sslCreds: grpc.credentials.createInsecure(),
-  // Otherwise it looks for an account, in the network too, only to know its domain.
+  // Otherwise the client searches for an account, also in the network, to find its domain.
   authClient: new PassThroughClient(),
 };
 
@@ -53,7 +53,7 @@ function offsetOf(response) {
   return offset ? Number(offset.value) : null;
 }
 
-function told(error) {
+function errorOf(error) {
   return {
     code: error.code,
     message: error.details ?? error.message,
@@ -67,7 +67,7 @@ function told(error) {
 async function settled(pending) {
   return pending.getResult().then(
     response => ({response}),
-    error => ({refused: told(error)}),
+    error => ({refused: errorOf(error)}),
   );
 }
 
@@ -144,12 +144,12 @@ const scenarios = {
   async unknownStream(client) {
     const name = `${table}/streams/s-${'0'.repeat(32)}`;
     const raw = new BigQueryWriteClient(options);
-    const unary = await raw.getWriteStream({name}).then(() => null, told);
+    const unary = await raw.getWriteStream({name}).then(() => null, errorOf);
     const call = raw.appendRows();
-    const appended = new Promise(resolve => call.on('error', error => resolve(told(error))));
+    const appended = new Promise(resolve => call.on('error', error => resolve(errorOf(error))));
     call.write({writeStream: name, protoRows: {rows: {serializedRows: []}}});
     const connection = await client.createStreamConnection({streamId: name});
-    connection.onConnectionError(() => {}); // told through the write, too
+    connection.onConnectionError(() => {}); // the write reports it, too
     const protoDescriptor = adapt.convertStorageSchemaToProto2Descriptor(
       {fields: [{name: 'id', type: 'INT64', mode: 'NULLABLE'}]},
       'root',
@@ -180,7 +180,7 @@ const scenarios = {
     return {patched: patched.status, heard: heard.fields.map(field => field.name)};
   },
 
-  // Writes until it is told to stop, whatever becomes of the server meanwhile.
+  // Writes until a line on standard input, also if the server dies.
   async restart(client) {
     const {writer} = await writerOf(client, {
       streamType: managedwriter.CommittedStream,
@@ -216,7 +216,7 @@ const scenarios = {
       writeStream: {type: storage.v1.WriteStream.Type.COMMITTED},
     });
     const described = adapt.convertStorageSchemaToProto2Descriptor(stream.tableSchema, 'root');
-    const protoDescriptor = described.toJSON(); // an instance would say that each field extends ''
+    const protoDescriptor = described.toJSON(); // in an instance each field would extend ''
     const encoded = id => Uint8Array.of(8, id); // field 1, a varint
     const call = client.appendRows();
     const answers = [];
@@ -230,7 +230,7 @@ const scenarios = {
       offset: {value: 0},
       protoRows: {writerSchema: {protoDescriptor}, rows: {serializedRows: [encoded(1), encoded(2)]}},
     });
-    // As other clients do, without name and schema.
+    // Without name and schema, as other clients send it.
     call.write({protoRows: {rows: {serializedRows: [encoded(3)]}}});
     call.end();
     await ended;
