@@ -49,12 +49,6 @@ class DatasetMethods:
             answer["nextPageToken"] = page_token(found[-1].name.dataset)
         return answer
 
-    def patch(self, call: RestCall) -> dict[str, Any]:
-        return self._change(call, replace=False)
-
-    def update(self, call: RestCall) -> dict[str, Any]:
-        return self._change(call, replace=True)
-
     def delete(self, call: RestCall) -> None:
         self._catalog.delete_dataset(
             call.dataset, delete_contents=call.flag("deleteContents"), etag=call.etag
@@ -77,7 +71,8 @@ class DatasetMethods:
             "totalItems": len(projects),
         }
 
-    def _change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+    def change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+        """Merge the body into the resource, as PATCH does; or replace it, as PUT does."""
         resource = parse_resource(call.body, DatasetResource)
         if resource.dataset_reference and _referenced(resource, call) != call.dataset:
             raise invalid("The datasetReference cannot change: create another dataset.")

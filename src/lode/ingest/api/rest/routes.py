@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NoReturn, TypeAlias
 
 import msgspec
@@ -77,54 +78,68 @@ def routes(
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
     rows = RowMethods(catalog, contents, append)
 
+    # The first route that matches is used: exact paths precede general ones.
+    methods: list[tuple[str, str, Method]] = [
+        ("GET", "/projects", datasets.projects),
+        ("GET", "/projects/{project}/serviceAccount", _service_account),
+        ("GET", "/projects/{project}/datasets", datasets.list),
+        ("POST", "/projects/{project}/datasets", datasets.insert),
+        ("POST", _DATASET + ":undelete", _refuse(_NO_UNDELETE)),
+        ("GET", _DATASET, datasets.get),
+        ("PATCH", _DATASET, partial(datasets.change, replace=False)),
+        ("PUT", _DATASET, partial(datasets.change, replace=True)),
+        ("DELETE", _DATASET, datasets.delete),
+        ("GET", _DATASET + "/tables", tables.list),
+        ("POST", _DATASET + "/tables", tables.insert),
+        ("POST", _TABLE + ":getIamPolicy", _refuse(_NO_POLICIES)),
+        ("POST", _TABLE + ":setIamPolicy", _refuse(_NO_POLICIES)),
+        ("POST", _TABLE + ":testIamPermissions", _refuse(_NO_POLICIES)),
+        ("GET", _TABLE + "/data", rows.list),
+        ("*", _TABLE + "/rowAccessPolicies", _refuse(_NO_POLICIES)),
+        ("*", _TABLE + "/rowAccessPolicies/{policy}", _refuse(_NO_POLICIES)),
+        ("GET", _TABLE, tables.get),
+        ("PATCH", _TABLE, partial(tables.change, replace=False)),
+        ("PUT", _TABLE, partial(tables.change, replace=True)),
+        ("DELETE", _TABLE, tables.delete),
+        ("GET", _DATASET + "/models", _empty("models", "bigquery#listModelsResponse")),
+        ("GET", _DATASET + "/routines", _empty("routines", "bigquery#listRoutinesResponse")),
+        ("*", _DATASET + "/models/{model}", _refuse(_NO_MODELS)),
+        ("*", _DATASET + "/routines", _refuse(_NO_ROUTINES)),
+        ("*", _DATASET + "/routines/{routine}", _refuse(_NO_ROUTINES)),
+        ("GET", "/projects/{project}/jobs", _empty("jobs", "bigquery#jobList")),
+        ("POST", "/projects/{project}/jobs", _job),
+        ("POST", "/projects/{project}/queries", _refuse(_NO_QUERIES)),
+        ("*", "/projects/{project}/jobs/{job:path}", _refuse(_NO_SUCH_JOB, Code.NOT_FOUND)),
+        ("*", "/projects/{project}/queries/{job}", _refuse(_NO_SUCH_JOB, Code.NOT_FOUND)),
+        ("*", "/projects", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
+        ("*", "/projects/{rest:path}", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
+    ]
+    large = asyncio.Semaphore(_MAX_LARGE_BODIES)
+
     async def insert_all(call: RestCall) -> Response:
         return _response(await rows.insert_all(call), call.fields)
 
-    # The first route that matches is used: exact paths precede general ones.
-    methods: list[tuple[str, str, Endpoint]] = [
-        ("GET", "/projects", _blocking(datasets.projects)),
-        ("GET", "/projects/{project}/serviceAccount", _blocking(_service_account)),
-        ("GET", "/projects/{project}/datasets", _blocking(datasets.list)),
-        ("POST", "/projects/{project}/datasets", _blocking(datasets.insert)),
-        ("POST", _DATASET + ":undelete", _blocking(_refuse(_NO_UNDELETE))),
-        ("GET", _DATASET, _blocking(datasets.get)),
-        ("PATCH", _DATASET, _blocking(datasets.patch)),
-        ("PUT", _DATASET, _blocking(datasets.update)),
-        ("DELETE", _DATASET, _blocking(datasets.delete)),
-        ("GET", _DATASET + "/tables", _blocking(tables.list)),
-        ("POST", _DATASET + "/tables", _blocking(tables.insert)),
-        ("POST", _TABLE + ":getIamPolicy", _blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + ":setIamPolicy", _blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + ":testIamPermissions", _blocking(_refuse(_NO_POLICIES))),
-        ("POST", _TABLE + "/insertAll", insert_all),
-        ("GET", _TABLE + "/data", _blocking(rows.list)),
-        ("*", _TABLE + "/rowAccessPolicies", _blocking(_refuse(_NO_POLICIES))),
-        ("*", _TABLE + "/rowAccessPolicies/{policy}", _blocking(_refuse(_NO_POLICIES))),
-        ("GET", _TABLE, _blocking(tables.get)),
-        ("PATCH", _TABLE, _blocking(tables.patch)),
-        ("PUT", _TABLE, _blocking(tables.update)),
-        ("DELETE", _TABLE, _blocking(tables.delete)),
-        ("GET", _DATASET + "/models", _blocking(_empty("models", "bigquery#listModelsResponse"))),
-        ("GET", _DATASET + "/routines", _blocking(_empty("routines", "bigquery#listRoutinesResponse"))),
-        ("*", _DATASET + "/models/{model}", _blocking(_refuse(_NO_MODELS))),
-        ("*", _DATASET + "/routines", _blocking(_refuse(_NO_ROUTINES))),
-        ("*", _DATASET + "/routines/{routine}", _blocking(_refuse(_NO_ROUTINES))),
-        ("GET", "/projects/{project}/jobs", _blocking(_empty("jobs", "bigquery#jobList"))),
-        ("POST", "/projects/{project}/jobs", _blocking(_job)),
-        ("POST", "/projects/{project}/queries", _blocking(_refuse(_NO_QUERIES))),
-        ("*", "/projects/{project}/jobs/{job:path}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
-        ("*", "/projects/{project}/queries/{job}", _blocking(_refuse(_NO_SUCH_JOB, Code.NOT_FOUND))),
-        ("*", "/projects", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
-        ("*", "/projects/{rest:path}", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND))),
-    ]
-    large = asyncio.Semaphore(_MAX_LARGE_BODIES)
+    def route(verb: str, path: str, endpoint: Endpoint) -> Route:
+        async def answer(request: Request) -> Response:
+            try:
+                body = await read_body(request, limit=max_body_bytes)
+                async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
+                    return await endpoint(await read_call(request, body))
+            except Exception as error:
+                return error_response(error)
+
+        return Route(path, answer, methods=list(_ANY) if verb == "*" else [verb])
+
     own = [
-        _route(prefix + path, verb, endpoint, max_body_bytes, large)
+        made
         for prefix in ("/bigquery/v2", "")
-        for verb, path, endpoint in methods
+        for made in (
+            route("POST", f"{prefix}{_TABLE}/insertAll", insert_all),
+            *(route(verb, prefix + path, _on_thread(method)) for verb, path, method in methods),
+        )
     ]
     elsewhere = [
-        _route(path, "*", _blocking(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)), max_body_bytes, large)
+        route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
     uploads = [
@@ -134,7 +149,7 @@ def routes(
     return [*own, *elsewhere, *uploads]
 
 
-def _blocking(method: Method) -> Endpoint:
+def _on_thread(method: Method) -> Endpoint:
     """Run a method and encode its answer on a thread, so that store and JSON do not delay other calls."""
     return lambda call: run_in_threadpool(lambda: _response(method(call), call.fields))
 
@@ -145,18 +160,6 @@ def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
     headers = {"ETag": answer["etag"]} if "etag" in answer else None
     body = msgspec.json.encode(apply_mask(answer, fields))
     return Response(body, headers=headers, media_type="application/json")
-
-
-def _route(path: str, verb: str, endpoint: Endpoint, limit: int, large: asyncio.Semaphore) -> Route:
-    async def answer(request: Request) -> Response:
-        try:
-            body = await read_body(request, limit=limit)
-            async with large if len(body) >= _LARGE_BODY_BYTES else contextlib.nullcontext():
-                return await endpoint(await read_call(request, body))
-        except Exception as error:
-            return error_response(error)
-
-    return Route(path, answer, methods=list(_ANY) if verb == "*" else [verb])
 
 
 async def _refuse_upload(_request: Request) -> Response:

@@ -69,16 +69,11 @@ class TableMethods:
             answer["totalItems"] = len(found)
         return answer
 
-    def patch(self, call: RestCall) -> dict[str, Any]:
-        return self._change(call, replace=False)
-
-    def update(self, call: RestCall) -> dict[str, Any]:
-        return self._change(call, replace=True)
-
     def delete(self, call: RestCall) -> None:
         self._catalog.delete_table(call.table, etag=call.etag)
 
-    def _change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+    def change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
+        """Merge the body into the resource, as PATCH does; or replace it, as PUT does."""
         resource = parse_resource(call.body, TableResource)
         if resource.table_reference and _referenced(resource, call) != call.table:
             raise invalid("The tableReference cannot change: create another table.")
