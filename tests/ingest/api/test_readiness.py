@@ -65,10 +65,10 @@ def becomes(look: Callable[[], T], wanted: T) -> None:
 def test_a_server_is_not_ready_while_its_lake_is_missing(server: LodeServer, tmp_path: Path) -> None:
     assert (readyz(server), health(server)) == ((200, "ready\n"), SERVING)
     (tmp_path / "lake").rename(tmp_path / "away")
-    becomes(lambda: readyz(server), (503, "the lake is gone\n"))
+    becomes(lambda: readyz(server), (503, "the lake is missing\n"))
     assert health(server) == NOT_SERVING
     (tmp_path / "lake").mkdir()  # as for an unmounted disk
-    becomes(lambda: readyz(server), (503, "the lake is gone\n"))
+    becomes(lambda: readyz(server), (503, "the lake is missing\n"))
     assert list((tmp_path / "lake").iterdir()) == []
     (tmp_path / "lake").rmdir()
     (tmp_path / "away").rename(tmp_path / "lake")
@@ -79,7 +79,7 @@ def test_a_server_is_not_ready_while_its_lake_is_missing(server: LodeServer, tmp
 def test_another_lake_at_the_same_address_is_detected(server: LodeServer, tmp_path: Path) -> None:
     (tmp_path / "lake").rename(tmp_path / "away")
     LodeServer(tmp_path / "lake").stop()
-    becomes(lambda: readyz(server), (503, "another lake is in the place of this server's\n"))
+    becomes(lambda: readyz(server), (503, "another lake is at the address of this server's lake\n"))
 
 
 def test_watchers_of_grpc_health_are_notified_of_a_missing_lake(server: LodeServer, tmp_path: Path) -> None:

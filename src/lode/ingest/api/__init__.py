@@ -1,1 +1,1 @@
-"""What clients speak: the gRPC services, REST, health, and the ports that they are on."""
+"""The protocols of the server: the gRPC services, REST, health checks, and their ports."""

@@ -70,7 +70,7 @@ def _meaning(error: BaseException) -> tuple[Code, str]:
             return Code.INVALID_ARGUMENT, "The request is nested too deep: send it with fewer levels."
         case LodeError():
             return Code.INTERNAL, f"The server failed: {error}."
-    return Code.INTERNAL, f"The server failed ({type(error).__name__}): its log says more."
+    return Code.INTERNAL, f"The server failed ({type(error).__name__}): see its log for details."
 
 
 def without_secrets(text: str) -> str:

@@ -91,9 +91,9 @@ class Lake:
         try:
             found = self._read_marker()
             if found is None:
-                return "the lake is gone"
+                return "the lake is missing"
             if found.strip() != self._content.strip():
-                return "another lake is in the place of this server's"
+                return "another lake is at the address of this server's lake"
             if time.monotonic() - self._written > WRITE_INTERVAL_SECONDS:
                 self._swap(MARKER, found, found)
                 self._written = time.monotonic()

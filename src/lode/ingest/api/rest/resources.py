@@ -92,7 +92,7 @@ class DatasetResource(_DatasetInfo):
     noun = "dataset"
     stored = frozenset(_DatasetInfo.__struct_encode_fields__)
     unsupported = {
-        "access": "Lode has no access lists: who has the server's token may do everything",
+        "access": "Lode has no access lists: a client with the server's token may do everything",
         "defaultTableExpirationMs": _EXPIRES,
         "defaultPartitionExpirationMs": _EXPIRES,
         "defaultEncryptionConfiguration": _KEYS,

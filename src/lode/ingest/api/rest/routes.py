@@ -55,8 +55,8 @@ _NO_JOBS: Final = (
 )
 _NO_SUCH_JOB: Final = "Not found: Job. Lode runs no jobs: use lode sql or Spark."
 _NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
-_NO_UNDELETE: Final = "Undelete is not supported: read the snapshots, which stay, with the library."
-_NO_POLICIES: Final = "Access policies are not supported: who has the server's token may do everything."
+_NO_UNDELETE: Final = "Undelete is not supported: read the remaining snapshots with the library."
+_NO_POLICIES: Final = "Access policies are not supported: a client with the server's token may do everything."
 _NO_MODELS: Final = "Models are not supported: Lode stores tables only."
 _NO_ROUTINES: Final = "Routines are not supported: Lode runs no SQL here."
 
