@@ -186,6 +186,8 @@ class AppendCall:
         if sent.schema is not None:
             # Later requests omit it.
             schemas.writer[sent.kind] = self._latest[sent.kind] = sent.schema
+        elif sent.kind in self._latest:
+            schemas.writer.setdefault(sent.kind, self._latest[sent.kind])
         if schemas.seen is None:
             schemas.seen = definition.schema
         decoder = await self._decoder(sent.kind, schemas, definition, stream)
@@ -227,8 +229,6 @@ class AppendCall:
     async def _decoder(
         self, kind: str, schemas: StreamSchemas, definition: TableDefinition, stream: Stream
     ) -> ArrowRows | ProtoRows:
-        if kind not in schemas.writer and kind in self._latest:
-            schemas.writer[kind] = self._latest[kind]
         schema = schemas.writer.get(kind)
         if schema is None:
             raise invalid(
