@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from lode.ingest.core.table_writer import AlreadyVisible, RowRange, fitted
+from lode.ingest.core.table_writer import AlreadyVisible, OffsetRange, fit_batch
 from lode.ingest.status import Code, Refused, StorageCode, invalid, not_found
 from lode.ingest.types.arrays import coalesce
 
@@ -40,7 +40,7 @@ def flush_rows(stream: Stream, offset: int) -> int:
     """Show the rows up to and including ``offset`` in one snapshot, unless they are visible already."""
     writer = stream.writer
     with writer.staged_lock:
-        rows = RowRange(stream.position.visible, stream.strategy.flush_end(stream.position, offset))
+        rows = OffsetRange(stream.position.visible, stream.strategy.flush_end(stream.position, offset))
         if rows.start == rows.end:
             return offset
 
@@ -70,7 +70,7 @@ def commit_streams(
         streams, problems = _validate(writer, names, find)
         if problems:
             return BatchCommit(None, tuple(problems))
-        ranges = {stream.id: RowRange(0, stream.position.durable) for stream in streams}
+        ranges = {stream.id: OffsetRange(0, stream.position.durable) for stream in streams}
 
         def stage(definition: TableDefinition, transaction: lode.Transaction) -> None:
             stage_rows(definition, transaction, [(stream, ranges[stream.id]) for stream in streams])
@@ -108,13 +108,13 @@ def _validate(
 
 
 def stage_rows(
-    definition: TableDefinition, transaction: lode.Transaction, parts: Sequence[tuple[Stream, RowRange]]
+    definition: TableDefinition, transaction: lode.Transaction, parts: Sequence[tuple[Stream, OffsetRange]]
 ) -> None:
     """Read rows from stream logs and encode them as data files, in parallel and in bounded memory."""
     stager = transaction.stager
     chunks = [(stream, chunk) for stream, rows in parts for chunk in _chunks(stream, rows)]
 
-    def stage(numbered: tuple[int, tuple[Stream, RowRange]]) -> lode.Staged:
+    def stage(numbered: tuple[int, tuple[Stream, OffsetRange]]) -> lode.Staged:
         number, (stream, rows) = numbered
         batches = _read(definition, transaction, stream, rows)
         # Without partitions a chunk is one file, and its name keeps the order of the rows.
@@ -126,7 +126,7 @@ def stage_rows(
         transaction.add(*pool.map(stage, enumerate(chunks)))
 
 
-def _chunks(stream: Stream, rows: RowRange) -> Iterator[RowRange]:
+def _chunks(stream: Stream, rows: OffsetRange) -> Iterator[OffsetRange]:
     """Split rows into chunks that make files of a good size and give every core some work."""
     assert stream.log is not None
     count = rows.end - rows.start
@@ -135,11 +135,13 @@ def _chunks(stream: Stream, rows: RowRange) -> Iterator[RowRange]:
     bytes_per_row = max(1, stream.log.bytes // max(1, stream.log.end - stream.log.start))
     step = max(1, min(_MAX_CHUNK_BYTES // bytes_per_row, -(-count // _THREADS) if count > 100_000 else count))
     for start in range(rows.start, rows.end, step):
-        yield RowRange(start, min(start + step, rows.end))
+        yield OffsetRange(start, min(start + step, rows.end))
 
 
 def _read(
-    definition: TableDefinition, transaction: lode.Transaction, stream: Stream, rows: RowRange
+    definition: TableDefinition, transaction: lode.Transaction, stream: Stream, rows: OffsetRange
 ) -> Iterator[pa.RecordBatch]:
     assert stream.log is not None
-    return coalesce(fitted(definition, transaction, batch) for batch in stream.log.read(rows.start, rows.end))
+    return coalesce(
+        fit_batch(definition, transaction, batch) for batch in stream.log.read(rows.start, rows.end)
+    )

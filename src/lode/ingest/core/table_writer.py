@@ -55,7 +55,7 @@ _MAX_CONFLICTS: Final = 1000
 _MAX_STAGINGS: Final = 10
 
 
-class RowRange(NamedTuple):
+class OffsetRange(NamedTuple):
     """Rows of a stream, from offset ``start`` up to but not including ``end``."""
 
     start: int
@@ -311,7 +311,7 @@ class TableWriter:
     def commit(
         self,
         stage: Callable[[TableDefinition, lode.Transaction], None],
-        ranges: Mapping[str, RowRange],
+        ranges: Mapping[str, OffsetRange],
         *,
         acknowledged: bool = False,
     ) -> lode.Snapshot:
@@ -348,7 +348,7 @@ class TableWriter:
     def _stage_and_publish(
         self,
         stage: Callable[[TableDefinition, lode.Transaction], None],
-        ranges: Mapping[str, RowRange],
+        ranges: Mapping[str, OffsetRange],
         acknowledged: bool,
     ) -> lode.Snapshot:
         mismatched = False
@@ -372,7 +372,7 @@ class TableWriter:
         )
 
     def _publish(
-        self, dataset: lode.Dataset, transaction: lode.Transaction, ranges: Mapping[str, RowRange]
+        self, dataset: lode.Dataset, transaction: lode.Transaction, ranges: Mapping[str, OffsetRange]
     ) -> lode.Snapshot:
         with self._lock:
             for remaining in reversed(range(_MAX_CONFLICTS)):
@@ -401,7 +401,7 @@ class TableWriter:
             self.progress.record(snapshot)
             return snapshot
 
-    def _check_not_visible(self, ranges: Mapping[str, RowRange]) -> None:
+    def _check_not_visible(self, ranges: Mapping[str, OffsetRange]) -> None:
         changed = {stream for stream, rows in ranges.items() if self.progress.rows(stream) != rows.start}
         if changed:
             self._report(changed)  # again: an earlier catch-up that failed halfway reported nothing
@@ -446,22 +446,22 @@ class TableWriter:
             return
 
 
-def _ranges(group: Sequence[Append]) -> dict[str, RowRange]:
-    ranges: dict[str, RowRange] = {}
+def _ranges(group: Sequence[Append]) -> dict[str, OffsetRange]:
+    ranges: dict[str, OffsetRange] = {}
     for append in group:
         if append.first is not None:
             key = append.stream_id
             start = ranges[key].start if key in ranges else append.first
-            ranges[key] = RowRange(start, append.first + append.rows)
+            ranges[key] = OffsetRange(start, append.first + append.rows)
     return ranges
 
 
 def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
-    batches = coalesce(fitted(definition, transaction, append.batch) for append in group)
+    batches = coalesce(fit_batch(definition, transaction, append.batch) for append in group)
     transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
 
 
-def fitted(
+def fit_batch(
     definition: TableDefinition, transaction: lode.Transaction, batch: pa.RecordBatch
 ) -> pa.RecordBatch:
     """Rows in the schema of the table's files, also if the table got new columns since they were decoded."""

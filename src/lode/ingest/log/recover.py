@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 _CHUNK = 1 << 20
 
 
-def recovered(
+def recover_log(
     directory: Path, acknowledged: Acknowledged | None = None, *, durable: bool
 ) -> tuple[SegmentHead, tuple[LogSegment, ...]]:
     """Return the head of a log, with its latest marks, and its segments.
@@ -68,7 +68,7 @@ def recovered(
     newest = LogSegment(path, end, 0)
     segments = [newest]
     for first, older in reversed(found):
-        segments.append(LogSegment(older, first, check_sealed(older, head.salt, end), end))
+        segments.append(LogSegment(older, first, _check_sealed(older, head.salt, end), end))
         end = first
     marks = _marks_of(newest, head, acknowledged, durable=durable)
     if durable:
@@ -98,7 +98,7 @@ def read_head(path: Path) -> SegmentHead | None:
     return head
 
 
-def check_sealed(path: Path, salt: int, end: int) -> int:
+def _check_sealed(path: Path, salt: int, end: int) -> int:
     """Check by its seal that an older segment ends right before row ``end``; returns its size."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -111,7 +111,7 @@ def check_sealed(path: Path, salt: int, end: int) -> int:
     return size
 
 
-def recover(descriptor: int, segment: LogSegment, salt: int) -> Iterator[tuple[Record, bytes]]:
+def _valid_records(descriptor: int, segment: LogSegment, salt: int) -> Iterator[tuple[Record, bytes]]:
     """Grow the newest segment by each of its valid records, and yield these with their payloads.
 
     An invalid record is damage if a later one was written after it had been synced. Damage to the very last
@@ -137,7 +137,7 @@ def _marks_of(
     marks = dict(head.marks)
     descriptor = os.open(newest.path, os.O_RDWR)
     try:
-        for record, payload in recover(descriptor, newest, head.salt):
+        for record, payload in _valid_records(descriptor, newest, head.salt):
             if record.kind is Kind.MARK:
                 marks.update(msgspec.json.decode(payload))
         if acknowledged is not None:

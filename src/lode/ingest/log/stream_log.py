@@ -34,7 +34,7 @@ from lode.ingest.log.record import (
     record_of,
     seal_header,
 )
-from lode.ingest.log.recover import recovered
+from lode.ingest.log.recover import recover_log
 from lode.ingest.log.segment import (
     VERSION,
     LogSegment,
@@ -143,7 +143,7 @@ class StreamLog:
             LogDamaged: Stored records are missing or changed; names the file and the position.
         """
         length = None if acknowledged is None else read_acknowledged(acknowledged)
-        head, segments = recovered(directory, length, durable=durable)
+        head, segments = recover_log(directory, length, durable=durable)
         return cls(
             directory,
             head,
