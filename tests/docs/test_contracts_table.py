@@ -11,7 +11,7 @@ import pytest
 
 TESTS = Path(__file__).parent.parent
 TABLE = (TESTS.parent / "docs" / "contracts.md").read_text(encoding="utf-8")
-HEADS = ("| ---", "| demand")
+HEADS = ("| ---", "| requirement")
 ROWS = [line for line in TABLE.splitlines() if line.startswith("| ") and not line.startswith(HEADS)]
 NAMED = sorted(set(re.findall(r"`([\w/]+\.py)::(\w+)`", TABLE)))
 
