@@ -1,4 +1,4 @@
-"""Lode in half a minute: write, meet another writer, rebase, conflict, travel in time.
+"""Lode in half a minute: write, rebase, conflict, read an earlier snapshot.
 
 python examples/concurrent_writers.py [DIRECTORY]
 """

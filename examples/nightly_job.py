@@ -1,8 +1,8 @@
-"""A job that may run as often as it likes: each day becomes one snapshot, whatever goes wrong on the way.
+"""An idempotent job: each day becomes exactly one snapshot, whatever fails.
 
     python examples/nightly_job.py 2026-11-15 [LAKE]
 
-Run it twice, run it on two machines at once, kill it in the middle and run it again: the day is there once.
+Run it twice, on two machines at once, or kill it and run it again: the day is stored once.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ if __name__ == "__main__":
         main(sys.argv[1], sys.argv[2])
     elif len(sys.argv) == 2:
         with tempfile.TemporaryDirectory() as folder:
-            for _ in range(2):  # the second run finds what the first one did
+            for _ in range(2):  # the second run finds the snapshot of the first
                 main(sys.argv[1], folder)
     else:
         raise SystemExit(__doc__)

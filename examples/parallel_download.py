@@ -1,10 +1,10 @@
-"""Download a large file in parallel pieces, and carry on after whatever went wrong.
+"""Download a large file in parallel ranges, and resume after any failure.
 
     python examples/parallel_download.py URL TARGET [--piece 8MiB] [--workers 8]
 
-The pieces become blocks of a volume in TARGET, a directory or a store's URL. Connections may drop and this
-program may be killed at any time: run it again, and it fetches only what is missing. When nothing is, the
-whole is read back once and its SHA-256 printed, and compared with ``--sha256`` if that is given.
+The ranges become blocks of a volume in TARGET, a directory or a store's URL. Connections may drop and this
+program may be killed at any time: run it again, and it fetches only the missing ranges. At the end it
+reads the whole file once, prints its SHA-256, and compares it with ``--sha256`` if given.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import lode
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-# A round that brings nothing is tried again this often, each time after a longer pause.
+# Number of retries of a round without progress, with growing pauses.
 PATIENCE = 6
 TIMEOUT = 30
 UNITS = {"": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -98,7 +98,7 @@ def commit(volume: lode.Volume, source: Source, blocks: list[lode.BlockRef]) -> 
     try:
         snapshot = volume.commit(blocks, {"url": source.url, "etag": source.etag})
     except lode.OverlappingBlocksError:
-        return  # another download into the same volume was faster; the next round sees what it brought
+        return  # another download into the same volume was faster; the next round sees its blocks
     share = snapshot.size_bytes / volume.total_length
     print(f"{share:7.1%}  {snapshot.size_bytes:,} bytes in {len(snapshot.blocks)} blocks", flush=True)
 

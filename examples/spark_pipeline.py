@@ -2,8 +2,8 @@
 
     python examples/spark_pipeline.py [LAKE]
 
-Needs ``pip install 'lode-store[spark]'``, and Java 17 or newer. Run it again on the same LAKE: it goes on
-from where it was.
+Needs ``pip install 'lode-store[spark]'``, and Java 17 or newer. Run it again on the same LAKE: it continues
+where it stopped.
 """
 
 from __future__ import annotations

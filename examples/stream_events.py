@@ -1,7 +1,7 @@
 """Stream events into a Lode server with Google's own clients, exactly once, and read them back.
 
-    python examples/stream_events.py                                        # with a server of its own
-    python examples/stream_events.py 127.0.0.1:9060 http://127.0.0.1:9050   # with one that runs: lode serve
+    python examples/stream_events.py                                        # starts a server
+    python examples/stream_events.py 127.0.0.1:9060 http://127.0.0.1:9050   # a running server: lode serve
 
 Needs ``pip install 'lode-store[server]' google-cloud-bigquery``.
 """
@@ -65,7 +65,7 @@ def stream_in(channel: grpc.Channel) -> None:
     template.arrow_rows.writer_schema.serialized_schema = SCHEMA.serialize().to_pybytes()
     stream = STREAM(client, template)
     for future in [stream.send(request(number)) for number in range(BATCHES)]:
-        future.result()  # every row that was answered is stored and to be seen
+        future.result()  # every acknowledged row is stored and visible
     try:
         stream.send(request(3)).result()  # as after a lost answer
     except AlreadyExists as told:

@@ -1,4 +1,4 @@
-"""Memory does not grow with the data: four times as much of it needs no more."""
+"""Memory does not grow with the data: four times the data needs the same memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALLOWED_GROWTH = 1.25
 
 
 class Meter:
-    """The most memory in use, of Python and of Arrow, at the moments when it was looked at."""
+    """The most memory in use, of Python and of Arrow, over all measurements."""
 
     def __init__(self) -> None:
         self.peak = 0
@@ -34,7 +34,7 @@ class Meter:
         self.peak = max(self.peak, tracemalloc.get_traced_memory()[0] + pa.total_allocated_bytes())
 
     def look_when_settled(self) -> None:
-        """Look when the reader ahead has stopped, so that the peak does not depend on the machine's load."""
+        """Measure when prefetching has stopped, so that the peak does not depend on the load."""
         before = -1
         while before != (before := pa.total_allocated_bytes()):
             time.sleep(0.005)

@@ -1,4 +1,4 @@
-"""What careless and hostile callers do with definitions: no value is lost, no dataset becomes unreadable."""
+"""Careless and hostile use of definitions loses no value and makes no dataset unreadable."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_values_of_a_dropped_column_do_not_come_back_with_its_name(
     other = lode.Dataset("d", memory)
     other.evolve(drop=["x"])
     table = pa.table({"a": [2], "x": [20]})
-    stale.write(batch for batch in table.to_batches())  # staged for the columns of before
+    stale.write(batch for batch in table.to_batches())  # staged for the earlier columns
     other.evolve(add={"x": again})
     assert rows(other) == [{"a": 1, "x": None}, {"a": 2, "x": None}]
     other.evolve(rename={"a": "z"})

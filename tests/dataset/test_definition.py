@@ -1,4 +1,4 @@
-"""A dataset says what it is: its definition is stored, opened, and every write is held against it."""
+"""The definition of a dataset is stored and read, and every write is checked against it."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def test_a_dataset_opens_as_it_is_stored(memory: CountingStore, layout: Any, cod
         ({"compressor": "gzip"}, r"compressor 'noop'.*'gzip'"),
     ],
 )
-def test_what_contradicts_the_dataset_is_refused_by_both_names(
+def test_a_contradicting_option_is_refused_with_both_values(
     memory: CountingStore, options: dict[str, Any], complaint: str
 ) -> None:
     written(memory)
@@ -174,7 +174,7 @@ def test_no_layout_ever_makes_a_second_root(
         memory.delete(path)
     if pointer == "dangling":
         memory.put(path, b"a-foreign-snapshot")
-    # Another root has another pointer: when that is lost, nothing but a listing of the store could show it.
+    # Another root has another pointer: when that is lost, only a listing of the store would find it.
     unseen = pointer == "lost" and given.chain("visits").root != there.chain("visits").root
     if given == there:
         assert visits(memory, layout=given).write(ROWS).parent_id == first.id
@@ -184,7 +184,7 @@ def test_no_layout_ever_makes_a_second_root(
     assert lode.Dataset("visits", memory).layout == there or unseen
 
 
-def test_a_dataset_that_was_created_meanwhile_is_opened_as_it_is(memory: CountingStore) -> None:
+def test_a_dataset_created_concurrently_is_opened_as_stored(memory: CountingStore) -> None:
     early = lode.Dataset("visits", memory)
     assert early.snapshots() == []
     written(memory)
@@ -192,7 +192,7 @@ def test_a_dataset_that_was_created_meanwhile_is_opened_as_it_is(memory: Countin
     assert early.write(ROWS).sequence == 2
 
 
-def test_a_transaction_begun_before_somebody_created_the_dataset_otherwise_is_refused(
+def test_a_transaction_begun_before_a_different_create_is_refused(
     memory: CountingStore,
 ) -> None:
     transaction = lode.Dataset("visits", memory, codec="parquet").transaction()
@@ -226,7 +226,7 @@ def test_wrong_kinds_of_options_are_refused_by_name(memory: CountingStore) -> No
 # -- create --------------------------------------------------------------------------------------
 
 
-def test_a_created_dataset_says_what_it_is_before_the_first_row(memory: CountingStore) -> None:
+def test_a_created_dataset_has_its_definition_before_the_first_row(memory: CountingStore) -> None:
     lode.Dataset.create(
         "visits",
         memory,
@@ -249,7 +249,7 @@ def test_a_created_dataset_says_what_it_is_before_the_first_row(memory: Counting
     assert lode.verify(opened).ok
 
 
-def test_creating_what_exists_is_refused(memory: CountingStore) -> None:
+def test_creating_an_existing_dataset_is_refused(memory: CountingStore) -> None:
     written(memory)
     before = contents(memory)
     with pytest.raises(lode.DatasetExistsError, match="dataset 'visits' exists"):
@@ -290,12 +290,12 @@ def test_bad_input_to_create_changes_nothing(
     assert contents(memory) == {}
 
 
-def test_opening_what_must_exist_and_does_not_is_not_found(memory: CountingStore) -> None:
+def test_opening_a_missing_dataset_is_not_found(memory: CountingStore) -> None:
     with pytest.raises(lode.NotFoundError, match="no dataset 'visits'"):
         lode.open_dataset("visits", memory)
 
 
-# -- writes are held against the columns -----------------------------------------------------------
+# -- writes are checked against the columns --------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -376,19 +376,19 @@ def test_records_with_a_json_schema_are_checked_and_written_as_they_are(memory: 
         lode.Dataset("visits", memory).write([{"day": "mon", "n": "x"}])
 
 
-def test_a_schema_that_asks_for_more_is_kept_to_by_its_writer(memory: CountingStore) -> None:
+def test_a_stricter_schema_is_enforced_for_its_writer(memory: CountingStore) -> None:
     written(memory)
     strict = visits(memory, codec=lode.Parquet({"day": "string!", "n": "int32!"}))
     with pytest.raises(lode.SchemaViolationError, match="null in a required column"):
         strict.write([{"day": "mon", "n": None}])
 
 
-def test_a_writer_with_an_older_narrower_schema_goes_on_writing(memory: CountingStore) -> None:
+def test_a_writer_with_an_older_narrower_schema_continues_to_write(memory: CountingStore) -> None:
     old = written(memory)
     lode.Dataset("visits", memory).evolve(widen={"n": "int64"}, add={"note": "string"})
     again = visits(memory)
     again.write([{"day": "wed", "n": 3}])
-    old.write([{"day": "mon", "n": 4}])  # it still has the definition of before
+    old.write([{"day": "mon", "n": 4}])  # it still has the earlier definition
     assert lode.Dataset("visits", memory).scan(columns=["n"]).read_all().num_rows == 4
 
 
@@ -397,9 +397,7 @@ def test_a_writer_with_an_older_narrower_schema_goes_on_writing(memory: Counting
     [[{"day": "wed", "n": 3, "note": "x"}], pa.table({"day": ["wed"], "n": [3], "note": ["x"]})],
     ids=["records", "arrow"],
 )
-def test_a_writer_that_knows_only_the_columns_of_before_takes_the_new_ones(
-    memory: CountingStore, rows: Any
-) -> None:
+def test_a_writer_with_cached_columns_accepts_the_new_ones(memory: CountingStore, rows: Any) -> None:
     dataset = lode.Dataset("visits", memory)
     written(memory)
     dataset.write([{"day": "tue", "n": 1}])
@@ -441,7 +439,7 @@ def test_datasets_plans_and_volumes_pickle(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "garbled"])
-def test_verify_names_a_definition_that_is_not_there_or_damaged(memory: CountingStore, damage: str) -> None:
+def test_verify_reports_a_missing_or_damaged_definition(memory: CountingStore, damage: str) -> None:
     dataset = written(memory)
     path = f"datasets/visits/definition/{dataset.definition.digest}.json"
     memory.delete(path)
@@ -483,7 +481,7 @@ def test_a_derived_definition_has_the_columns_of_older_files_too(memory: Countin
     assert opened.scan().read_all().num_rows == 2
 
 
-def test_a_foreign_snapshot_behind_ours_keeps_our_definition(memory: CountingStore) -> None:
+def test_a_later_foreign_snapshot_keeps_our_definition(memory: CountingStore) -> None:
     dataset = written(memory)
     dataset.evolve(add={"note": "string"})
     foreign = dataset.write(ROWS)

@@ -1,4 +1,4 @@
-"""What lies on a store can be opened without being told how it was written."""
+"""Datasets and volumes open without options."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_a_volume_opens_with_its_length() -> None:
     assert lode.open_volume("disk", store).total_length == 1 << 20
 
 
-def test_what_is_not_there_is_named() -> None:
+def test_a_missing_dataset_or_volume_is_named() -> None:
     with pytest.raises(lode.NotFoundError, match="nobody"):
         lode.open_dataset("nobody", MemoryStore())
     with pytest.raises(lode.NotFoundError, match="nobody"):

@@ -1,4 +1,4 @@
-"""The write contract: each situation has its error, and each error says what to do."""
+"""The write contract: each situation has its error, and each error has a remedy."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_verifying_with_another_checksum_than_was_recorded_names_it(store: Count
         lode.Dataset("events", store, checksum="sha256").read(snapshot, verify=True)
 
 
-def test_scanning_blobs_says_to_read_them(store: CountingStore) -> None:
+def test_scanning_blobs_suggests_read(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store)
     dataset.write(b"x")
     with pytest.raises(lode.InvalidOptionError, match=r"holds blobs.*read\(snapshot\)"):

@@ -1,4 +1,4 @@
-"""The columns of a dataset change without rewriting files, and only when asked to."""
+"""The columns of a dataset change without rewriting files, and only on request."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_a_rename_of_a_lake_without_definitions_keeps_the_values(memory: Countin
     assert rows(dataset) == [{"id": 1, "label": "one"}]
 
 
-def test_a_change_that_is_there_already_makes_no_snapshot(memory: CountingStore) -> None:
+def test_a_change_without_effect_makes_no_snapshot(memory: CountingStore) -> None:
     dataset = events(memory)
     first = dataset.evolve(add={"n": "int64"}, relax=["id"], widen={"id": "int64"})
     assert dataset.evolve(add={"n": "int64"}, relax=["id"], widen={"id": "int64"}) == first
@@ -197,7 +197,7 @@ def test_a_dataset_without_a_schema_has_nothing_to_evolve(memory: CountingStore)
 # -- write(evolve=True) --------------------------------------------------------------------------
 
 
-def test_data_brings_new_columns_and_wider_types_when_asked_to(memory: CountingStore) -> None:
+def test_evolve_adds_new_columns_and_wider_types_of_the_data(memory: CountingStore) -> None:
     dataset = events(memory)
     table = pa.table({"id": [2**40], "v": ["x"], "n": [1.5]})
     with pytest.raises(lode.SchemaViolationError):
@@ -207,7 +207,7 @@ def test_data_brings_new_columns_and_wider_types_when_asked_to(memory: CountingS
     assert rows(dataset) == [{"id": 1, "v": "one", "n": None}, {"id": 2**40, "v": "x", "n": 1.5}]
 
 
-def test_a_wider_schema_brings_its_columns_when_asked_to(memory: CountingStore) -> None:
+def test_evolve_adds_the_columns_of_a_wider_schema(memory: CountingStore) -> None:
     events(memory)
     wider = lode.Parquet({"id": "int64", "v": "string", "n": "float64"})
     dataset = lode.Dataset("events", memory, codec=wider)
@@ -217,7 +217,7 @@ def test_a_wider_schema_brings_its_columns_when_asked_to(memory: CountingStore) 
     assert rows(dataset)[1] == {"id": None, "v": "x", "n": 0.5}
 
 
-def test_structs_get_the_members_of_both_sides_when_asked_to(memory: CountingStore) -> None:
+def test_evolve_merges_the_members_of_structs(memory: CountingStore) -> None:
     def of(*names: str) -> pa.Schema:
         inner = pa.struct([(name, pa.int64()) for name in names])
         return pa.schema([("s", inner), ("many", pa.list_(inner))])
@@ -234,7 +234,7 @@ def test_structs_get_the_members_of_both_sides_when_asked_to(memory: CountingSto
     ]
 
 
-def test_a_transaction_takes_a_change_of_its_own(memory: CountingStore) -> None:
+def test_a_transaction_applies_its_own_evolution(memory: CountingStore) -> None:
     dataset = events(memory)
     with dataset.transaction(evolve=lambda now: replace(now, description="visits")) as transaction:
         transaction.stage([{"id": 2, "v": "two"}])
@@ -242,7 +242,7 @@ def test_a_transaction_takes_a_change_of_its_own(memory: CountingStore) -> None:
     assert lode.Dataset("events", memory).definition.description == "visits"
 
 
-def test_types_that_do_not_go_together_are_refused_even_so(memory: CountingStore) -> None:
+def test_incompatible_types_are_refused_even_with_evolve(memory: CountingStore) -> None:
     dataset = events(memory)
     with pytest.raises(lode.SchemaViolationError, match="'v' is string, which cannot be widened to int64"):
         dataset.write(pa.table({"id": [2], "v": [7]}), evolve=True)
@@ -252,7 +252,7 @@ def test_types_that_do_not_go_together_are_refused_even_so(memory: CountingStore
 
 
 class Interrupted(CountingStore):
-    """A store on which something else happens just before our first swap of the pointer."""
+    """A store that runs a callback just before the first swap of the pointer."""
 
     def __init__(self, inner: lode.Store, meanwhile: Callable[[], object]) -> None:
         super().__init__(inner)
@@ -269,7 +269,7 @@ def interrupted(memory: lode.Store, meanwhile: Callable[[], object]) -> lode.Dat
     return lode.Dataset("events", Interrupted(memory, meanwhile))
 
 
-def test_two_evolutions_at_once_both_land_if_they_go_together(memory: CountingStore) -> None:
+def test_two_concurrent_evolutions_both_land_if_they_are_compatible(memory: CountingStore) -> None:
     dataset = events(memory)
     interrupted(memory, lambda: dataset.evolve(add={"a": "int64"})).evolve(
         add={"b": "int64"}, rename={"v": "w"}
@@ -286,7 +286,7 @@ def test_two_evolutions_at_once_both_land_if_they_go_together(memory: CountingSt
         ({"drop": ["id"]}, {"relax": ["id"]}),
     ],
 )
-def test_of_two_evolutions_that_do_not_go_together_the_second_conflicts(
+def test_of_two_incompatible_evolutions_the_second_conflicts(
     memory: CountingStore, first: Any, second: Any
 ) -> None:
     dataset = events(memory)
@@ -299,7 +299,7 @@ def test_of_two_evolutions_that_do_not_go_together_the_second_conflicts(
     "change", [{"add": {"a": "int64"}}, {"widen": {"id": "int64"}}, {"relax": ["id"]}, {"drop": ["v"]}]
 )
 @pytest.mark.parametrize("make", CODECS)
-def test_a_write_beside_an_evolution_lands_if_its_files_still_fit(
+def test_a_write_during_an_evolution_lands_if_its_files_still_fit(
     memory: CountingStore, make: Any, change: Any
 ) -> None:
     dataset = events(memory, make)
@@ -308,7 +308,7 @@ def test_a_write_beside_an_evolution_lands_if_its_files_still_fit(
     assert lode.verify(dataset).ok
 
 
-def test_a_write_beside_a_rename_of_its_column_is_refused_and_not_lost(memory: CountingStore) -> None:
+def test_a_write_during_a_rename_of_its_column_is_refused_and_not_lost(memory: CountingStore) -> None:
     dataset = events(memory)
     with pytest.raises(lode.SchemaViolationError, match=r"'v'.*which has id, w"):
         interrupted(memory, lambda: dataset.evolve(rename={"v": "w"})).write([{"id": 2, "v": "two"}])
@@ -319,7 +319,7 @@ def test_a_write_beside_a_rename_of_its_column_is_refused_and_not_lost(memory: C
     assert rows(dataset) == [{"id": 1, "w": "one"}]
 
 
-def test_a_write_beside_a_column_dropped_and_added_again_is_staged_again(memory: CountingStore) -> None:
+def test_a_write_during_a_drop_and_readd_of_its_column_is_staged_again(memory: CountingStore) -> None:
     dataset = events(memory)
 
     def again() -> None:
@@ -334,7 +334,7 @@ def test_an_evolution_conflicts_with_no_write(memory: CountingStore) -> None:
     dataset = events(memory)
     snapshot = interrupted(memory, lambda: dataset.write([{"id": 2, "v": "two"}])).evolve(add={"n": "int64"})
     assert (snapshot.rebases, snapshot.sequence) == (1, 3)
-    # The writer that has not seen the evolution follows it without a conflict, for it touched no data.
+    # The writer that has not seen the evolution follows it without a conflict, because it touched no data.
     assert dataset.write([{"id": 3, "v": "three"}]).sequence == 4
 
 
@@ -366,7 +366,7 @@ WIDENINGS: list[tuple[Any, Any, Any]] = [
 
 @pytest.mark.parametrize("make", [lode.Parquet, lode.ArrowIPC])
 @pytest.mark.parametrize(("narrow", "wide", "value"), WIDENINGS, ids=str)
-def test_what_is_called_wider_reads_every_value_of_the_narrower(
+def test_a_wider_type_reads_every_value_of_the_narrower(
     memory: CountingStore, make: Any, narrow: Any, wide: Any, value: Any
 ) -> None:
     assert is_wider(narrow, wide)
@@ -410,7 +410,7 @@ def _plain(value: Any) -> Any:
     ],
     ids=str,
 )
-def test_what_could_lose_a_value_is_not_wider(narrow: Any, wide: Any) -> None:
+def test_a_type_that_could_lose_a_value_is_not_wider(narrow: Any, wide: Any) -> None:
     assert not is_wider(narrow, wide)
 
 

@@ -1,4 +1,4 @@
-"""Columns of datasets of 0.1 and Go, which store no definition, may change like any others."""
+"""Columns of datasets of 0.1 and Go, which store no definition, can evolve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def without_definition(tmp_path: Path) -> Path:
-    """A lake with one row, as 0.1 left it."""
+    """A lake with one row, as 0.1 wrote it."""
     lode.Dataset("d", tmp_path, codec="parquet").write(pa.table({"a": [1], "b": ["x"]}))
     for path in [path for path in tmp_path.rglob("*.json") if path.is_file()]:
         stored = json.loads(path.read_bytes())

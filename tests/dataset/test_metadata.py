@@ -1,4 +1,4 @@
-"""The core model: metadata is explicit, is JSON, and is there on every snapshot."""
+"""The core model: metadata is explicit, is JSON, and is present on every snapshot."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A misspelt name is answered with the names that may be meant, and never with another error."""
+"""The error for a misspelt name suggests similar names, and a failing lookup never replaces the error."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_names_are_alike_in_any_case_and_at_most_three() -> None:
     assert did_you_mean("vist", ["visit", "vista"]) == "did you mean 'vista' or 'visit'?"
 
 
-def test_a_misspelt_dataset_is_answered_with_the_one_that_is_meant() -> None:
+def test_a_misspelt_dataset_suggests_the_existing_one() -> None:
     store = lake("visits", "visitors", "orders")
     for ask in (
         lambda: lode.open_dataset("vists", store),
@@ -40,12 +40,12 @@ def test_a_misspelt_dataset_is_answered_with_the_one_that_is_meant() -> None:
         lode.Dataset("Visits", store).scan()
 
 
-def test_a_name_like_no_other_has_the_usual_remedy() -> None:
+def test_an_unknown_name_without_a_similar_one_has_the_usual_remedy() -> None:
     with pytest.raises(lode.NotFoundError, match="check its name, or write it first"):
         lode.open_dataset("something", lake("visits"))
 
 
-def test_a_misspelt_volume_is_answered_with_the_one_that_is_meant() -> None:
+def test_a_misspelt_volume_suggests_the_existing_one() -> None:
     store = MemoryStore()
     volume = lode.Volume("disk", store, 10)
     volume.commit([volume.stage_write_at(0, b"x")])
@@ -86,7 +86,7 @@ def test_a_crowded_lake_is_listed_in_part() -> None:
 
 
 @pytest.mark.parametrize("ask", ["where", "columns", "evolve", "pruned"])
-def test_a_misspelt_column_is_answered_with_the_one_that_is_meant(ask: str) -> None:
+def test_a_misspelt_column_suggests_the_existing_one(ask: str) -> None:
     dataset = lode.Dataset.create("events", MemoryStore(), schema={"visits": "int64", "page": "string"})
     asks: dict[str, Any] = {
         "where": lambda: dataset.scan(where="vists > 3"),
@@ -98,7 +98,7 @@ def test_a_misspelt_column_is_answered_with_the_one_that_is_meant(ask: str) -> N
         asks[ask]()
 
 
-def test_blobs_and_records_do_not_send_each_other_in_a_circle() -> None:
+def test_errors_of_blobs_and_records_do_not_refer_to_each_other() -> None:
     store = MemoryStore()
     lode.Dataset("blobs", store).write(b"x")
     with pytest.raises(lode.InvalidOptionError, match="write records to a dataset that is created with"):
@@ -112,7 +112,7 @@ def test_blobs_and_records_do_not_send_each_other_in_a_circle() -> None:
         empty.evolve(add={"b": "int64"})
 
 
-def test_a_snapshot_without_checksums_says_that_there_is_nothing_to_verify() -> None:
+def test_verifying_a_snapshot_without_checksums_is_an_error() -> None:
     dataset = lode.Dataset("blobs", MemoryStore())
     dataset.write(b"x")
     with pytest.raises(lode.ComponentMismatchError, match="has no checksums to verify: read it without"):

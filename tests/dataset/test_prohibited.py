@@ -1,4 +1,4 @@
-"""What both contracts rule out."""
+"""Operations that both contracts prohibit."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_history_never_branches(store: CountingStore) -> None:
     assert len(parents) == len(set(parents)) == 2
 
 
-def test_a_fork_made_by_a_foreign_writer_is_named_and_not_chosen_from(memory: CountingStore) -> None:
+def test_a_fork_by_a_foreign_writer_is_reported_and_not_resolved(memory: CountingStore) -> None:
     dataset = lode.Dataset("events", memory)
     dataset.write(b"root")
     child = dataset.write(b"child")

@@ -1,4 +1,4 @@
-"""DatasetReader: what is on a store, for those who only look."""
+"""DatasetReader lists and reads the content of a store."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_a_reader_needs_no_codec_and_writes_nothing(store: CountingStore) -> Non
     assert contents(store) == before
 
 
-def test_a_layout_that_cannot_enumerate_datasets_says_so(store: CountingStore) -> None:
+def test_a_layout_that_cannot_enumerate_datasets_raises(store: CountingStore) -> None:
     lode.Dataset("events", store, layout=lode.FlatLayout()).write(b"x")
     reader = lode.DatasetReader(store, layout=lode.FlatLayout())
     with pytest.raises(lode.DatasetsNotModeledError, match="FlatLayout"):
@@ -195,7 +195,7 @@ def test_a_damaged_manifest_is_named_and_not_skipped(memory: CountingStore) -> N
         reader.get_manifest(ref)
 
 
-def test_a_reader_that_was_told_no_layout_finds_each_datasets_own(store: CountingStore) -> None:
+def test_a_reader_without_a_layout_finds_each_datasets_own(store: CountingStore) -> None:
     partitioned = lode.Dataset("visits", store, codec="jsonl", layout=HIVE)
     snapshot = partitioned.write([{"day": "1"}])
     reader = lode.DatasetReader(store)
@@ -209,7 +209,7 @@ def test_a_reader_that_was_told_no_layout_finds_each_datasets_own(store: Countin
 
 
 def test_listing_skips_from_dataset_to_dataset(memory: CountingStore) -> None:
-    """The cost of finding datasets grows with their number, not with what is in them."""
+    """The cost of finding datasets grows with their number, not with their content."""
     for name in ("a", "b"):
         dataset = lode.Dataset(name, memory)
         for _ in range(12):

@@ -1,4 +1,4 @@
-"""Whatever shape records come in, what is read back is what was written."""
+"""Records of any shape are read back as they were written."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Struct(msgspec.Struct):
 
 
 class Mapped(dict[str, Any]):
-    """A dict of somebody's own."""
+    """A custom mapping."""
 
 
 def batches() -> Iterator[pa.RecordBatch]:
@@ -60,7 +60,7 @@ def duck() -> Any:
 
 
 class Capsule:
-    """Anything that offers itself as an Arrow stream and is nothing else."""
+    """An object with the Arrow stream protocol only."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
         exported: object = TABLE.__arrow_c_stream__(requested_schema)  # type: ignore[no-untyped-call]
@@ -124,7 +124,7 @@ def test_arrow_data_brings_its_own_schema(memory: CountingStore, shape: str, cod
 
 
 @pytest.mark.parametrize("codec", ["parquet", "arrow"])
-def test_plain_records_without_a_schema_ask_for_one(memory: CountingStore, codec: str) -> None:
+def test_plain_records_without_a_schema_are_refused(memory: CountingStore, codec: str) -> None:
     with pytest.raises(lode.InvalidOptionError, match="give the codec one"):
         lode.Dataset("events", memory, codec=codec).write(ROWS)
 
@@ -152,7 +152,7 @@ def test_no_records_at_all_are_read_back_as_none(memory: CountingStore, codec: s
 
 @pytest.mark.parametrize("codec", ["parquet", "arrow"])
 def test_no_records_and_no_schema_is_either_refused_or_readable(memory: CountingStore, codec: str) -> None:
-    """A file that was committed can be read: if it could not be, it must not have been committed."""
+    """Every committed file can be read."""
     dataset = lode.Dataset("events", memory, codec=codec)
     try:
         dataset.write([])
@@ -189,7 +189,7 @@ def test_a_schema_brings_every_type_back_in_a_scan(memory: CountingStore, kind: 
 
 
 @pytest.mark.parametrize("data", [{"id": 1}, "text", b"bytes", 7, Record(1, "", 0.0, None)])
-def test_what_is_no_collection_of_records_is_refused(memory: CountingStore, data: Any) -> None:
+def test_a_value_that_is_no_collection_of_records_is_refused(memory: CountingStore, data: Any) -> None:
     with pytest.raises(lode.InvalidOptionError):
         lode.Dataset("events", memory, codec="jsonl").write(data)
     assert memory.counts["put"] == 0

@@ -1,4 +1,4 @@
-"""The core model: statistics come from the codec, as it saw the data, or not at all."""
+"""The core model: statistics come from the codec or are absent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_statistics_describe_the_data_of_their_own_file_only(memory: CountingSto
 
 
 def test_statistics_are_not_inferred_where_the_data_leaves_them_open(memory: CountingStore) -> None:
-    """NaN lies outside every range, so a column that has one reports no bounds."""
+    """NaN is outside every range, so a column that has one reports no bounds."""
     lode.Dataset("events", memory, codec="parquet").write(pa.table({"x": [1.0, float("nan")]}))
     assert stored_stats(memory)["columns"] == [{"name": "x", "null_count": 0}]
 

@@ -1,4 +1,4 @@
-"""The library's face: complete, sorted, cheap to import, and its errors in one tree."""
+"""The public API is complete, sorted and cheap to import, and its errors form one tree."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ import lode
 from lode import errors
 
 HEAVY = ("pyspark", "grpc", "duckdb", "pandas", "obstore", "pyarrow.dataset")
-# Twice of what it takes on a quiet machine: both cores are busy while the suite runs.
+# Twice the time on an idle machine: both cores are busy while the suite runs.
 SECONDS = 0.5
-# What an error is made of besides its message.
+# The attributes of errors besides the message.
 MORE = {"RangeMissingError": ([(0, 1)],), "HistoryForkedError": (["a", "b"],)}
 
 IMPORT = """
@@ -50,7 +50,7 @@ def test_every_error_is_exported() -> None:
 
 
 def imported() -> dict[str, Any]:
-    """What importing lode takes and brings in, in a process of its own."""
+    """The time and the modules of `import lode`, in its own process."""
     answer = subprocess.run([sys.executable, "-c", IMPORT], capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(answer.stdout)
     return found
@@ -62,7 +62,7 @@ def test_importing_lode_pulls_in_nothing_heavy() -> None:
 
 
 def test_importing_lode_is_quick() -> None:
-    """Once is enough: on a busy machine it may take a few tries to see what the import itself takes."""
+    """One fast try is enough: on a busy machine the first tries may be slow."""
     assert any(imported()["seconds"] < SECONDS for _ in range(20))
 
 
@@ -71,7 +71,7 @@ def _is_error(value: object) -> bool:
 
 
 def _drawn() -> dict[str, str]:
-    """Each error in the drawing, and the one it hangs from."""
+    """Each error in the drawing, and its base class."""
     parents: dict[str, str] = {}
     branch: list[str] = []
     for line in (errors.__doc__ or "").splitlines():
@@ -101,7 +101,7 @@ def test_the_tree_names_the_builtin_errors_that_handlers_may_know() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(name for name, value in vars(errors).items() if _is_error(value)))
-def test_an_error_survives_pickling_with_what_it_says(name: str) -> None:
+def test_an_error_survives_pickling_with_its_message(name: str) -> None:
     kind = getattr(errors, name)
     again = pickle.loads(pickle.dumps(kind("what happened", *MORE.get(name, ()))))
     assert type(again) is kind

@@ -27,6 +27,6 @@ def test_every_test_the_table_names_exists(path: str) -> None:
     assert {name for file, name in NAMED if file == path} - names_in(path) == set()
 
 
-def test_every_demand_in_the_table_has_a_test() -> None:
+def test_every_requirement_in_the_table_has_a_test() -> None:
     assert ROWS
     assert [row for row in ROWS if not re.search(r"`[\w/]+\.py::test_\w+`", row)] == []

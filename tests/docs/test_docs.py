@@ -80,7 +80,7 @@ def runs(block: Block) -> bool:
     return block.language == "sh" and block.page in followed
 
 
-def test_every_block_runs_or_says_why_not() -> None:
+def test_every_block_runs_or_has_a_reason() -> None:
     idle = [block.name for block in BLOCKS if not runs(block)]
     assert [name for name in idle if not name.startswith(tuple(NOT_RUN))] == []
     assert [reason for reason in NOT_RUN if not any(name.startswith(reason) for name in idle)] == []
@@ -126,7 +126,7 @@ def test_a_server_has_every_flag_that_a_page_gives_it() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+def test_the_links_of_a_page_exist(page: Path) -> None:
     for target in LINK.findall(page.read_text()):
         if not target.startswith(("http://", "https://")):
             assert (page.parent / target).exists(), f"{name_of(page)} links to {target}"
@@ -139,7 +139,7 @@ def anchors_of(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
-def test_the_links_into_a_page_lead_to_a_heading(page: Path) -> None:
+def test_the_anchors_of_a_page_exist(page: Path) -> None:
     for target, anchor in ANCHOR.findall(page.read_text()):
         found = page.parent / target if target else page
         assert anchor in anchors_of(found), f"{name_of(page)} links to {target}#{anchor}"

@@ -33,17 +33,17 @@ def run(name: str, *arguments: object) -> str:
     return ended.stdout
 
 
-def test_every_program_says_how_to_run_it() -> None:
+def test_every_program_shows_how_to_run_it() -> None:
     for program in sorted(EXAMPLES.glob("*.py")):
-        told = ast.get_docstring(ast.parse(program.read_text()))
-        assert told is not None
-        assert f"python examples/{program.name}" in told
+        text = ast.get_docstring(ast.parse(program.read_text()))
+        assert text is not None
+        assert f"python examples/{program.name}" in text
 
 
 def test_concurrent_writers_show_a_rebase_and_a_conflict(tmp_path: Path) -> None:
-    said = run("concurrent_writers.py", tmp_path)
-    assert "rebases=1" in said
-    assert "did not land" in said
+    output = run("concurrent_writers.py", tmp_path)
+    assert "rebases=1" in output
+    assert "did not land" in output
     assert lode.verify(lode.open_dataset("visits", tmp_path)).ok
 
 
@@ -67,6 +67,6 @@ def test_a_nightly_job_that_runs_twice_is_one_snapshot(tmp_path: Path) -> None:
 
 
 def test_a_spark_pipeline_takes_each_snapshot_once(tmp_path: Path) -> None:
-    said = run("spark_pipeline.py", tmp_path)
-    assert "visits of /docs: [('mon', 4), ('tue', 4), ('wed', 4)]" in said
+    output = run("spark_pipeline.py", tmp_path)
+    assert "visits of /docs: [('mon', 4), ('tue', 4), ('wed', 4)]" in output
     assert [snapshot.row_count for snapshot in lode.open_dataset("daily", tmp_path).snapshots()] == [6, 3]

@@ -89,14 +89,14 @@ def test_the_page_on_filters_has_every_function_and_limit() -> None:
 
 
 @pytest.mark.parametrize("kind", ERROR_CLASSES, ids=lambda kind: kind.__name__)
-def test_every_error_says_what_it_means(kind: type[lode.LodeError]) -> None:
+def test_every_error_has_its_line(kind: type[lode.LodeError]) -> None:
     if kind is lode.LodeError:
         return
     assert re.search(rf"^\| `{kind.__name__}`", ERRORS, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in ERROR_CLASSES if issubclass(kind, lode.CommitError)])
-def test_every_error_of_a_commit_says_whether_it_landed(kind: type[lode.CommitError]) -> None:
+def test_every_commit_error_lists_whether_it_landed(kind: type[lode.CommitError]) -> None:
     if kind is lode.CommitError:
         return
     assert f"| `{kind.__name__}` | `{kind.landed}` |" in ERRORS
@@ -120,7 +120,7 @@ def test_every_metric_has_its_line() -> None:
     assert listed == named
 
 
-def test_every_test_that_guarantees_something_exists() -> None:
+def test_every_test_of_a_guarantee_exists() -> None:
     named = set(re.findall(r"`([\w/]+\.py)::(\w+)`", GUARANTEES + WITH_GO))
     assert named
     for path, name in named:
@@ -145,7 +145,7 @@ STARTED = [DOCS / name for name in ("index.md", "README.md", "start.md")]
 
 
 @pytest.mark.parametrize("page", [*STARTED, *GUIDED], ids=lambda page: f"{page.parent.name}-{page.stem}")
-def test_a_page_begins_with_what_it_is_for_and_ends_with_where_to_go(page: Path) -> None:
+def test_a_page_begins_with_its_purpose_and_ends_with_next_pages(page: Path) -> None:
     title, purpose, *_, last = page.read_text().strip().split("\n\n")
     assert title.startswith("# ")
     assert purpose.startswith("This ")

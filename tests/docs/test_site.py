@@ -95,7 +95,7 @@ def test_every_page_is_in_the_navigation(site: Path, pages: dict[Path, Page]) ->
     assert written - shown == {start}
 
 
-def test_no_page_loads_anything_from_elsewhere(site: Path, pages: dict[Path, Page]) -> None:
+def test_no_page_loads_external_resources(site: Path, pages: dict[Path, Page]) -> None:
     assert {url for page in pages.values() for url in page.loaded if EXTERNAL.match(url)} == set()
     for style in site.rglob("*.css"):
         assert [url for url in IMPORTED.findall(style.read_text()) if url] == [], style

@@ -17,21 +17,21 @@ ROWS = [
 ]
 
 
-def test_a_defined_lake_says_what_it_is() -> None:
+def test_a_lake_with_definitions_opens_with_its_definition() -> None:
     definition = lode.open_dataset("weather", LAKE).definition
     assert (definition.layout, definition.keys, definition.codec) == ("hive", ("day",), "parquet")
     assert (definition.description, definition.properties) == ("Weather by day", {"owner": "station"})
     assert definition.ids == {"day": 1, "city": 2, "temperature": 3, "note": 5}
 
 
-def test_a_defined_lake_has_its_rows_under_their_present_names() -> None:
+def test_a_lake_with_definitions_has_its_rows_under_current_names() -> None:
     dataset = lode.open_dataset("weather", LAKE)
     assert dataset.scan().read_all().to_pylist() == ROWS
     assert dataset.scan(where=pc.field("temperature") < 0).read_all().to_pylist() == ROWS[1:2]
     assert lode.verify(dataset).ok
 
 
-def test_a_defined_lake_has_the_columns_of_each_snapshot() -> None:
+def test_a_lake_with_definitions_has_the_columns_of_each_snapshot() -> None:
     dataset = lode.open_dataset("weather", LAKE)
     schemas = [dataset.schema_at(snapshot) for snapshot in dataset.snapshots()]
     columns = [schema and schema.names for schema in schemas]
@@ -42,7 +42,7 @@ def test_a_defined_lake_has_the_columns_of_each_snapshot() -> None:
     assert operations == ["create", "append", "evolve", "append", "evolve"]
 
 
-def test_a_defined_lake_is_continued(tmp_path: Path) -> None:
+def test_a_commit_continues_a_lake_with_definitions(tmp_path: Path) -> None:
     shutil.copytree(LAKE, tmp_path / "lake")
     dataset = lode.Dataset("weather", tmp_path / "lake")
     snapshot = dataset.write([{"day": "2024-03-03", "city": "Rome", "temperature": 12.0}])

@@ -1,4 +1,4 @@
-"""Lakes in the shapes the Go implementation writes: we read them, continue them, and write the same."""
+"""Lakes in the format of Go are read and continued, and Python writes the same format."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ROWS: list[Any] = [
 
 @dataclass(frozen=True)
 class Lake:
-    """How to open one of the lakes, and what is in it."""
+    """How to open one of the lakes, and its content."""
 
     name: str
     options: dict[str, Any] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def test_a_golden_lake_has_its_rows(lake: Lake) -> None:
 
 
 @EVERY_LAKE
-def test_a_golden_lake_is_whole(lake: Lake) -> None:
+def test_a_golden_lake_verifies(lake: Lake) -> None:
     report = lode.verify(lake.open())
     assert report.problems == ()
     assert report.snapshots == 2
@@ -113,7 +113,7 @@ def test_the_reader_finds_a_golden_lakes_partitions() -> None:
 
 
 @pytest.mark.parametrize("path", [path for path in MANIFESTS if path.parts[0] != "volume"], ids=str)
-def test_a_golden_manifest_decodes_and_encodes_to_its_very_bytes(path: Path) -> None:
+def test_a_golden_manifest_round_trips_byte_for_byte(path: Path) -> None:
     data = (LAKES / path).read_bytes()
     assert encode_manifest(decode_manifest(data, origin=str(path))) == data
 
@@ -149,7 +149,7 @@ def test_a_commit_on_a_golden_lake_changes_none_of_its_files(lake: Lake, tmp_pat
 
 
 def shape(path: Path) -> Any:
-    """The keys of a manifest in their order, nested, without what is ours to add."""
+    """The keys of a manifest in their order, nested, without Python's additions."""
     return _keys({key: value for key, value in json.loads(path.read_bytes()).items() if key not in ADDITIVE})
 
 
@@ -164,9 +164,7 @@ def _keys(value: Any) -> Any:
 
 @EVERY_LAKE
 @pytest.mark.parametrize("index", [0, 1], ids=["root", "child"])
-def test_what_we_write_has_the_golden_shape_key_by_key_and_in_order(
-    lake: Lake, index: int, tmp_path: Path
-) -> None:
+def test_written_manifests_have_the_golden_keys_in_order(lake: Lake, index: int, tmp_path: Path) -> None:
     dataset = lake.open(tmp_path)
     ours = [dataset.write(rows, {"batch": 1, "from": "station"}) for rows in lake.contents][index]
     golden = LAKES / lake.name / dataset.chain.paths.manifest((FIRST, SECOND)[index])
@@ -177,8 +175,8 @@ def test_what_we_write_has_the_golden_shape_key_by_key_and_in_order(
 
 
 @EVERY_LAKE
-def test_what_we_write_lies_where_the_golden_lake_has_it(lake: Lake, tmp_path: Path) -> None:
-    """The same objects at the same paths, apart from ids and what is ours to add."""
+def test_written_paths_match_the_golden_lake(lake: Lake, tmp_path: Path) -> None:
+    """The same objects at the same paths, apart from ids and Python's additions."""
     dataset = lake.open(tmp_path)
     ids = [dataset.write(rows).id for rows in lake.contents]
 
@@ -193,7 +191,7 @@ def test_what_we_write_lies_where_the_golden_lake_has_it(lake: Lake, tmp_path: P
 
 
 @pytest.mark.parametrize("lake", DATASETS[:-1], ids=lambda lake: lake.name)
-def test_what_we_write_holds_the_golden_bytes(lake: Lake, tmp_path: Path) -> None:
+def test_written_data_files_have_the_golden_bytes(lake: Lake, tmp_path: Path) -> None:
     ours = lake.open(tmp_path).write(lake.contents[0])
     theirs = lake.open().snapshot(FIRST)
     for written, golden in zip(ours.files, theirs.files, strict=True):
@@ -220,7 +218,7 @@ def test_a_golden_volume_has_its_bytes_and_its_gaps() -> None:
         volume.read_at(snapshot, 200, 100)
 
 
-def test_a_golden_volume_manifest_decodes_and_encodes_to_its_very_bytes() -> None:
+def test_a_golden_volume_manifest_round_trips_byte_for_byte() -> None:
     data = volume_manifest(LAKES, FIRST).read_bytes()
     assert encode_manifest(decode_volume_manifest(data, origin="golden")) == data
 
@@ -234,7 +232,7 @@ def test_a_commit_continues_a_golden_volume(tmp_path: Path) -> None:
     assert [block.offset for block in second.blocks] == [0, 240, 512]
 
 
-def test_a_volume_we_write_has_the_golden_shape_key_by_key_and_in_order(tmp_path: Path) -> None:
+def test_written_volume_manifests_have_the_golden_keys_in_order(tmp_path: Path) -> None:
     volume = tape(tmp_path)
     blocks = [volume.stage_write_at(0, b"north " * 40), volume.stage_write_at(512, b"south " * 20)]
     ours = volume.commit(blocks, {"reel": "A"})
@@ -242,6 +240,6 @@ def test_a_volume_we_write_has_the_golden_shape_key_by_key_and_in_order(tmp_path
     assert (tmp_path / "volume" / "volumes" / "tape" / "latest").read_text() == ours.id
 
 
-def test_a_volume_is_not_taken_for_a_dataset() -> None:
+def test_a_volume_is_not_listed_as_a_dataset() -> None:
     with pytest.raises(lode.NoManifestsError):
         lode.DatasetReader(LAKES / "volume").list_datasets()

@@ -1,4 +1,4 @@
-"""Segments as they were first written, and with the listing they begin with now: both say the same."""
+"""Segments without and with a listing have the same content."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def stored(name: str) -> bytes:
 
 
 @EVERY_SEGMENT
-def test_a_segment_lists_what_its_manifests_say(name: str) -> None:
+def test_the_listing_of_a_segment_matches_its_manifests(name: str) -> None:
     listing = list_segment(stored(name), 16, 16)
     manifests = [decode_manifest(bytes(raw), name) for raw in decode_segment(stored(name))]
     files = [file for manifest in manifests for file in manifest.files]
@@ -31,7 +31,7 @@ def test_a_segment_lists_what_its_manifests_say(name: str) -> None:
 
 
 @EVERY_SEGMENT
-def test_a_segment_is_written_again_with_its_manifests_byte_for_byte(name: str) -> None:
+def test_a_rewritten_segment_keeps_its_manifests_byte_for_byte(name: str) -> None:
     manifests = decode_segment(stored(name))
     again = encode_segment([bytes(raw) for raw in manifests], 16)
     assert decode_segment(again) == manifests == decode_segment(stored("plain"))

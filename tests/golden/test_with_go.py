@@ -1,4 +1,4 @@
-"""One lake written by Go and by Python, in turn: what holds is listed in docs/understanding/with-go.md."""
+"""Go and Python write one lake in turns, as docs/understanding/with-go.md describes."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_an_empty_write_of_go_is_a_snapshot_without_files(tmp_path: Path, keys: 
     assert lode.verify(dataset).ok
 
 
-def test_a_segment_takes_in_an_empty_write_of_go(tmp_path: Path) -> None:
+def test_a_segment_includes_an_empty_write_of_go(tmp_path: Path) -> None:
     parent, stored = None, []
     for number in range(16):
         snapshot_id = f"17947693300000000{number:02d}"
@@ -64,7 +64,7 @@ def test_a_null_key_of_go_is_found_as_null(tmp_path: Path) -> None:
     assert scan(where=pc.field("k") == "a").read_all().to_pylist() == [{"k": "a", "n": 2}]
 
 
-def test_a_text_like_gos_null_is_still_that_text(tmp_path: Path) -> None:
+def test_a_text_like_gos_null_stays_text(tmp_path: Path) -> None:
     dataset = events(tmp_path, "k")
     dataset.write([{"k": "<nil>", "n": 1}, {"k": None, "n": 2}])
     golang.write(tmp_path, THIRD, [{"k": None, "n": 3}], parent=dataset.latest().id, keys=["k"])
@@ -117,7 +117,7 @@ def partitions(ours: Any, theirs: Any) -> tuple[set[str], set[str]]:
     return {partition_path(["k"], [ours])}, {golang.partition(["k"], {"k": theirs})}
 
 
-def test_go_continues_our_history_and_we_continue_gos(tmp_path: Path) -> None:
+def test_go_and_python_continue_each_others_history(tmp_path: Path) -> None:
     first = events(tmp_path).write([{"n": 1}])
     golang.write(tmp_path, SECOND, [{"n": 2}], parent=first.id)
     third = events(tmp_path).write([{"n": 3}])
@@ -130,9 +130,7 @@ def test_go_continues_our_history_and_we_continue_gos(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("keys", [(), ("k",)], ids=["default", "hive"])
-def test_go_finds_each_of_our_snapshots_once_and_takes_nothing_else_for_one(
-    tmp_path: Path, keys: tuple[str, ...]
-) -> None:
+def test_go_finds_each_python_snapshot_once_and_nothing_else(tmp_path: Path, keys: tuple[str, ...]) -> None:
     dataset = events(tmp_path, *keys)
     rows = [[{"k": f"{number}", "n": number}] for number in range(17)]
     ours = [dataset.write(each, idempotency_key=f"key {at}").id for at, each in enumerate(rows)]
@@ -140,7 +138,7 @@ def test_go_finds_each_of_our_snapshots_once_and_takes_nothing_else_for_one(
     assert [golang.read(tmp_path, id, hive=bool(keys)) for id in ours] == rows
 
 
-def test_a_partition_of_ours_has_a_copy_of_each_manifest_for_go(tmp_path: Path) -> None:
+def test_a_python_partition_has_a_copy_of_each_manifest(tmp_path: Path) -> None:
     snapshot = events(tmp_path, "k").write([{"k": "a/b", "n": 1}, {"k": None, "n": 2}])
     home = tmp_path / "datasets/events"
     manifest = (home / "segments" / snapshot.id / "manifest.json").read_bytes()
@@ -149,7 +147,7 @@ def test_a_partition_of_ours_has_a_copy_of_each_manifest_for_go(tmp_path: Path) 
         assert copy.read_bytes() == manifest
 
 
-def test_what_go_has_not_finished_is_not_seen_and_hides_nothing(tmp_path: Path) -> None:
+def test_an_unfinished_go_snapshot_is_invisible_and_hides_nothing(tmp_path: Path) -> None:
     golang.write(tmp_path, FIRST, [{"n": 1}])
     for step in ("files", "pointer"):
         golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST, upto=step)
@@ -158,7 +156,7 @@ def test_what_go_has_not_finished_is_not_seen_and_hides_nothing(tmp_path: Path) 
     assert [snapshot.id for snapshot in events(tmp_path).snapshots()] == [FIRST, SECOND]
 
 
-def test_what_a_race_with_go_left_beside_history_is_named_by_verify(tmp_path: Path) -> None:
+def test_verify_reports_the_snapshot_lost_in_a_race_with_go(tmp_path: Path) -> None:
     golang.write(tmp_path, FIRST, [{"n": 1}])
     golang.write(tmp_path, SECOND, [{"n": 2}], parent=FIRST)
     golang.write(tmp_path, THIRD, [{"n": 3}], parent=FIRST)

@@ -1,4 +1,4 @@
-"""Histories that contradict themselves are one clear error: no walk without end, no memory without bound."""
+"""Contradictory histories raise one clear error, in bounded time and memory."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_cycle_without_a_pointer_is_not_taken_for_an_empty_dataset() -> None:
         opened(store).write([{"n": 9}])
 
 
-def test_a_cycle_of_recalled_snapshots_does_not_stop_a_writer() -> None:
+def test_a_cycle_of_recent_commits_does_not_stop_a_writer() -> None:
     store = MemoryStore()
     hive = lode.Dataset("d", store, codec=lode.JSONL(), layout=lode.HiveLayout("k"))
     first = hive.write([{"k": "a"}])
@@ -96,7 +96,7 @@ def test_a_cycle_of_recalled_snapshots_does_not_stop_a_writer() -> None:
     for snapshot in (first, second):
         path = f"datasets/d/segments/{snapshot.id}/manifest.json"
         found = json.loads(store.get(path))
-        # The older one recalls the newer one, so that whoever follows what is recalled goes round.
+        # The older commit lists the newer one as recent: a cycle.
         found["x"] = {"recent": {"unknown": ["k=x"], second.id: ["k=c"]}}
         found["parent_snapshot_id"] = second.id
         replaced(store, path, json.dumps(found).encode())
@@ -118,7 +118,7 @@ def test_a_wrong_sequence_is_an_error_after_few_reads(place: int, sequence: int)
             walk(opened(store))
         except lode.LodeError as raised:
             error = raised
-        # Where the sequence is the right one, "changes" still looks for a snapshot that is not there.
+        # Where the sequence is the right one, "changes" still looks for a missing snapshot.
         assert isinstance(error, lode.ManifestInvalidError) != right
         assert right or "sequence" in str(error)
     assert store.total < 1000
@@ -152,7 +152,7 @@ def test_a_missing_parent_is_an_error_that_names_both_snapshots() -> None:
 @pytest.mark.parametrize(
     "start", [b"", b'{"schema_name":"lode-history","first":1,"last":16,"listing":{"parent":"']
 )
-def test_a_segment_that_unpacks_to_gigabytes_is_passed_over_in_bounded_memory(start: bytes) -> None:
+def test_a_segment_that_unpacks_to_gigabytes_is_ignored_in_bounded_memory(start: bytes) -> None:
     store = grown(20)
     expected = opened(store).snapshots()
     packer = zstandard.ZstdCompressor(level=1).compressobj()
@@ -167,7 +167,7 @@ def test_a_segment_that_unpacks_to_gigabytes_is_passed_over_in_bounded_memory(st
     assert grown_by * 1024 < 5 * MAX_SEGMENT_BYTES
 
 
-def test_a_segment_that_no_reader_would_take_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_segment_that_readers_would_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lode.read.segment.MAX_SEGMENT_BYTES", 4096)
     monkeypatch.setattr("lode.write.segments.MAX_SEGMENT_BYTES", 4096)
     store = grown(16, metadata={"long": "x" * 1000})
@@ -195,7 +195,7 @@ def test_an_object_of_a_terabyte_is_refused_without_reading_it(tmp_path: Path, n
         opened(tmp_path).latest()
 
 
-def test_a_manifest_that_no_reader_would_take_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manifest_that_readers_would_refuse_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lode.format.manifest.MAX_MANIFEST_BYTES", 4096)
     store = grown(1)
     with pytest.raises(lode.ManifestInvalidError, match="commit fewer"):
@@ -204,7 +204,7 @@ def test_a_manifest_that_no_reader_would_take_is_not_written(monkeypatch: pytest
     assert MAX_MANIFEST_BYTES == 256 << 20
 
 
-def test_a_manifest_that_was_mended_is_read_by_the_object_that_saw_it_damaged() -> None:
+def test_a_repaired_manifest_is_read_by_the_object_that_saw_it_damaged() -> None:
     store = grown(3)
     snapshots = opened(store).snapshots()
     intact = store.get(path_of(snapshots[1]))
@@ -230,7 +230,7 @@ def test_a_manifest_stored_as_another_snapshot_is_refused_by_both_names() -> Non
 
 
 @pytest.mark.parametrize("count", [2, 20])
-def test_a_dataset_copied_by_hand_is_refused_with_what_to_do(count: int) -> None:
+def test_a_dataset_copied_by_hand_is_refused_with_a_remedy(count: int) -> None:
     store = grown(count)
     for entry in list(store.list("datasets/d/")):
         store.put(entry.path.replace("datasets/d/", "datasets/copy/"), store.get(entry.path))
@@ -270,7 +270,7 @@ def test_a_volume_manifest_of_another_volume_is_refused() -> None:
 @pytest.mark.parametrize(
     "content", [b"", b"../../x", b"a/b", b"\xff\xfe", b"a\0b", b"x" * 1_000_000, b"x" * 2000, b"."]
 )
-def test_a_pointer_that_is_no_id_is_an_error_with_what_to_do(content: bytes) -> None:
+def test_a_pointer_that_is_no_id_is_an_error_with_a_remedy(content: bytes) -> None:
     store = grown(2)
     replaced(store, "datasets/d/latest", content)
     calls = (lambda: opened(store).latest(), lambda: opened(store).write([{"n": 1}]))
@@ -295,7 +295,7 @@ def test_a_pointer_that_is_no_id_is_an_error_with_what_to_do(content: bytes) -> 
         None,
     ],
 )
-def test_a_damaged_key_is_an_error_and_passes_no_write_off_as_done(record: bytes | None) -> None:
+def test_a_damaged_key_is_an_error_and_never_reports_a_write_as_done(record: bytes | None) -> None:
     store = grown(1)
     dataset = opened(store)
     dataset.write([{"n": 1}], idempotency_key="k")
@@ -349,7 +349,7 @@ def test_a_time_that_no_datetime_can_hold_is_an_error(text: str) -> None:
         opened(store).latest()
 
 
-def test_the_first_year_is_a_time_like_any_other() -> None:
+def test_the_first_year_is_a_valid_time() -> None:
     """The Go implementation writes it for a time that was never set."""
     store = grown(1)
     changed(store, opened(store).latest(), created_at="0001-01-01T00:00:00Z")
@@ -370,7 +370,7 @@ def test_deeply_nested_json_is_an_error_everywhere(depth: int) -> None:
     assert not lode.verify(opened(store)).ok
 
 
-def test_metadata_that_no_reader_would_take_is_not_written() -> None:
+def test_metadata_that_readers_would_refuse_is_not_written() -> None:
     deep: Any = 1
     for _ in range(200):
         deep = [deep]
@@ -390,7 +390,7 @@ def test_a_missing_or_damaged_file_is_an_error_that_names_it(codec: str, where: 
         replaced(store, file.path, damage)
         for read in (lambda: dataset.scan().read_all(), lambda: dataset.read(dataset.latest())):
             if codec == "jsonl" and damage == b"":
-                continue  # nothing in it says that it was longer
+                continue  # an empty text file is valid
             with pytest.raises(lode.DataError, match=file.path):
                 read()
     store.delete(file.path)

@@ -44,12 +44,12 @@ sys.addaudithook(_audit)
 
 
 class HangError(BaseException):
-    """Not an ``Exception``, so that nothing on the way handles it."""
+    """Not an ``Exception``, so that no handler catches it."""
 
 
 @contextlib.contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Interrupt what takes longer."""
+    """Interrupt a call that takes longer."""
 
     def interrupt(_signal: int, _frame: object) -> None:
         raise HangError(f"no answer after {seconds} s")
@@ -79,7 +79,7 @@ def small_segments(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(autouse=True)
 def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Writes wait three seconds for a pointer of nobody; ``test_foreign_pointers.py`` proves the wait."""
+    """Writes wait three seconds for a pointer without a writer; see ``test_foreign_pointers.py``."""
     monkeypatch.setattr("lode.write.recovery.GRACE_SECONDS", 0.03)
     monkeypatch.setattr("lode.write.recovery.FIRST_GRACE_PAUSE_SECONDS", 0.01)
 
@@ -92,7 +92,7 @@ def by_kind(template: Path) -> dict[str, Target]:
 
 
 class Trial:
-    """Runs calls against one damaged lake and collects what must not happen."""
+    """Runs calls against one damaged lake and collects violations."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -118,7 +118,7 @@ class Trial:
 
 
 def attack(target: Target, what: str, lake: Path, number: int) -> list[str]:
-    """Ask everything of a lake with one damaged object.
+    """Run every call against a lake with one damaged object.
 
     DuckDB takes as long as all the rest, so only every fifth damage meets it. Damaged fields are many and
     alike: every fifth meets the command line, and the dataset as it is found, at all.
@@ -143,7 +143,7 @@ def attack(target: Target, what: str, lake: Path, number: int) -> list[str]:
 
 
 def check_others(target: Target, trial: Trial, lake: Path) -> None:
-    """No other dataset is hidden by the damaged one."""
+    """The damaged dataset hides no other."""
     printed = {
         name: str(trial.run(f"lode {name}", lambda words=words: entries.command(  # type: ignore[misc]
             lake, [word.format(name=target.owner) for word in words])))

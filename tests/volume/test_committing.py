@@ -42,7 +42,7 @@ def test_a_commit_lists_every_block_there_is_by_offset(volume: lode.Volume) -> N
     assert places(fill(volume, (10, 20))) == [(0, 10), (10, 20), (20, 30), (50, 60), (90, 100)]
 
 
-def test_snapshots_are_one_line_from_the_first_on(volume: lode.Volume) -> None:
+def test_snapshots_have_a_linear_history(volume: lode.Volume) -> None:
     made = [fill(volume, (n, n + 1)) for n in range(4)]
     assert [snapshot.id for snapshot in volume.snapshots()] == [snapshot.id for snapshot in made]
     assert [snapshot.parent_id for snapshot in volume.snapshots()] == [None, *[s.id for s in made[:-1]]]
@@ -93,7 +93,7 @@ def test_a_snapshot_of_another_volume_is_refused(volume: lode.Volume) -> None:
         volume.read_at(other, 0, 1)
 
 
-def test_metadata_that_json_cannot_carry_is_refused(store: CountingStore, volume: lode.Volume) -> None:
+def test_metadata_that_is_not_json_is_refused(store: CountingStore, volume: lode.Volume) -> None:
     block = volume.stage_write_at(0, b"x")
     store.reset()
     with pytest.raises(lode.InvalidMetadataError):
@@ -137,7 +137,7 @@ def test_a_block_is_committed_once(volume: lode.Volume) -> None:
         volume.commit([lode.BlockRef(5, 1, "volumes/v/data/5.bin")] * 2)
 
 
-def test_an_overlap_with_what_another_process_committed_is_found_and_never_retried() -> None:
+def test_an_overlap_with_another_process_is_found_and_never_retried() -> None:
     store = MemoryStore()
     pauses: list[float] = []
     runtime = replace(REAL, sleep=pauses.append)
@@ -150,7 +150,7 @@ def test_an_overlap_with_what_another_process_committed_is_found_and_never_retri
     assert len(lode.Volume("v", store, LENGTH).snapshots()) == 2
 
 
-def test_an_overlap_anywhere_in_what_came_since_is_found() -> None:
+def test_an_overlap_with_any_later_commit_is_found() -> None:
     store = MemoryStore()
     ours, theirs = (lode.Volume("v", store, LENGTH) for _ in range(2))
     fill(ours, (0, 1))
@@ -161,7 +161,7 @@ def test_an_overlap_anywhere_in_what_came_since_is_found() -> None:
     assert places(fill(ours, (20, 30))) == [(0, 1), (10, 20), (20, 30), (30, 40)]
 
 
-def test_disjoint_commits_merge_and_say_how_often_they_had_to() -> None:
+def test_disjoint_commits_merge_and_count_their_rebases() -> None:
     store = MemoryStore()
     volumes = [lode.Volume("v", store, LENGTH) for _ in range(3)]
     for n, volume in enumerate(volumes):
@@ -221,7 +221,7 @@ def test_blocks_are_committed_with_the_checksum_they_were_staged_with(
         lode.Volume("v", store, LENGTH, checksum=committed).commit([block])
 
 
-def test_what_a_writer_that_died_before_publishing_committed_is_not_missing_any_more() -> None:
+def test_the_unpublished_commit_of_a_dead_writer_is_not_missing() -> None:
     store = MemoryStore()
     dying = lode.Volume("v", FaultStore(store, Fault("put", "*/manifest.json", error=SimulatedCrash)), LENGTH)
     with pytest.raises(SimulatedCrash):
@@ -233,7 +233,7 @@ def test_what_a_writer_that_died_before_publishing_committed_is_not_missing_any_
     assert places(fill(resumed, *[(at, at + size) for at, size in resumed.missing()])) == [(0, 10), (10, 100)]
 
 
-def test_settling_publishes_what_a_writer_that_died_committed() -> None:
+def test_settle_publishes_the_commit_of_a_dead_writer() -> None:
     store = MemoryStore()
     dying = lode.Volume("v", FaultStore(store, Fault("put", "*/manifest.json", error=SimulatedCrash)), LENGTH)
     with pytest.raises(SimulatedCrash):
@@ -242,7 +242,7 @@ def test_settling_publishes_what_a_writer_that_died_committed() -> None:
     assert places(lode.Volume("v", store, LENGTH).latest()) == [(0, 10)]
 
 
-def test_who_may_not_write_may_still_ask_what_is_missing() -> None:
+def test_missing_needs_no_write_permission() -> None:
     store = MemoryStore()
     fill(lode.Volume("v", store, LENGTH), (0, 10))
     dying = lode.Volume("v", FaultStore(store, Fault("put", "*/manifest.json", error=SimulatedCrash)), LENGTH)
@@ -253,7 +253,7 @@ def test_who_may_not_write_may_still_ask_what_is_missing() -> None:
     assert lode.Volume("v", store, LENGTH).missing() == [(20, 80)]
 
 
-def test_a_commit_whose_manifest_cannot_be_written_says_that_it_landed() -> None:
+def test_a_commit_that_cannot_write_its_manifest_reports_that_it_landed() -> None:
     store = MemoryStore()
     faulty = FaultStore(store, Fault("put", "*/manifest.json", times=None, error=lode.StoreError("down")))
     with pytest.raises(lode.CommitUnpublishedError) as caught:
@@ -262,10 +262,10 @@ def test_a_commit_whose_manifest_cannot_be_written_says_that_it_landed() -> None
     assert lode.Volume("v", store, LENGTH).missing() == [(10, 90)]
 
 
-def test_an_observer_is_told_of_every_commit() -> None:
-    told: list[str] = []
-    volume = lode.Volume("v", MemoryStore(), LENGTH, observer=lambda id, _: told.append(id))
-    assert [fill(volume, (0, 1)).id, fill(volume, (1, 2)).id] == told
+def test_an_observer_receives_every_commit() -> None:
+    committed: list[str] = []
+    volume = lode.Volume("v", MemoryStore(), LENGTH, observer=lambda id, _: committed.append(id))
+    assert [fill(volume, (0, 1)).id, fill(volume, (1, 2)).id] == committed
 
 
 def test_a_manifest_with_overlapping_or_unsorted_blocks_is_refused(volume: lode.Volume) -> None:

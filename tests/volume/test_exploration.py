@@ -1,4 +1,4 @@
-"""Every interleaving of committers to one volume, with crashes and lost answers wherever they can happen.
+"""Every interleaving of committers to one volume, with crashes and lost answers at every possible point.
 
 The actors are the library itself. After every step history is one line, what is visible is whole, and every
 promise made to a caller is kept; from every content the store ever has, a new process that asks what is
@@ -59,7 +59,7 @@ def history(store: SwapStore) -> tuple[str, ...]:
 
 
 def resume(store: SwapStore) -> str | None:
-    """Ask what is missing, stage only that, commit it; None if nothing is missing."""
+    """Stage and commit the missing ranges; None if there are none."""
     target = volume(store, 9)
     blocks = []
     for place, (offset, length) in enumerate(target.missing()):
@@ -68,7 +68,7 @@ def resume(store: SwapStore) -> str | None:
 
 
 class Holds:
-    """What must be true of every state: called with a view, raises ``AssertionError`` where it is not."""
+    """The invariants of every state: called with a view, raises ``AssertionError`` on a violation."""
 
     def __call__(self, view: View) -> None:
         manifests = published(view.store)
@@ -87,7 +87,7 @@ class Holds:
     def _is_whole(
         self, store: Contents, manifests: dict[str, VolumeManifest], chain: tuple[str, ...]
     ) -> None:
-        """Every snapshot has all blocks of its parent and one more, and every block is there."""
+        """Every snapshot has all blocks of its parent and one more, and every block exists."""
         before: set[lode.BlockRef] = set()
         for id in chain:
             blocks = set(manifests[id].blocks)
@@ -99,7 +99,7 @@ class Holds:
     def _keeps_promises(self, view: View, chain: tuple[str, ...]) -> None:
         for name, value in view.returned.items():
             if name != "r" and value is not None:
-                assert value in chain, f"{name} was told that {value} is committed, and it is not in {chain}"
+                assert value in chain, f"{name} returned {value}, which is not in {chain}"
         for name, error in view.raised.items():
             if isinstance(error, CommitError) and error.landed is False:
                 assert IDS[name] not in chain, f"{name} was refused, and {IDS[name]} is visible"
@@ -190,12 +190,12 @@ def test_an_overlap_is_not_retried_even_where_retrying_is_allowed(explored: Any)
     assert max(report.calls.values()) <= 10
 
 
-def test_calls_that_fail(explored: Any) -> None:
+def test_committers_survive_failing_calls(explored: Any) -> None:
     explored(Scenario(actors={**DISJOINT, "r": read}, crashes=1, failures=1, recovery=resume))
 
 
 def test_two_processes_that_resume_at_once_complete_the_volume_between_them(explored: Any) -> None:
-    """Both stage the same gaps; one of them commits, and the other is told that the bytes are taken."""
+    """Both stage the same gaps; one of them commits, and the other gets the error for overlapping bytes."""
 
     def resume_as(store: SwapStore, number: int) -> str | None:
         target = volume(store, number)
@@ -209,14 +209,14 @@ def test_two_processes_that_resume_at_once_complete_the_volume_between_them(expl
 
 
 def test_a_process_that_resumes_without_settling_first_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The explorer would notice: what a dead writer left unpublished would be staged twice."""
+    """The explorer finds the fault: the unpublished commit of a dead writer is staged twice."""
     monkeypatch.setattr(lode.Volume, "_newest_settled", lambda self: self._chain.resolve().manifest)
     with pytest.raises(Violation, match="recovery raised OverlappingBlocksError"):
         explore(Scenario(actors=DISJOINT, crashes=1, recovery=resume), check=Holds())
 
 
-def test_committing_onto_the_head_one_knew_loses_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The explorer would notice: a rebase that does not merge drops what came since."""
+def test_committing_onto_a_stale_head_loses_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The explorer finds the fault: a rebase without a merge drops later blocks."""
     place_on: Any = VolumeDraft.place_on
 
     def place_on_nothing(self: VolumeDraft, parent: VolumeManifest | None, sequence: int) -> VolumeManifest:

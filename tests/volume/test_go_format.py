@@ -1,4 +1,4 @@
-"""Volumes in the shape the Go implementation writes: we read them, continue them, and write the same."""
+"""Volumes in the format of Go are read and continued, and Python writes the same format."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_a_golden_volume_is_read() -> None:
         volume.read_at(head, 0, 241)
 
 
-def test_a_golden_manifest_decodes_and_encodes_to_its_very_bytes() -> None:
+def test_a_golden_manifest_round_trips_byte_for_byte() -> None:
     data = (LAKE / MANIFEST).read_bytes()
     assert encode_manifest(decode_volume_manifest(data, MANIFEST)) == data.rstrip()
 
@@ -90,7 +90,7 @@ def shape(manifest: dict[str, Any]) -> Any:
     return keys, [list(block) for block in manifest["blocks"]]
 
 
-def test_what_we_write_has_the_golden_keys_in_their_order(tmp_path: Path) -> None:
+def test_written_manifests_have_the_golden_keys_in_their_order(tmp_path: Path) -> None:
     golden = json.loads((LAKE / MANIFEST).read_bytes())
     volume = lode.Volume("tape", tmp_path, LENGTH, checksum="md5")
     blocks = [
@@ -111,7 +111,7 @@ def test_what_we_write_has_the_golden_keys_in_their_order(tmp_path: Path) -> Non
     ]  # fmt: skip
 
 
-def test_what_does_not_apply_is_left_out(tmp_path: Path) -> None:
+def test_fields_that_do_not_apply_are_omitted(tmp_path: Path) -> None:
     volume = lode.Volume("tape", tmp_path, LENGTH)
     root = volume.commit([volume.stage_write_at(0, b"x")])
     written = json.loads((tmp_path / f"volumes/tape/snapshots/{root.id}/manifest.json").read_bytes())

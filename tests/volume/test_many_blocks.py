@@ -1,4 +1,4 @@
-"""A hundred thousand blocks: how many calls a commit or a read makes does not depend on their number."""
+"""The calls of a commit or a read do not depend on the number of blocks, here a hundred thousand."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LENGTH = MANY * 2 * SIZE
 
 @pytest.fixture(scope="module")
 def grown() -> MemoryStore:
-    """A volume of many blocks; only the first ten are really stored, for nobody reads the others."""
+    """A volume of many blocks; only the first ten are stored, because the others are never read."""
     store = MemoryStore()
     volume = lode.Volume("v", store, LENGTH)
     real = [volume.stage_write_at(n * 2 * SIZE, bytes([n]) * SIZE) for n in range(10)]
@@ -44,7 +44,7 @@ def test_one_more_block_takes_four_calls(grown: MemoryStore) -> None:
     assert len(snapshot.blocks) == MANY + 2
 
 
-def test_a_commit_that_lost_a_race_reads_only_what_came_since(grown: MemoryStore) -> None:
+def test_a_commit_that_lost_a_race_reads_only_later_manifests(grown: MemoryStore) -> None:
     store = CountingStore(grown)
     ours, theirs = lode.Volume("v", store, LENGTH), lode.Volume("v", grown, LENGTH)
     ours.commit([ours.stage_write_at(5 * SIZE, b"o" * SIZE)])
@@ -71,7 +71,7 @@ def test_a_range_is_read_with_one_call_for_each_of_its_blocks(grown: MemoryStore
 
 
 class Watched(Sequence[lode.BlockRef]):
-    """Blocks that count how often they are looked at."""
+    """Blocks that count accesses."""
 
     def __init__(self, blocks: tuple[lode.BlockRef, ...]) -> None:
         self.blocks = blocks

@@ -1,4 +1,4 @@
-"""A volume against a byte array with holes: whatever several writers do, and wherever they die."""
+"""A volume against a byte array with gaps, for any actions and crashes of several writers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def holes(content: Bytes, start: int = 0, end: int = LENGTH) -> list[tuple[int, 
 
 
 class VolumeMachine(RuleBasedStateMachine):
-    """Three writers with their own view of one store; the model is what each snapshot holds."""
+    """Three writers with their own view of one store; the model is the content of each snapshot."""
 
     staged: Bundle[Staged] = Bundle("staged")
     snapshots: Bundle[str] = Bundle("snapshots")
@@ -97,7 +97,7 @@ class VolumeMachine(RuleBasedStateMachine):
 
     @rule(who=WRITERS, size=st.integers(1, 5))
     def resume(self, who: str, size: int) -> None:
-        """Ask what is missing and fill the first of it."""
+        """Fill the first missing range."""
         volume = self.volumes[who]
         gaps = volume.missing()
         assert gaps == holes(self.content)
@@ -108,14 +108,14 @@ class VolumeMachine(RuleBasedStateMachine):
 
     @rule(offset=OFFSETS, data=DATA, calls=st.integers(1, 3))
     def die_while_staging(self, offset: int, data: bytes, calls: int) -> None:
-        """A process is gone during its upload; nobody ever sees anything of it."""
+        """A process dies during its upload; nothing of it ever becomes visible."""
         store = FaultStore(self.store, Fault(path="*.bin", nth=calls, when="after"))
         with suppress(SimulatedCrash, lode.InvalidRangeError):
             self.open(store).stage_write_at(offset, data)
 
     @rule(blocks=st.lists(staged, min_size=1, max_size=3), calls=st.integers(1, 8), after=st.booleans())
     def die_while_committing(self, blocks: list[Staged], calls: int, after: bool) -> None:
-        """A process is gone at its nth call; the commit is wholly there or wholly absent."""
+        """A process dies at its nth call; the commit is complete or absent."""
         store = FaultStore(self.store, Fault(nth=calls, when="after" if after else "before"))
         expected = filled(self.content, blocks)
         with suppress(SimulatedCrash, lode.OverlappingBlocksError):
@@ -142,7 +142,7 @@ class VolumeMachine(RuleBasedStateMachine):
 
     @rule(who=WRITERS, id=snapshots, offset=OFFSETS)
     def read_as_a_file(self, who: str, id: str, offset: int) -> None:
-        """A file gives all bytes up to the next gap and then names it."""
+        """A file returns all bytes up to the next gap and then raises an error that names it."""
         content = dict(self.model)[id]
         gap = next(iter(holes(content, offset)), None)
         end = gap[0] if gap else LENGTH

@@ -18,7 +18,7 @@ PIECES = 4
 
 
 def fill_stripe(volume: lode.Volume, stripe: int) -> int:
-    """Fill one stripe, a commit for each piece, and return how often commits had to merge."""
+    """Fill one stripe with one commit per block, and return the number of merges."""
     rebases = 0
     for piece in range(PIECES):
         at = stripe * STRIPE + piece * STRIPE // PIECES

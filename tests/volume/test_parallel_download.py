@@ -29,7 +29,7 @@ DIGEST = hashlib.sha256(CONTENT).hexdigest()
 
 @dataclass(frozen=True)
 class Served:
-    """A running server, and what it was asked for."""
+    """A running server and its requests."""
 
     url: str
     log: Path

@@ -1,4 +1,4 @@
-"""Real processes: eight fill one volume without an error, and kill -9 costs only what was not committed."""
+"""Eight real processes fill one volume without an error, and kill -9 loses only uncommitted blocks."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def start(url: str, *arguments: object, log: Path) -> subprocess.Popen[bytes]:
 
 
 def acknowledged(log: Path) -> list[tuple[int, int, str]]:
-    """The whole lines of a log: a line cut short was never acknowledged."""
+    """The complete lines of a log: a truncated line was never acknowledged."""
     lines = [line.split() for line in log.read_text().splitlines(keepends=True) if line.endswith("\n")]
     return [(int(at), int(until), id) for at, until, id in lines]
 
 
 def is_whole(url: str, length: int) -> lode.VolumeSnapshot:
-    """Check every byte and that history is one line."""
+    """Check every byte, and that history is linear."""
     volume = lode.Volume("v", url, length)
     head = volume.latest()
     assert volume.is_complete(head)
@@ -62,7 +62,7 @@ def test_eight_processes_each_fill_their_stripe_of_one_volume_without_an_error(t
 def test_kill_9_at_any_store_call_of_staging_and_committing_is_resumed_by_the_next_process(
     tmp_path: Path,
 ) -> None:
-    """The block is large enough to be uploaded in pieces, so that the process also dies amid an upload."""
+    """The block is large enough to be uploaded in parts, so that the process also dies during an upload."""
     length, piece = 6 << 20, 5 << 20
     processes = get_context("forkserver")
     processes.set_forkserver_preload(["lode"])

@@ -1,4 +1,4 @@
-"""Reading: the whole range or the list of what is missing; as bytes and as a file."""
+"""Reading returns the whole range or lists the gaps; as bytes and as a file."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def head(volume: lode.Volume) -> lode.VolumeSnapshot:
 
 
 def covered(data: bytes, store: lode.Store, piece: int = 1000) -> tuple[lode.Volume, lode.VolumeSnapshot]:
-    """A complete volume that holds ``data``, in blocks of ``piece`` bytes."""
+    """A complete volume with ``data``, in blocks of ``piece`` bytes."""
     volume = lode.Volume("whole", store, len(data))
     blocks = [volume.stage_write_at(at, data[at : at + piece]) for at in range(0, len(data), piece)]
     return volume, volume.commit(blocks)
 
 
 @pytest.mark.parametrize(("start", "end"), [(0, 10), (0, 20), (3, 7), (5, 15), (30, 40), (79, 80), (0, 1)])
-def test_a_range_that_is_there_is_read_exactly(
+def test_a_complete_range_is_read_exactly(
     start: int, end: int, volume: lode.Volume, head: lode.VolumeSnapshot
 ) -> None:
     assert volume.read_at(head.id, start, end - start) == bytes(range(start, end))
@@ -139,7 +139,7 @@ def test_blocks_are_read_in_parallel() -> None:
     meeting = threading.Barrier(4, timeout=10)
 
     class Meet(StoreWrapper):
-        """Lets a range read through only once four of them are under way."""
+        """Delays range reads until four of them are in progress."""
 
         def around(self, method: str, path: str, call: Any) -> Any:
             if method == "get_range":
@@ -168,7 +168,7 @@ def test_a_block_that_is_shorter_than_recorded_is_damage_and_not_a_gap(verify: b
         volume.read_at(head, 17, 2)
 
 
-def test_a_block_that_is_gone_is_named(
+def test_a_missing_block_is_named(
     volume: lode.Volume, head: lode.VolumeSnapshot, store: CountingStore
 ) -> None:
     store.delete(head.blocks[0].path)
@@ -201,13 +201,13 @@ def test_verifying_reads_each_block_once_and_in_small_pieces(tmp_path: Path) -> 
     assert counting.counts["open_reader"] == 1
 
 
-def test_verifying_needs_no_option_but_what_was_recorded() -> None:
+def test_verifying_uses_the_recorded_checksum() -> None:
     store = MemoryStore()
     head = sparse(store, "sha256").latest()
     assert lode.Volume("v", store, LENGTH).read_at(head, 0, 5, verify=True) == bytes(range(5))
 
 
-def test_verifying_what_has_no_checksum_is_refused(volume: lode.Volume, head: lode.VolumeSnapshot) -> None:
+def test_verifying_without_a_checksum_is_refused(volume: lode.Volume, head: lode.VolumeSnapshot) -> None:
     with pytest.raises(lode.ComponentMismatchError, match="no checksums to verify"):
         volume.read_at(head, 0, 5, verify=True)
     mixed = lode.Volume("v", volume.store, LENGTH, checksum="md5")

@@ -1,4 +1,4 @@
-"""Staging a block: what is taken, what is refused, and that nothing is visible before a commit."""
+"""Staging accepts or refuses a block, and makes nothing visible before a commit."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def volume(store: CountingStore) -> lode.Volume:
 
 
 class Endless:
-    """A source of zeros that are made as they are read."""
+    """A source that generates zeros on demand."""
 
     def __init__(self, length: int) -> None:
         self.left = length
@@ -49,9 +49,7 @@ class Endless:
         return piece
 
 
-def test_a_block_is_one_put_under_a_name_that_says_where_it_belongs(
-    store: CountingStore, volume: lode.Volume
-) -> None:
+def test_a_block_is_one_put_under_a_name_with_its_offset(store: CountingStore, volume: lode.Volume) -> None:
     block = volume.stage_write_at(10, b"hello")
     assert dict(store.counts) == {"put": 1}
     assert (block.offset, block.length, block.end, block.checksum) == (10, 5, 15, None)
@@ -107,7 +105,7 @@ def test_a_block_may_end_exactly_where_the_volume_does(volume: lode.Volume) -> N
 
 
 @pytest.mark.parametrize("wrong", ["text", 7, None, [1, 2]])
-def test_what_is_neither_bytes_nor_a_reader_is_refused(wrong: Any, volume: lode.Volume) -> None:
+def test_a_value_that_is_neither_bytes_nor_a_reader_is_refused(wrong: Any, volume: lode.Volume) -> None:
     with pytest.raises(lode.InvalidOptionError, match="cannot be staged"):
         volume.stage_write_at(0, wrong)
 
@@ -118,7 +116,7 @@ def test_a_file_in_text_mode_is_refused(volume: lode.Volume) -> None:
         volume.stage_write_at(0, text)
 
 
-def test_a_source_that_has_nothing_just_now_is_refused_rather_than_cut_short(volume: lode.Volume) -> None:
+def test_a_non_blocking_source_without_data_is_refused(volume: lode.Volume) -> None:
     class NotReady:
         def read(self, size: int) -> Any:
             return None
@@ -185,7 +183,7 @@ def test_a_stream_that_fails_midway_leaves_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("length", [3, 5 << 20], ids=["one put", "in pieces"])
-def test_a_failing_store_says_so_and_the_block_can_be_staged_again(length: int) -> None:
+def test_a_block_can_be_staged_again_after_a_store_error(length: int) -> None:
     inner = MemoryStore()
     method = "put" if length == 3 else "commit"
     store = FaultStore(inner, Fault(method, "*.bin", error=lode.StoreError("disk full")))
@@ -225,7 +223,7 @@ def test_many_processes_stage_through_a_pickled_volume_and_one_commit_takes_all(
     assert volume.read_at(snapshot, 0, 26, verify=True) == b"abcdefghijklmnopqrstuvwxyz"
 
 
-def test_a_volume_in_the_memory_of_this_process_says_that_it_cannot_be_sent() -> None:
+def test_a_volume_in_memory_cannot_be_pickled() -> None:
     with pytest.raises(lode.UsageError, match="use a file or object store"):
         pickle.dumps(lode.Volume("v", MemoryStore(), LENGTH))
 

@@ -1,4 +1,4 @@
-"""What can happen to an object: accidents, and what somebody with write access may put there."""
+"""Damages of an object: accidents, and content from an attacker with write access."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Damage = Callable[[Path], None]
 
 DEEP: Final = 100_000
-# Every field of these is damaged; of the other manifests those that lead to other objects.
+# Every field of these is damaged; of the other manifests only those that refer to other objects.
 _WHOLLY: Final = ("newest manifest", "volume manifest")
 _MANIFESTS: Final = (
     "newest manifest", "older manifest", "first manifest", "manifest in a segment", "intent",
@@ -63,7 +63,7 @@ def directory(path: Path) -> None:
 
 
 def sparse(path: Path) -> None:
-    """A file of a terabyte that takes no room."""
+    """A sparse file of a terabyte."""
     holding(b"{")(path)
     os.truncate(path, 1 << 40)
 
@@ -102,7 +102,7 @@ OVERSIZED: Final[dict[str, Damage]] = {"a terabyte": sparse}
 
 
 def damages(target: Target) -> Iterator[tuple[str, Damage]]:
-    """Everything that is done to an object of this kind."""
+    """All damages of an object of this kind."""
     yield from GENERIC.items()
     if not target.kind.endswith("file") and target.kind != "block":
         yield from OVERSIZED.items()
@@ -224,7 +224,7 @@ def _segments() -> Iterator[tuple[str, Damage]]:
         "a bomb in its listing",
         holding(_bomb(b'{"schema_name":"lode-history","first":1,"last":16,"listing":{"parent":"')),
     )
-    # A frame header that claims 2^62 bytes, and nothing behind it.
+    # A frame header that claims 2^62 bytes, and no data.
     yield "a false size", holding(b"\x28\xb5\x2f\xfd\xe0" + (2**62).to_bytes(8, "little"))
     yield "deep nesting", holding(zstandard.compress(b"[" * DEEP + b"]" * DEEP))
     yield (
@@ -259,7 +259,7 @@ def _segments() -> Iterator[tuple[str, Damage]]:
 
 
 def _bomb(start: bytes) -> bytes:
-    """16 MiB of zeros in a kilobyte, behind a start that looks right."""
+    """16 MiB of zeros in a kilobyte, after a valid beginning."""
     packer = zstandard.ZstdCompressor(level=1).compressobj()
     zeros = b"0" * (1 << 20)
     return b"".join([packer.compress(start), *(packer.compress(zeros) for _ in range(16)), packer.flush()])

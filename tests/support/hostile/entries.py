@@ -1,4 +1,4 @@
-"""Every way into a lake: the library, the command line and the console."""
+"""Every entry point: the library, the command line and the console."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     Entry = Callable[[Path, str], object]
 
 EXIT_CODES: Final = range(7)
-# Put together once: that takes longer than most commands do.
+# Built once: that takes longer than most commands.
 _LODE: Final = typer.main.get_command(app)
 
 
 def _dataset(ask: Callable[[lode.Dataset], object]) -> dict[str, Entry]:
-    """The same question to a dataset as its writer opens it and as the store describes it."""
+    """The same call on a dataset opened with options and as it is stored."""
     return {
         "Dataset": lambda lake, name: ask(opened(name, lode.open_store(lake, durable=False))),
         "open_dataset": lambda lake, name: ask(lode.open_dataset(name, lake)),
@@ -137,7 +137,7 @@ VOLUME_COMMANDS: Final[dict[str, list[str]]] = {
     "show": ["show", "{name}", "--volume"],
     "show --json": ["show", "{name}", "--volume", "--json"],
 }
-# What must work whatever is wrong with another dataset.
+# Calls that must work while another dataset is damaged.
 AROUND: Final[dict[str, list[str]]] = {
     "ls": ["ls", "--json"],
     "ls --streams": ["ls", "--streams", "--json"],
@@ -146,7 +146,7 @@ AROUND: Final[dict[str, list[str]]] = {
 
 
 def command(lake: Path, words: list[str]) -> str:
-    """Run a command in this process: what it printed. What it raises is the caller's to judge."""
+    """Run a command in this process and return its output; exceptions pass through."""
     out = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
     err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
@@ -161,6 +161,6 @@ def command(lake: Path, words: list[str]) -> str:
 
 
 def listed(lake: Path) -> object:
-    """What shows all datasets and volumes at once."""
+    """Calls that show all datasets and volumes."""
     store = lode.open_store(lake)
     return dataset_names(store), volume_names(store), overview(store, Datasets(store), after="", limit=50)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 AT_ONCE: Final = replace(REAL, background=lambda chore: chore())
 SCHEMA: Final = {"n": "int64", "day": "string"}
-# In no object of the lake, and in every file beside it: what finds it has left the lake.
+# In every file outside of the lake and in none inside: a result that contains it has left the lake.
 CANARY: Final = "OUTSIDE-THE-LAKE"
 KEY: Final = ("loader", "k1")
 GOOD_ROWS: Final = 3
@@ -26,7 +26,7 @@ GOOD_ROWS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object to be damaged, and whose it is."""
+    """One object to be damaged, and its owner."""
 
     kind: str
     owner: str
@@ -39,7 +39,7 @@ def rows(start: int, count: int = 2) -> list[dict[str, object]]:
 
 
 def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
-    """The dataset as its writer opens it, without looking at the store."""
+    """The dataset as its writer opens it, without a store call."""
     options: dict[str, dict[str, Any]] = {
         "jsonl": {"codec": lode.JSONL()},
         "zipped": {"codec": lode.JSONL(SCHEMA), "compressor": "zstd", "checksum": "md5"},
@@ -54,7 +54,7 @@ def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
 
 
 def build(root: Path) -> None:
-    """Write the lake, and a directory beside it that nobody may read."""
+    """Write the lake, and a directory beside it that must not be read."""
     store = lode.open_store(root / "lake", durable=False)
     for name in ("jsonl", "zipped", "parquet", "arrow", "hive", "good", "pending"):
         dataset = opened(name, store)
@@ -79,13 +79,13 @@ def build(root: Path) -> None:
 
 
 def copied(template: Path, into: Path) -> Path:
-    """The lake again, in next to no time: damage replaces files and never writes into one."""
+    """A copy of the lake by hard links: damage replaces files and never writes into one."""
     shutil.copytree(template, into, copy_function=os.link)
     return into / "lake"
 
 
 def restored(template: Path, lake: Path, target: Target) -> None:
-    """What belongs to the target's owner as it was."""
+    """Restore the objects of the target's owner."""
     folder = f"{'volumes' if target.volume else 'datasets'}/{target.owner}"
     shutil.rmtree(lake / folder)
     shutil.copytree(template / "lake" / folder, lake / folder, copy_function=os.link)
