@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.errors import InvalidPathError, NotFoundError
 from lode.ingest.api.grpc_read.parquet import count_rows
-from lode.ingest.api.grpc_read.session import RowRange
+from lode.ingest.api.grpc_read.session import SnapshotRange
 from lode.ingest.status import Code, Refused
 from lode.read.prune import can_match
 
@@ -44,10 +44,10 @@ class PlannedFile(NamedTuple):
     # Whether the file's columns have the dataset's names.
     is_plain: bool = True
 
-    def within(self, rows: RowRange) -> RowRange:
+    def within(self, rows: SnapshotRange) -> SnapshotRange:
         """Return the positions of its rows inside the range; an empty range if there are none."""
         start = max(self.start, rows.start)
-        return RowRange(start, max(start, min(self.start + self.rows, rows.stop)))
+        return SnapshotRange(start, max(start, min(self.start + self.rows, rows.stop)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Plan:
         return self.files[-1].start + self.files[-1].rows if self.files else 0
 
     def matching(
-        self, rows: RowRange, where: pc.Expression | None, schema: pa.Schema
+        self, rows: SnapshotRange, where: pc.Expression | None, schema: pa.Schema
     ) -> Iterator[PlannedFile]:
         """Yield the files with rows in the range that may match ``where``."""
         first = max(bisect_left(self.starts, rows.start) - 1, 0)
@@ -139,7 +139,7 @@ class Plans:
 
 def cut(
     files: Sequence[PlannedFile],
-    rows: RowRange,
+    rows: SnapshotRange,
     shares: Sequence[float],
     row_groups: Callable[[FileRef], Sequence[int]],
 ) -> list[int]:
@@ -174,7 +174,7 @@ def cut(
     return sorted({borders[_nearest(before, target)] for target in targets}) if borders else []
 
 
-def cut_at_row(files: Sequence[PlannedFile], rows: RowRange, share: float) -> list[int]:
+def cut_at_row(files: Sequence[PlannedFile], rows: SnapshotRange, share: float) -> list[int]:
     """Return the position that cuts a range without a border inside; none if it has only one row.
 
     Both streams then read the same row group. Use ``cut`` first.

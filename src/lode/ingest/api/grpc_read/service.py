@@ -31,9 +31,9 @@ from lode.ingest.api.grpc_read.selection import (
 from lode.ingest.api.grpc_read.session import (
     ARROW,
     EXPIRES,
-    RowRange,
     Session,
     SessionName,
+    SnapshotRange,
     check_format,
     decode_session,
     encode_session,
@@ -74,7 +74,7 @@ class _OpenStream(NamedTuple):
 
     session: Session
     name: SessionName
-    rows: RowRange
+    rows: SnapshotRange
     reader: Reader
 
 
@@ -185,7 +185,7 @@ class ReadService:
     def _add_streams(
         self, made: Any, name: SessionName, reader: Reader, stream_count: Callable[[int], int]
     ) -> None:
-        whole = RowRange(0, reader.plan.rows)
+        whole = SnapshotRange(0, reader.plan.rows)
         files = list(reader.files(whole))
         if not files:
             return
@@ -194,7 +194,7 @@ class ReadService:
         shares = [index / count for index in range(1, count)]
         cuts = cut(files, whole, shares, self._row_groups) if shares else []
         for start, stop in pairwise([0, *cuts, whole.stop]):
-            made.streams.add(name=name.stream(RowRange(start, stop)))
+            made.streams.add(name=name.stream(SnapshotRange(start, stop)))
         made.estimated_row_count = sum(file.rows for file in files)
         made.estimated_total_bytes_scanned = made.estimated_total_physical_file_size = size
 

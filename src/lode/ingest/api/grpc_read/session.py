@@ -71,7 +71,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     now_micros: int | None = None
 
 
-class RowRange(NamedTuple):
+class SnapshotRange(NamedTuple):
     """Rows of a snapshot by their position in history, before any restriction."""
 
     start: int
@@ -92,7 +92,7 @@ class SessionName(NamedTuple):
     def __str__(self) -> str:
         return f"projects/{self.project}/locations/{self.location}/sessions/{self.token}"
 
-    def stream(self, rows: RowRange) -> str:
+    def stream(self, rows: SnapshotRange) -> str:
         return f"{self}/streams/{rows.start}-{rows.stop}"
 
 
@@ -155,7 +155,7 @@ def parse_project(parent: str) -> str:
     return match[1]
 
 
-def parse_read_stream(name: str) -> tuple[SessionName, RowRange]:
+def parse_read_stream(name: str) -> tuple[SessionName, SnapshotRange]:
     """Parse a stream's name, or refuse it."""
     match = _STREAM.fullmatch(name)
     if match is None or int(match[6]) > int(match[7]):
@@ -163,7 +163,7 @@ def parse_read_stream(name: str) -> tuple[SessionName, RowRange]:
             f"Invalid read stream name {shortened(name)}: use one that CreateReadSession has returned."
         )
     _, project, location, form, token, start, stop = match.groups()
-    return SessionName(project, location, form + token), RowRange(int(start), int(stop))
+    return SessionName(project, location, form + token), SnapshotRange(int(start), int(stop))
 
 
 # -- tokens ------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from lode.filter import Filter
     from lode.ingest.api.grpc_read.plan import Plan, PlannedFile
-    from lode.ingest.api.grpc_read.session import RowRange
+    from lode.ingest.api.grpc_read.session import SnapshotRange
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
     from lode.store.protocol import Store
@@ -76,7 +76,7 @@ class Reader:
     restriction: Filter | None
     threads: Executor
 
-    def files(self, rows: RowRange) -> Iterator[PlannedFile]:
+    def files(self, rows: SnapshotRange) -> Iterator[PlannedFile]:
         """Yield the files of these rows that statistics and partitions do not rule out."""
         if self.restriction is None:
             return self.plan.matching(rows, None, self.table.arrow)
@@ -85,7 +85,7 @@ class Reader:
         schema = pa.schema([column for column in self.table.arrow if column.name in used])
         return self.plan.matching(rows, self.restriction.where, schema)
 
-    def read(self, rows: RowRange, offset: int) -> Iterator[StreamedBatch]:
+    def read(self, rows: SnapshotRange, offset: int) -> Iterator[StreamedBatch]:
         """Yield the rows from ``offset`` on. The offset counts the rows that match the restriction."""
         batches = self._restricted if self.restriction else self._unrestricted
         held: list[pa.RecordBatch] = []
@@ -102,7 +102,7 @@ class Reader:
         if held:
             yield StreamedBatch(one_batch(held), 1.0)
 
-    def _unrestricted(self, rows: RowRange, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _unrestricted(self, rows: SnapshotRange, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         """Without a restriction the offset gives the position, and files before it are not opened."""
         if offset > rows.rows:
             raise _beyond_the_end(offset)
@@ -110,7 +110,7 @@ class Reader:
             for batch in group.read(self.columns):
                 yield complete(batch, self.columns), group.position
 
-    def _restricted(self, rows: RowRange, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
+    def _restricted(self, rows: SnapshotRange, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         assert self.restriction is not None
         filtered = select(self.table.schema, self.restriction.columns)
         needed = select(self.table.schema, [*column_paths(self.columns), *self.restriction.columns])
@@ -137,7 +137,7 @@ class Reader:
             except InvalidOptionError as error:
                 raise invalid(f"row_restriction: {error}.") from None
 
-    def _row_groups(self, rows: RowRange) -> Iterator[_RowGroup]:
+    def _row_groups(self, rows: SnapshotRange) -> Iterator[_RowGroup]:
         store = self.plan.scan.store
         with closing(prefetch(store, self.files(rows), self.threads)) as files:
             for file, data in files:
