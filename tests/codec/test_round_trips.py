@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from lode.codec import JSONL, ArrowIPC, Parquet, arrow_batches, chunks_of, compressor
-from lode.codec.columnar import _coerced, _direct
+from lode.codec.arrays import _coerced, _direct
 from support.codec.sinks import Unseekable, decoded, encoded
 from support.codec.strategies import JSON_VALUES, plain, tables
 

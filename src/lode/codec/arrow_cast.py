@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lode.codec.arrays import to_array
 from lode.codec.coerce import CoercionError
 from lode.lazy import pa, pt
 
@@ -130,8 +131,6 @@ def _overflowed(array: Any, cast: Any) -> bool:
 
 def _by_value(array: Any, field: pa.Field[Any], first_row: int) -> Any:
     """Take the slow road of Python values, which coerces what may be coerced and names what may not."""
-    from lode.codec.columnar import to_array
-
     try:
         values = array.to_pylist()
     except (ValueError, OverflowError) as error:

@@ -208,7 +208,7 @@ class ObjectStore:
         return ObjectStoreReader(self, self.head(path))
 
     def open_writer(self, path: str) -> ObjectStoreWriter:
-        return ObjectStoreWriter(self, path, self._key(path), self._part_size)
+        return ObjectStoreWriter(self, self.client, path, self._key(path), self._part_size)
 
     def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
         key = self._key(path)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from lode.store.object import ObjectStore
+    from lode.store.protocol import Store
 
 _IN_FLIGHT = 4
 
@@ -29,8 +29,9 @@ class ObjectStoreWriter:
     invisible, until a lifecycle rule removes them.
     """
 
-    def __init__(self, store: ObjectStore, path: str, key: str, part_size: int) -> None:
+    def __init__(self, store: Store, client: Any, path: str, key: str, part_size: int) -> None:
         self._store = store
+        self._client = client
         self._path = path
         self._key = key
         self._part_size = part_size
@@ -80,7 +81,7 @@ class ObjectStoreWriter:
         import obstore
 
         self._upload = obstore.open_writer(
-            self._store.client, self._key, buffer_size=self._part_size, max_concurrency=_IN_FLIGHT
+            self._client, self._key, buffer_size=self._part_size, max_concurrency=_IN_FLIGHT
         )
         if self._first:
             self._send(memoryview(self._first))
