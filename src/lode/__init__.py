@@ -9,7 +9,7 @@ from lode.codec.parquet import Parquet
 from lode.codec.protocol import Chunk, Codec
 from lode.codec.schema import SchemaSpec, TypeSpec
 from lode.codec.timestamps import Timestamped
-from lode.dataset import Dataset, IdempotencyKey, SnapshotRef
+from lode.dataset import Dataset
 from lode.definition import Column, Definition
 from lode.discover import open_dataset, open_volume
 from lode.errors import (
@@ -56,6 +56,7 @@ from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.scan import Scan
 from lode.reader import DatasetReader, ManifestRef
+from lode.reads import SnapshotRef
 from lode.runtime import Runtime
 from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
@@ -69,6 +70,7 @@ from lode.write.retry import OnConflict, Retry
 from lode.write.stage import Staged, Stager
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
+from lode.writes import IdempotencyKey
 
 __version__ = "0.1.0"
 

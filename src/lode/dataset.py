@@ -7,17 +7,13 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from datetime import date
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import msgspec
 
-from lode.codec.components import Components, codec_named, components_of
-from lode.codec.protocol import StreamingCodec, has_schema, takes_any_record
-from lode.codec.records import is_rereadable, peek_schema
+from lode.codec.components import Components, components_of
+from lode.codec.protocol import StreamingCodec
 from lode.codec.schema import to_schema
 from lode.definition import Definition, check_names, check_storable
 from lode.errors import (
@@ -26,40 +22,28 @@ from lode.errors import (
     DatasetExistsError,
     InvalidOptionError,
     NilIteratorError,
-    NoSnapshotsError,
-    NotFoundError,
     PartitioningNotSupportedError,
-    SchemaViolationError,
     SnapshotConflictError,
 )
 from lode.evolution import (
-    adopt,
     column_names,
     evolve,
-    has_null_types,
-    include,
-    type_null_columns,
 )
-from lode.format.ids import check_id, check_writer, is_utf8
+from lode.format.ids import check_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
-from lode.handle import DatasetHandle, FoundDataset
-from lode.near import question
+from lode.handle import DatasetHandle
 from lode.options import DatasetOptions, check_codec, codec_with_schema
-from lode.read.define import components_named
 from lode.read.files import read_files
-from lode.read.resolve import Chain, Head
-from lode.read.scan import Scan
-from lode.read.which import ExactId, Moment, check_new_snapshot_id, find, parsed
-from lode.reader import DatasetReader
+from lode.read.which import check_new_snapshot_id
+from lode.reads import Reads, SnapshotRef
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
-from lode.write.dataset_draft import DatasetDraft
-from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
+from lode.write.retry import OnConflict, Retry, check_retry
 from lode.write.stream import StreamWriter
-from lode.write.transaction import Transaction
+from lode.writes import IdempotencyKey, Writes
 
 if TYPE_CHECKING:
     import os
@@ -74,26 +58,10 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
+    from lode.read.resolve import Chain
+    from lode.read.scan import Scan
     from lode.write.stage import Stager
-
-SnapshotRef: TypeAlias = Snapshot | str | int | date
-"""What names a snapshot: itself, an id, a number, ``latest~2`` or a time. See ``Dataset.snapshot``."""
-IdempotencyKey: TypeAlias = str | tuple[str, str]
-"""A key, or (writer, key)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Begun:
-    """A write whose arguments were checked, and what the dataset is as far as this process knows."""
-
-    found: FoundDataset
-    definition: Definition
-    components: Components
-    base: Head[Manifest] | None
-    metadata: dict[str, Any]
-    idempotency: tuple[str, str] | None
-    snapshot_id: str | None
-    append: bool
+    from lode.write.transaction import Transaction
 
 
 class Dataset:
@@ -160,6 +128,8 @@ class Dataset:
             observer=observer,
             runtime=runtime,
         )
+        self._reads = Reads(self._handle)
+        self._writes = Writes(self._handle, self._reads)
 
     @classmethod
     def create(
@@ -256,8 +226,7 @@ class Dataset:
     @property
     def exists(self) -> bool:
         """Whether it has a snapshot, seen by this object or found on the store now."""
-        found = self._handle.find()
-        return found.exists or found.committer.has_head
+        return self._handle.exists
 
     @property
     def layout(self) -> Layout:
@@ -294,7 +263,7 @@ class Dataset:
 
     def definition_at(self, snapshot: SnapshotRef) -> Definition:
         """What the dataset was at a snapshot, named as in ``snapshot(ref)``."""
-        return self._handle.find().definitions.at(self._manifest(snapshot))
+        return self._handle.find().definitions.at(self._reads.manifest(snapshot))
 
     @property
     def chain(self) -> Chain[Manifest]:
@@ -350,27 +319,8 @@ class Dataset:
                 on_conflict=on_conflict,
                 evolve=evolve,
             )
-        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
-        schema = None
-        if has_schema(begun.components.codec):
-            data, schema = peek_schema(data)
-        try:
-            return self._write(begun, data, schema, evolve=evolve)
-        except SchemaViolationError:
-            # Somebody else may have changed the columns. What can be read only once cannot be tried again.
-            newer = self._with_newest_definition(begun) if is_rereadable(data) else None
-            if newer is None:
-                raise
-        return self._write(newer, data, schema, evolve=evolve)
-
-    def _write(
-        self, begun: _Begun, data: Any, schema: pa.Schema | None, *, evolve: bool | Evolution
-    ) -> Snapshot:
-        with self._transaction(begun, schema, evolve=evolve) as transaction:
-            if transaction.replayed is not None:
-                return transaction.replayed
-            transaction.add(transaction.stager.stage_named(data, ""))
-            return transaction.commit()
+        begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
+        return self._writes.write(begun, data, evolve=evolve)
 
     def stream_write(
         self,
@@ -383,10 +333,10 @@ class Dataset:
         """Open one blob to be written piece by piece; ``commit()`` makes it a snapshot."""
         if self._handle.given.codec is not None:
             raise self._has_codec(self._handle.given.codec)
-        begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
+        begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
         if begun.components.codec is not None:
             raise self._has_codec(begun.components.codec)
-        return StreamWriter(self._transaction(begun, None, evolve=False))
+        return StreamWriter(self._writes.transaction(begun, None, evolve=False))
 
     def _has_codec(self, codec: Codec) -> CodecConfiguredError:
         return CodecConfiguredError(
@@ -449,77 +399,8 @@ class Dataset:
                 definition to the next, which is applied again if another writer commits first.
         """
         coming = None if schema is None else to_schema(schema)
-        begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
-        try:
-            return self._transaction(begun, coming, evolve=evolve)
-        except SchemaViolationError:
-            newer = self._with_newest_definition(begun)
-            if newer is None:
-                raise
-        return self._transaction(newer, coming, evolve=evolve)
-
-    def _with_newest_definition(self, begun: _Begun) -> _Begun | None:
-        """The same write to the dataset as it is defined now; None if that is what was known."""
-        newest = begun.found.chain.resolve().manifest
-        definition = self._handle.definition_at(begun.found, newest)
-        if definition.digest == begun.definition.digest:
-            return None
-        components = self._handle.components(begun.found, definition)
-        return replace(begun, definition=definition, components=components)
-
-    def _begin(
-        self,
-        metadata: dict[str, Any] | None,
-        idempotency_key: IdempotencyKey | None,
-        snapshot_id: str | None,
-        base: SnapshotRef | None,
-        on_conflict: OnConflict,
-    ) -> _Begun:
-        """Check what a write was given before anything is read, then find out what the dataset is."""
-        append = check_on_conflict(on_conflict, based=base is not None)
-        clean = check_metadata(metadata)
-        pair = _pair(idempotency_key)
-        id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
-        found, head = self._handle.find_to_write()
-        parent = self._manifest(base) if base is not None else None
-        definition = self._handle.definition_at(found, head.manifest)
-        return _Begun(
-            found,
-            definition,
-            self._handle.components(found, definition),
-            Head(parent.snapshot_id.encode(), parent) if parent else None,
-            clean,
-            pair,
-            id,
-            append,
-        )
-
-    def _transaction(
-        self, begun: _Begun, schema: pa.Schema | None, *, evolve: bool | Evolution
-    ) -> Transaction:
-        found = begun.found
-        if callable(evolve):
-            self._handle.define(found, found.committer.capture(), begun.definition)
-        evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
-        if evolution is None and schema is not None and has_null_types(begun.definition):
-            evolution = partial(type_null_columns, schema=schema)
-        target = begun.definition if evolution is None else evolution(begun.definition)
-        stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
-        draft = DatasetDraft(
-            stager.snapshot_id,
-            begun.base,
-            begun.idempotency,
-            writer=self._handle.writer,
-            append=begun.append,
-            fresh=begun.snapshot_id is None,
-            stager=stager,
-            metadata=begun.metadata,
-            now_ns=self._runtime.now_ns,
-            definitions=found.definitions,
-            definition=begun.definition,
-            evolution=evolution,
-        )
-        return Transaction(found.committer, draft, found.committer.begin(draft))
+        begun = self._writes.begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
+        return self._writes.transaction(begun, coming, evolve=evolve)
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """A stager of files for a new snapshot; it pickles. ``transaction(snapshot_id=…)`` commits them."""
@@ -565,7 +446,7 @@ class Dataset:
         found, _ = self._handle.find_to_write()
         base = found.committer.settle()
         if base.manifest is None:
-            raise self._no_snapshots()
+            raise self._reads.no_snapshots()
         definition = found.definitions.at(base.manifest)
         changed = change(definition)
         if changed.digest == definition.digest:
@@ -577,26 +458,6 @@ class Dataset:
         snapshot = self._handle.commit_definition(found, base, definition, clean, "evolve", change)
         self._handle.follow_stored_schema()
         return snapshot
-
-    def _evolution(self, coming: pa.Schema | None) -> Evolution:
-        """The change that makes room for the schema it was opened with, and for the data's own."""
-        given = self._handle.given.schema
-
-        def change(definition: Definition) -> Definition:
-            if definition.columns is None and takes_any_record(codec_named(definition.codec)) and self.exists:
-                if given is None:
-                    return definition  # records of any shape need no change
-                raise InvalidOptionError(
-                    f"dataset {self.id!r} has records without a schema, which need not fit one: write them "
-                    "with a schema to a new dataset"
-                )
-            for schema, declared in ((given, True), (coming, False)):
-                if schema is not None:
-                    definition = adopt(definition, schema)
-                    definition = include(definition, schema, declared=declared)
-            return definition
-
-        return change
 
     def _create(self, **described: Any) -> Snapshot:
         found, base = self._handle.find_to_write()
@@ -630,7 +491,7 @@ class Dataset:
 
     def latest(self) -> Snapshot:
         """The newest snapshot, read from the store."""
-        return Snapshot(self._latest())
+        return Snapshot(self._reads.latest())
 
     def snapshot(self, ref: SnapshotRef) -> Snapshot:
         """The snapshot that ``ref`` names.
@@ -640,7 +501,7 @@ class Dataset:
                 ``datetime``, a ``date`` or a text such as ``2026-11-15T12:00Z`` is the newest snapshot then.
                 A time as text without a zone is in UTC. A date means 00:00 UTC, when it begins.
         """
-        return Snapshot(self._manifest(ref))
+        return Snapshot(self._reads.manifest(ref))
 
     def snapshots(
         self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
@@ -650,7 +511,7 @@ class Dataset:
         Both are named as in ``snapshot(ref)``; without them it is the whole history. After a time are the
         snapshots that were made later. A dataset without snapshots has an empty list.
         """
-        return list(map(Snapshot, self._between(since, as_of)[0]))
+        return list(map(Snapshot, self._reads.between(since, as_of)[0]))
 
     def changes(
         self,
@@ -673,10 +534,7 @@ class Dataset:
 
         They are read only as far as you iterate.
         """
-        start = None if since is None else self._start(since)
-        end = self._end(as_of)
-        found = self._handle.find().history.newest_first(end) if start is None else self._after(start, end)
-        return map(Snapshot, found)
+        return map(Snapshot, self._reads.newest_first(since, as_of))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -711,7 +569,7 @@ class Dataset:
                 expression. Files that cannot have any are not opened.
             limit: Stop after so many rows.
         """
-        return self._existing(since, as_of).read(columns=columns, where=where, limit=limit)
+        return self._reads.existing(since, as_of).read(columns=columns, where=where, limit=limit)
 
     def count(
         self,
@@ -721,7 +579,7 @@ class Dataset:
         where: pc.Expression | str | None = None,
     ) -> int:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
-        return self._existing(since, as_of).count(where)
+        return self._reads.existing(since, as_of).count(where)
 
     def to_pandas(
         self,
@@ -738,101 +596,11 @@ class Dataset:
 
     def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
-        manifests, end = self._between(since, as_of)
-        return self._scan(manifests, end)
-
-    def _existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
-        """The plan of a scan; raises ``NoSnapshotsError`` if the dataset does not exist."""
-        manifests, end = self._between(since, as_of)
-        if end is None:
-            raise self._no_snapshots(near=True)
-        return self._scan(manifests, end)
+        return self._reads.plan(since, as_of)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
-        manifest = self._manifest(snapshot)
-        if manifest.definition is not None:
-            return self._scan([manifest], manifest)
-        # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.
-        named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
-        given = self._handle.given
-        codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
-        components = Components(codec, named.compressor, given.checksum or named.checksum)
-        return Scan(
-            self._store, self.id, self._handle.find().layout, components, [manifest], runtime=self._runtime
-        )
-
-    # -- inside --------------------------------------------------------------------------------
-
-    def _scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
-        found = self._handle.find()
-        definition = Definition() if end is None else found.definitions.at(end)
-        return Scan(
-            self._store,
-            self.id,
-            found.layout,
-            self._handle.components(found, definition),
-            manifests,
-            runtime=self._runtime,
-            definition=definition,
-            definitions=found.definitions,
-        )
-
-    def _visible(self) -> Manifest | None:
-        return self._handle.look()[1].manifest
-
-    def _no_snapshots(self, *, near: bool = False) -> NoSnapshotsError:
-        hint = question(DatasetReader(self._store).near(self.id)) if near else ""
-        return NoSnapshotsError(
-            f"dataset {self.id!r} in {self._store.url} has no snapshots yet: {hint or 'write one first'}"
-        )
-
-    def _latest(self) -> Manifest:
-        manifest = self._visible()
-        if manifest is None:
-            raise self._no_snapshots()
-        return manifest
-
-    def _manifest(self, ref: SnapshotRef) -> Manifest:
-        if not isinstance(ref, Snapshot):
-            named = parsed(ref)
-            found = self._handle.find()
-            return find(named, found.chain, found.history, self._visible)
-        owner = ref.manifest.dataset_id
-        if owner != self.id:
-            raise NotFoundError(f"{ref} is of dataset {owner!r}, this is {self.id!r}")
-        return ref.manifest
-
-    def _end(self, as_of: SnapshotRef | None) -> Manifest | None:
-        return self._visible() if as_of is None else self._manifest(as_of)
-
-    def _between(
-        self, since: SnapshotRef | None, as_of: SnapshotRef | None
-    ) -> tuple[Sequence[Manifest], Manifest | None]:
-        """The manifests after ``since`` up to ``as_of``, oldest first, and the one that ``as_of`` names."""
-        if since is None:
-            end = self._end(as_of)
-            return (self._handle.find().history.up_to(end) if end else []), end
-        # Resolved before the end: if a commit comes between the two, latest~1 must not be the end itself.
-        start = self._start(since)
-        end = self._end(as_of)
-        return list(self._after(start, end))[::-1], end
-
-    def _start(self, since: SnapshotRef) -> Moment | ExactId:
-        start = None if isinstance(since, Snapshot) else parsed(since)
-        return start if isinstance(start, Moment | ExactId) else ExactId(self._manifest(since).snapshot_id)
-
-    def _after(self, start: Moment | ExactId, end: Manifest | None) -> Iterator[Manifest]:
-        """The manifests up to ``end`` and after ``start``, newest first."""
-        for manifest in self._handle.find().history.newest_first(end):
-            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
-                return
-            yield manifest
-        if isinstance(start, ExactId):
-            raise NotFoundError(
-                f"snapshot {start!r} is not in the history of dataset {self.id!r}"
-                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
-            )
+        return self._reads.plan_snapshot(snapshot)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Clocks, threads and observers are of this process; the copy has its own.
@@ -853,15 +621,3 @@ class Dataset:
 
 def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:
     return Dataset(id, store, **options)
-
-
-def _pair(key: IdempotencyKey | None) -> tuple[str, str] | None:
-    """The (writer, key) of an idempotent commit; a bare key has the writer ''."""
-    match key:
-        case None:
-            return None
-        case str() if key and is_utf8(key):
-            return ("", key)
-        case (str() as writer, str() as name) if name and is_utf8(writer + name):
-            return (writer, name)
-    raise InvalidOptionError(f"idempotency_key must be a non-empty string or (writer, key), got {key!r}")

@@ -83,6 +83,12 @@ class DatasetHandle:
         self._found: FoundDataset | None = None
         self._lock = ProcessLock()
 
+    @property
+    def exists(self) -> bool:
+        """Whether the dataset has a snapshot, seen by this process or found on the store now."""
+        found = self.find()
+        return found.exists or found.committer.has_head
+
     def find(self) -> FoundDataset:
         """The dataset as it is on the store."""
         return self._find_with_head()[0]

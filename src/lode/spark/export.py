@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from lode.dataset import SnapshotRef
+    from lode.reads import SnapshotRef
     from lode.spark.place import Where
 
 FORMATS: Final = ("parquet", "json", "csv", "orc")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-    from lode.dataset import SnapshotRef
+    from lode.reads import SnapshotRef
     from lode.snapshot import Snapshot
     from lode.spark.place import Where
     from lode.store.protocol import Store

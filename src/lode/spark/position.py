@@ -15,7 +15,8 @@ from lode.read.which import ExactId, Moment, parsed
 from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from lode.dataset import Dataset, SnapshotRef
+    from lode.dataset import Dataset
+    from lode.reads import SnapshotRef
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,9 +25,10 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, SnapshotRef
+    from lode.dataset import Dataset
     from lode.format.manifest import FileRef
     from lode.read.scan import Scan
+    from lode.reads import SnapshotRef
 
 Reader = Literal["auto", "spark", "python"]
 

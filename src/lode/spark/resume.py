@@ -17,10 +17,11 @@ from lode.runtime import REAL
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lode.dataset import Dataset, IdempotencyKey
+    from lode.dataset import Dataset
     from lode.definition import Definition
     from lode.write.stage import Stager
     from lode.write.transaction import Transaction
+    from lode.writes import IdempotencyKey
 
 _IDS: Final = SnapshotIds(REAL.now_ns, REAL.random_bits)
 

@@ -25,11 +25,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
-    from lode.dataset import Dataset, IdempotencyKey, SnapshotRef
+    from lode.dataset import Dataset
+    from lode.reads import SnapshotRef
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
     from lode.write.stage import Staged, Stager
     from lode.write.transaction import Transaction
+    from lode.writes import IdempotencyKey
 
 # What Spark bounds the bytes of an Arrow batch by if nobody says anything.
 _SPARK_DEFAULT: Final = "67108864b"

@@ -1,0 +1,141 @@
+"""What a read of an opened dataset means: the snapshot that a reference names, and the files of a range."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING, TypeAlias
+
+from lode.codec.components import Components
+from lode.definition import Definition
+from lode.errors import NoSnapshotsError, NotFoundError
+from lode.near import question
+from lode.read.define import components_named
+from lode.read.scan import Scan
+from lode.read.which import ExactId, Moment, find, parsed
+from lode.reader import DatasetReader
+from lode.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lode.format.manifest import Manifest
+    from lode.handle import DatasetHandle
+
+SnapshotRef: TypeAlias = Snapshot | str | int | date
+"""What names a snapshot: itself, an id, a number, ``latest~2`` or a time. See ``Dataset.snapshot``."""
+
+
+class Reads:
+    """Resolves what the reads of one opened dataset name."""
+
+    def __init__(self, handle: DatasetHandle) -> None:
+        self._handle = handle
+
+    def plan(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
+        """The files of a range, without reading them."""
+        manifests, end = self.between(since, as_of)
+        return self.scan(manifests, end)
+
+    def existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
+        """The plan of a scan; raises ``NoSnapshotsError`` if the dataset does not exist."""
+        manifests, end = self.between(since, as_of)
+        if end is None:
+            raise self.no_snapshots(near=True)
+        return self.scan(manifests, end)
+
+    def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
+        """The files that one snapshot itself added, without reading them."""
+        manifest = self.manifest(snapshot)
+        if manifest.definition is not None:
+            return self.scan([manifest], manifest)
+        # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.
+        named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
+        given = self._handle.given
+        codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
+        components = Components(codec, named.compressor, given.checksum or named.checksum)
+        return Scan(
+            self._handle.store,
+            self._handle.id,
+            self._handle.find().layout,
+            components,
+            [manifest],
+            runtime=self._handle.runtime,
+        )
+
+    def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
+        found = self._handle.find()
+        definition = Definition() if end is None else found.definitions.at(end)
+        return Scan(
+            self._handle.store,
+            self._handle.id,
+            found.layout,
+            self._handle.components(found, definition),
+            manifests,
+            runtime=self._handle.runtime,
+            definition=definition,
+            definitions=found.definitions,
+        )
+
+    def visible(self) -> Manifest | None:
+        return self._handle.look()[1].manifest
+
+    def no_snapshots(self, *, near: bool = False) -> NoSnapshotsError:
+        hint = question(DatasetReader(self._handle.store).near(self._handle.id)) if near else ""
+        return NoSnapshotsError(
+            f"dataset {self._handle.id!r} in {self._handle.store.url} has no snapshots yet: "
+            f"{hint or 'write one first'}"
+        )
+
+    def latest(self) -> Manifest:
+        manifest = self.visible()
+        if manifest is None:
+            raise self.no_snapshots()
+        return manifest
+
+    def manifest(self, ref: SnapshotRef) -> Manifest:
+        if not isinstance(ref, Snapshot):
+            named = parsed(ref)
+            found = self._handle.find()
+            return find(named, found.chain, found.history, self.visible)
+        owner = ref.manifest.dataset_id
+        if owner != self._handle.id:
+            raise NotFoundError(f"{ref} is of dataset {owner!r}, this is {self._handle.id!r}")
+        return ref.manifest
+
+    def end(self, as_of: SnapshotRef | None) -> Manifest | None:
+        return self.visible() if as_of is None else self.manifest(as_of)
+
+    def between(
+        self, since: SnapshotRef | None, as_of: SnapshotRef | None
+    ) -> tuple[Sequence[Manifest], Manifest | None]:
+        """The manifests after ``since`` up to ``as_of``, oldest first, and the one that ``as_of`` names."""
+        if since is None:
+            end = self.end(as_of)
+            return (self._handle.find().history.up_to(end) if end else []), end
+        # Resolved before the end: if a commit comes between the two, latest~1 must not be the end itself.
+        start = self._start(since)
+        end = self.end(as_of)
+        return list(self._after(start, end))[::-1], end
+
+    def newest_first(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Iterator[Manifest]:
+        """The same manifests, newest first; read as far as the caller iterates."""
+        if since is None:
+            return self._handle.find().history.newest_first(self.end(as_of))
+        start = self._start(since)
+        return self._after(start, self.end(as_of))
+
+    def _start(self, since: SnapshotRef) -> Moment | ExactId:
+        start = None if isinstance(since, Snapshot) else parsed(since)
+        return start if isinstance(start, Moment | ExactId) else ExactId(self.manifest(since).snapshot_id)
+
+    def _after(self, start: Moment | ExactId, end: Manifest | None) -> Iterator[Manifest]:
+        """The manifests up to ``end`` and after ``start``, newest first."""
+        for manifest in self._handle.find().history.newest_first(end):
+            if start.includes(manifest) if isinstance(start, Moment) else manifest.snapshot_id == start:
+                return
+            yield manifest
+        if isinstance(start, ExactId):
+            raise NotFoundError(
+                f"snapshot {start!r} is not in the history of dataset {self._handle.id!r}"
+                + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
+            )
