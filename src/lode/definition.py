@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 SCHEMA_NAME: Final = "lode-definition"
 FORMAT_VERSION: Final = "1.0.0"
 # What a reader must understand to read a dataset correctly. A reader refuses a name that it does not know.
-KNOWN_FEATURES: Final[frozenset[str]] = frozenset()
+# Commits remove files that earlier ones added: a reader that only adds up files would count rows twice.
+REMOVALS: Final = "removals"
+KNOWN_FEATURES: Final[frozenset[str]] = frozenset({REMOVALS})
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):

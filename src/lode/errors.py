@@ -19,6 +19,7 @@ LodeError
 ├── MissingError (LookupError)       it is not there: write it first, or ask for another
 │   ├── NotFoundError                no such object, snapshot or dataset
 │   ├── NoSnapshotsError             the history is empty
+│   ├── SnapshotExpiredError         its files were removed by lode.expire
 │   ├── NoManifestsError             objects, but no manifest among them
 │   └── RangeMissingError            a volume has no bytes there
 ├── DataError                        bytes or rows are wrong: repair the data
@@ -127,6 +128,10 @@ class NotFoundError(MissingError):
 
 class NoSnapshotsError(MissingError):
     """The dataset or volume has no snapshot yet."""
+
+
+class SnapshotExpiredError(MissingError):
+    """The snapshot is older than the oldest one that can be read; its files may be gone."""
 
 
 class NoManifestsError(MissingError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.components import Components
@@ -12,9 +13,10 @@ from lode.evolution import check_columns, check_schema
 from lode.format.ids import SnapshotIds, check_new_id
 from lode.format.paths import DefaultLayout
 from lode.options import stricter
-from lode.read.define import LAYOUTS, Definitions, Located, locate
+from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
 from lode.read.history import History
 from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
+from lode.read.state import CHECKPOINT_STEP, States
 from lode.runtime import ProcessLock, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.write.commit import Committer
@@ -47,6 +49,7 @@ class FoundDataset:
     history: History
     committer: Committer[Manifest]
     definitions: Definitions
+    states: States
     # Whether it exists. Until it does, another process may create it with any options.
     exists: bool
     # Components by the digest of their definition: making a codec for a schema is expensive.
@@ -158,20 +161,27 @@ class DatasetHandle:
         chain = dataset_chain(self.store, self.id, layout)
         if located is not None:
             chain.take_remembered(located.chain)
+        history = History(chain, self.runtime)
+        definitions = definitions or Definitions(chain, self.id, layout, self.runtime)
+        states = States(
+            chain, history, definitions, partial(layout.partition_of, self.id), self.components_of
+        )
 
-        def compact(manifest: Manifest) -> None:
+        def summarize(manifest: Manifest) -> None:
             if is_boundary(manifest):
                 self.runtime.background(lambda: write_segments(chain, manifest))
+            if manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0:
+                self.runtime.background(lambda: states.write_checkpoint(manifest))
 
-        return FoundDataset(
-            layout,
-            chain,
-            History(chain, self.runtime),
-            Committer(chain, self.runtime, self.retry, self._observer, compact),
-            definitions or Definitions(chain, self.id, layout, self.runtime),
-            False,
-            {},
-        )
+        committer = Committer(chain, self.runtime, self.retry, self._observer, summarize)
+        return FoundDataset(layout, chain, history, committer, definitions, states, False, {})
+
+    def components_of(self, manifest: Manifest) -> Components:
+        """The codec, compressor and checksum of the files of one snapshot, by their names in its manifest."""
+        named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
+        given = self.given
+        codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
+        return Components(codec, named.compressor, given.checksum or named.checksum)
 
     def definition_at(self, found: FoundDataset, manifest: Manifest | None) -> Definition:
         """What the dataset is at a snapshot; without one, what it would be created as."""

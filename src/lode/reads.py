@@ -5,11 +5,9 @@ from __future__ import annotations
 from datetime import date
 from typing import TYPE_CHECKING, TypeAlias
 
-from lode.codec.components import Components
 from lode.definition import Definition
-from lode.errors import NoSnapshotsError, NotFoundError
+from lode.errors import NoSnapshotsError, NotFoundError, SnapshotExpiredError
 from lode.near import question
-from lode.read.define import components_named
 from lode.read.scan import Scan
 from lode.read.which import ExactId, Moment, find, parsed
 from lode.reader import DatasetReader
@@ -32,27 +30,41 @@ class Reads:
         self._handle = handle
 
     def plan(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
-        """The files of a range, without reading them."""
-        manifests, end = self.between(since, as_of)
-        return self.scan(manifests, end)
+        """The visible files at a snapshot, or those added after ``since``, without reading them."""
+        if since is not None:
+            return self.scan(*self.between(since, as_of))
+        end = self.end(as_of)
+        if as_of is not None and end is not None:
+            self._check_readable(end)
+        return self.scan(self._handle.find().states.at(end), end)
 
     def existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
         """The plan of a scan; raises ``NoSnapshotsError`` if the dataset does not exist."""
-        manifests, end = self.between(since, as_of)
-        if end is None:
+        found = self.plan(since, as_of)
+        if found.definition is None:
             raise self.no_snapshots(near=True)
-        return self.scan(manifests, end)
+        return found
+
+    def _check_readable(self, manifest: Manifest) -> None:
+        """Refuse a snapshot whose files may be gone."""
+        found, head = self._handle.look()
+        if head.manifest is None or head.manifest.snapshot_id == manifest.snapshot_id:
+            return
+        floor = found.definitions.floor_at(head.manifest)
+        if floor > 1 and found.chain.sequence_of(manifest) < floor:
+            raise SnapshotExpiredError(
+                f"snapshot {manifest.snapshot_id} of dataset {self._handle.id!r} is expired: history can be "
+                f"read from number {floor} on"
+            )
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
         manifest = self.manifest(snapshot)
+        self._check_readable(manifest)
         if manifest.definition is not None:
             return self.scan([manifest], manifest)
         # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.
-        named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
-        given = self._handle.given
-        codec = given.codec if given.codec is not None and given.codec.name == manifest.codec else named.codec
-        components = Components(codec, named.compressor, given.checksum or named.checksum)
+        components = self._handle.components_of(manifest)
         return Scan(
             self._handle.store,
             self._handle.id,
@@ -63,13 +75,14 @@ class Reads:
         )
 
     def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
+        """A scan of the files of these snapshots, as the dataset is defined at ``end``."""
         found = self._handle.find()
-        definition = Definition() if end is None else found.definitions.at(end)
+        definition = None if end is None else found.definitions.at(end)
         return Scan(
             self._handle.store,
             self._handle.id,
             found.layout,
-            self._handle.components(found, definition),
+            self._handle.components(found, definition or Definition()),
             manifests,
             runtime=self._handle.runtime,
             definition=definition,
@@ -120,7 +133,8 @@ class Reads:
     def newest_first(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Iterator[Manifest]:
         """The same manifests, newest first; read as far as the caller iterates."""
         if since is None:
-            return self._handle.find().history.newest_first(self.end(as_of))
+            end = self.end(as_of)
+            return self._handle.find().history.newest_first(end)
         start = self._start(since)
         return self._after(start, self.end(as_of))
 

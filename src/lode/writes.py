@@ -6,9 +6,12 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import msgspec
+
 from lode.codec.components import Components, codec_named
 from lode.codec.protocol import has_schema, takes_any_record
 from lode.codec.records import is_rereadable, peek_schema
+from lode.definition import REMOVALS
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.evolution import adopt, has_null_types, include, type_null_columns
 from lode.format.ids import is_utf8
@@ -27,6 +30,7 @@ if TYPE_CHECKING:
     from lode.handle import DatasetHandle, FoundDataset
     from lode.reads import Reads, SnapshotRef
     from lode.snapshot import Snapshot
+    from lode.write.removal import Removal
 
 IdempotencyKey: TypeAlias = str | tuple[str, str]
 """A key, or (writer, key)."""
@@ -77,16 +81,21 @@ class Writes:
             return transaction.commit()
 
     def transaction(
-        self, begun: BegunWrite, schema: pa.Schema | None, *, evolve: bool | Evolution
+        self,
+        begun: BegunWrite,
+        schema: pa.Schema | None,
+        *,
+        evolve: bool | Evolution,
+        removal: Removal | None = None,
     ) -> Transaction:
         """Make the transaction of a write whose data has these columns, if they are known."""
         try:
-            return self._transaction(begun, schema, evolve=evolve)
+            return self._transaction(begun, schema, evolve=evolve, removal=removal)
         except SchemaViolationError:
             newer = self._with_newest_definition(begun)
             if newer is None:
                 raise
-        return self._transaction(newer, schema, evolve=evolve)
+        return self._transaction(newer, schema, evolve=evolve, removal=removal)
 
     def _with_newest_definition(self, begun: BegunWrite) -> BegunWrite | None:
         """The same write to the dataset as it is defined now; None if that is what was known."""
@@ -125,7 +134,12 @@ class Writes:
         )
 
     def _transaction(
-        self, begun: BegunWrite, schema: pa.Schema | None, *, evolve: bool | Evolution
+        self,
+        begun: BegunWrite,
+        schema: pa.Schema | None,
+        *,
+        evolve: bool | Evolution,
+        removal: Removal | None = None,
     ) -> Transaction:
         found = begun.found
         if callable(evolve):
@@ -133,6 +147,8 @@ class Writes:
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)
+        if removal is not None:
+            evolution = partial(_with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
         draft = DatasetDraft(
@@ -148,6 +164,8 @@ class Writes:
             definitions=found.definitions,
             definition=begun.definition,
             evolution=evolution,
+            operation=None if removal is None else removal.operation,
+            removal=removal,
         )
         return Transaction(found.committer, draft, found.committer.begin(draft))
 
@@ -171,6 +189,14 @@ class Writes:
             return definition
 
         return change
+
+
+def _with_removals(definition: Definition, first: Evolution | None) -> Definition:
+    """The definition of a dataset whose commits remove files, so that readers must fold its history."""
+    changed = definition if first is None else first(definition)
+    if REMOVALS in changed.features:
+        return changed
+    return msgspec.structs.replace(changed, features=(*changed.features, REMOVALS))
 
 
 def _pair(key: IdempotencyKey | None) -> tuple[str, str] | None:

@@ -113,9 +113,41 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def operation(self) -> str:
-        """What this commit did: ``append``, ``create``, ``define`` or ``evolve``."""
+        """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
         found = (self.x or {}).get("operation", "append")
         return found if isinstance(found, str) else "append"
+
+    @property
+    def removes(self) -> "Removes | None":
+        """What this commit takes out of the dataset before it adds its files; None if nothing."""
+        found = (self.x or {}).get("removes")
+        return None if found is None else msgspec.convert(found, Removes)
+
+    @property
+    def carried(self) -> tuple[str, ...]:
+        """Its files that hold rows of files it removes: they were rewritten, the rows are not new."""
+        return tuple((self.x or {}).get("carried") or ())
+
+    @property
+    def removed(self) -> "Removed":
+        """How much this commit removes."""
+        return msgspec.convert((self.x or {}).get("removed") or {}, Removed)
+
+    @property
+    def restores(self) -> str | None:
+        """The earlier snapshot whose files the dataset has again after this commit."""
+        return (self.x or {}).get("restores")
+
+    @property
+    def floor(self) -> int:
+        """The sequence of the oldest snapshot that can be read; older ones are expired. 1 if none is."""
+        found: int = (self.x or {}).get("floor", 1)
+        return found
+
+    @property
+    def is_append(self) -> bool:
+        """Whether the files before it stay as they are."""
+        return self.removes is None and self.restores is None
 
     @property
     def rebases(self) -> int:
@@ -127,6 +159,24 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Snapshots before this one and the partitions they touched, newest first, if it recalls any."""
         found: dict[str, list[str]] = (self.x or {}).get("recent") or {}
         return found
+
+
+class Removes(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Which files a commit removes from the dataset: all of some partitions, and single files.
+
+    Both mean files of earlier snapshots. The empty name is the whole dataset.
+    """
+
+    partitions: tuple[str, ...] = ()
+    files: tuple[Text, ...] = ()
+
+
+class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How much a commit removes."""
+
+    files: Count = 0
+    rows: Count = 0
+    bytes: Count = 0
 
 
 class _Key(msgspec.Struct, gc=False):
@@ -143,6 +193,11 @@ class _Extension(msgspec.Struct, gc=False):
     writer: str | None = None
     expected: str | None = None
     surplus: list[str] | None = None
+    removes: Removes | None = None
+    removed: Removed | None = None
+    carried: list[str] | None = None
+    restores: Text | None = None
+    floor: Sequence | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
@@ -257,13 +312,17 @@ def check_free_fields(
         for name, value in (("metadata", metadata), ("x", extension)):
             if value and not _is_shallow(value):
                 require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)
-    if not extension or all(name in _TEXTS and type(text) is str for name, text in extension.items()):
+    if not extension or all(_is_plain(name, value) for name, value in extension.items()):
         return
     try:
         msgspec.convert(extension, _Extension)
     except msgspec.ValidationError as error:
         field = _field_of(str(error).replace("`$", "`$.x"))
         raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    return type(value) is str if name in _TEXTS else name == "floor" and type(value) is int and value > 0
 
 
 def _is_shallow(value: dict[str, Any], depth: int = MAX_JSON_DEPTH) -> bool:

@@ -53,6 +53,19 @@ class ChainPaths:
         """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
         return f"{self.root}/history/{level}/{last:012d}.json.zst"
 
+    def state(self, snapshot_id: str) -> str:
+        """The checkpoint: the visible files of a dataset at a snapshot."""
+        return f"{self.root}/state/{snapshot_id}.json.zst"
+
+    @property
+    def tags(self) -> str:
+        """The prefix of the tags."""
+        return f"{self.root}/tags/"
+
+    def tag(self, name: str) -> str:
+        """The object that names a snapshot."""
+        return f"{self.tags}{name}.json"
+
     @property
     def definitions(self) -> str:
         """The prefix of the definitions."""

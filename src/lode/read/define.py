@@ -194,6 +194,19 @@ class Definitions:
             found.append(None if current is None else self.load(current))
         return found
 
+    def floor_at(self, manifest: Manifest) -> int:
+        """The sequence of the oldest snapshot that can be read once this one is the newest.
+
+        Each commit repeats it. Those of Go do not: theirs is that of the nearest snapshot before them.
+        """
+        if manifest.definition is not None or manifest.parent_snapshot_id is None:
+            return manifest.floor
+        if any(True for _ in self._store.list(self._chain.paths.definitions)):
+            for ancestor in History(self._chain, self._runtime).newest_first(manifest):
+                if ancestor.definition is not None:
+                    return ancestor.floor
+        return 1
+
     def _keep(self, definition: Definition) -> None:
         if len(self._loaded) >= MAX_CACHED_DEFINITIONS:
             self._loaded.clear()

@@ -129,7 +129,8 @@ def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> pc.Expression |
     low, high = _value(column.min, kind), _value(column.max, kind)
     if low is None or high is None:
         return None
-    within = (field >= low) & (field <= high)
+    # Of one value, so that a filter on it can be decided and not only bounded.
+    within = field == low if column.min == column.max else (field >= low) & (field <= high)
     return within | field.is_null() if column.null_count else within
 
 

@@ -78,7 +78,7 @@ def encode_segment(manifests: list[bytes], last: int) -> bytes:
 
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
     """The manifests of a segment, none of them decoded yet."""
-    return _decoded(b"".join(_pieces(data))).manifests
+    return _decoded(b"".join(decompress(data))).manifests
 
 
 def list_segment(data: bytes, level: int, last: int) -> SegmentListing:
@@ -121,7 +121,7 @@ def _head(data: bytes) -> bytes:
     Cutting at the marker is safe: JSON strings escape quotes, so it cannot occur inside one.
     """
     head = bytearray()
-    for piece in _pieces(data):
+    for piece in decompress(data):
         start = max(len(head) - len(_MANIFESTS), 0)
         head += piece
         end = head.find(_MANIFESTS, start)
@@ -130,7 +130,7 @@ def _head(data: bytes) -> bytes:
     return bytes(head)
 
 
-def _pieces(data: bytes) -> Iterator[bytes]:
+def decompress(data: bytes) -> Iterator[bytes]:
     """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``. The size in a frame's header is not trusted."""
     import zstandard
 

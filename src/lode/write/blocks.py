@@ -109,9 +109,9 @@ class VolumeDraft(Draft[VolumeManifest]):
     def commits_in(self, manifest: VolumeManifest) -> Iterator[CommitSummary]:
         yield CommitSummary(manifest.snapshot_id)
 
-    def touched(self) -> frozenset[str]:
+    def overlap(self, later: Sequence[CommitSummary]) -> str | None:
         """None: whether blocks overlap is found when they are placed, and is final."""
-        return frozenset()
+        return f"snapshot {later[0].snapshot_id} was committed" if later and not self.rebase else None
 
     def _algorithm(self, before: str | None) -> str | None:
         """The one algorithm of all checksums; a manifest has no room for a second."""

@@ -37,7 +37,7 @@ from lode.store.protocol import SupportsQueue
 from lode.write.contention import Contention
 from lode.write.intent import Intents
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
-from lode.write.rebase import commits_after, find_overlap
+from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
 from lode.write.retry import check_retry
 
@@ -291,8 +291,8 @@ class Committer(Generic[M]):
             return None
         later = self._commits_since(draft, base, head)
         settled = self._same_commit(draft, later)
-        overlap = None if settled is not None else find_overlap(draft, later)
-        if overlap is not None and draft.rebase and tally.retries < self._retry.count:
+        overlap = None if settled is not None else draft.overlap(later)
+        if overlap is not None and draft.may_retry and tally.retries < self._retry.count:
             self._runtime.sleep(self._retry.delay(tally.retries, self._runtime.random()))
             tally.retries += 1
             head = self._read_head(draft)

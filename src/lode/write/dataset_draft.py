@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from lode.codec.arrow_json import schema_from_bytes
 from lode.codec.components import codec_named
 from lode.codec.protocol import takes_any_record
@@ -16,19 +18,22 @@ from lode.errors import (
     SnapshotConflictError,
 )
 from lode.evolution import adopt, check_schema
-from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest
+from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, moment_after
-from lode.write.rebase import partitions_of, recent_commits
+from lode.write.rebase import find_overlap, partitions_of, recent_commits
+from lode.write.removal import COMPACT
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.manifest import FileRef
+    from lode.format.paths import Layout
     from lode.read.define import Definitions
+    from lode.write.removal import Removal
     from lode.write.stage import Staged, Stager
 
 
@@ -45,6 +50,9 @@ class DatasetDraft(Draft[Manifest]):
     evolution: Evolution | None = field(kw_only=True, default=None)
     # What the commit does, if it does not append.
     operation: str | None = field(kw_only=True, default=None)
+    removal: Removal | None = field(kw_only=True, default=None)
+    # The oldest snapshot that can be read after this commit, if it expires others.
+    floor: int | None = field(kw_only=True, default=None)
     staged: tuple[Staged, ...] = field(kw_only=True, default=())
     # Columns of the files that were dropped before the commit.
     surplus: list[str] = field(kw_only=True, default_factory=list)
@@ -62,9 +70,9 @@ class DatasetDraft(Draft[Manifest]):
             metadata=self.metadata,
             files=tuple(sorted(self._files(), key=lambda file: file.path)),
             parent_snapshot_id=parent.snapshot_id if parent else None,
-            row_count=sum(part.row_count for part in self.staged),
-            min_timestamp=_pick(min, [part.min_timestamp for part in self.staged]),
-            max_timestamp=_pick(max, [part.max_timestamp for part in self.staged]),
+            row_count=sum(part.row_count for part in self._parts()),
+            min_timestamp=_pick(min, [part.min_timestamp for part in self._parts()]),
+            max_timestamp=_pick(max, [part.max_timestamp for part in self._parts()]),
             codec=components.codec.name if components.codec else None,
             compressor=components.compressor.name,
             partitioner=self.stager.layout.partitioner,
@@ -168,9 +176,14 @@ class DatasetDraft(Draft[Manifest]):
         return pa.schema(kept)
 
     def _extension(self, parent: Manifest | None, definition: Definition) -> dict[str, Any]:
-        found = {"definition": definition.digest, **self.origin()}
+        found: dict[str, Any] = {"definition": definition.digest, **self.origin()}
         if self.operation is not None:
             found["operation"] = self.operation
+        if self.removal is not None:
+            found |= _removal_fields(self.removal)
+        floor = max(self.floor or 1, 1 if parent is None else self.definitions.floor_at(parent))
+        if floor > 1:
+            found["floor"] = floor
         if self.surplus:
             found["surplus"] = sorted(set(self.surplus))
         recalled = recent_commits(parent, self.stager.layout, crowded=self.rebases > 0)
@@ -179,16 +192,57 @@ class DatasetDraft(Draft[Manifest]):
         return found
 
     def commits_in(self, manifest: Manifest) -> Iterator[CommitSummary]:
-        layout = self.stager.layout
-        yield CommitSummary(manifest.snapshot_id, partitions_of(manifest.dataset_id, manifest.files, layout))
+        yield summary_of(manifest, self.stager.layout)
         for snapshot_id, partitions in manifest.recent.items():
             yield CommitSummary(snapshot_id, frozenset(partitions))
 
-    def touched(self) -> frozenset[str]:
-        return partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
+    def overlap(self, later: Sequence[CommitSummary]) -> str | None:
+        if self.removal is not None:
+            return self.removal.overlap(reversed(later))
+        # A compaction changes no rows, so every write can follow it.
+        changes = [commit for commit in later if commit.operation != COMPACT]
+        if changes and not self.rebase:
+            return f"snapshot {changes[0].snapshot_id} was committed"
+        if self.append:
+            return None
+        ours = partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
+        return find_overlap(ours, changes)
+
+    @property
+    def may_retry(self) -> bool:
+        # What a commit removes was chosen by what it has read: it must be prepared again.
+        return self.rebase and self.removal is None
 
     def _files(self) -> Iterator[FileRef]:
-        return (file for part in self.staged for file in part.files)
+        return (file for part in self._parts() for file in part.files)
+
+    def _parts(self) -> tuple[Staged, ...]:
+        return self.staged if self.removal is None else self.removal.staged(self.staged)
+
+
+def summary_of(manifest: Manifest, layout: Layout) -> CommitSummary:
+    """What another writer must know of a commit to follow it."""
+    removes, restores = manifest.removes, manifest.restores
+    touched = partitions_of(manifest.dataset_id, manifest.files, layout)
+    if removes is not None:
+        touched |= frozenset(removes.partitions)
+        touched |= {layout.partition_of(manifest.dataset_id, path) for path in removes.files}
+    if restores is not None:
+        touched |= {""}
+    return CommitSummary(manifest.snapshot_id, touched, manifest.operation, removes, restores)
+
+
+def _removal_fields(removal: Removal) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if removal.removes is not None:
+        found["removes"] = to_builtins(removal.removes)
+    if removal.restores is not None:
+        found["restores"] = removal.restores
+    if removal.removed != Removed():
+        found["removed"] = to_builtins(removal.removed)
+    if removal.carried:
+        found["carried"] = sorted(removal.carried)
+    return found
 
 
 def check_definition(stored: Definition, opened: Definition, dataset_id: str) -> None:

@@ -10,8 +10,9 @@ from lode.read.resolve import AnyManifest
 from lode.times import ns_to_rfc3339, rfc3339_to_ns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
+    from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
 
 M = TypeVar("M", bound=AnyManifest)
@@ -19,10 +20,16 @@ M = TypeVar("M", bound=AnyManifest)
 
 @dataclass(frozen=True, slots=True)
 class CommitSummary:
-    """A commit of another writer: all that a writer must know to follow it."""
+    """A commit of another writer: all that a writer must know to follow it.
+
+    ``partitions`` are those that it added to or removed from; the empty name is the whole dataset.
+    """
 
     snapshot_id: str
     partitions: frozenset[str] = frozenset()
+    operation: str = "append"
+    removes: Removes | None = None
+    restores: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,8 +81,13 @@ class Draft(ABC, Generic[M]):
         """The commit of this manifest and the earlier ones that it summarizes, newest first."""
 
     @abstractmethod
-    def touched(self) -> frozenset[str]:
-        """The partitions this draft writes to, named as in ``CommitSummary``."""
+    def overlap(self, later: Sequence[CommitSummary]) -> str | None:
+        """Why it cannot follow these commits, newest first; None if it can."""
+
+    @property
+    def may_retry(self) -> bool:
+        """Whether a retry may follow a commit that overlaps."""
+        return self.rebase
 
 
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:

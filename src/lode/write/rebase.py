@@ -9,7 +9,7 @@ from lode.format.paths import canonical_partition
 from lode.read.resolve import AnyManifest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
     from lode.format.manifest import FileRef, Manifest
@@ -52,13 +52,8 @@ def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator
         manifest = chain.require(before) if before else None
 
 
-def find_overlap(draft: Draft[M], later: list[CommitSummary]) -> str | None:
-    """Why the draft cannot follow these commits; None if it can. All of them count, not only the head."""
-    if later and not draft.rebase:
-        return f"snapshot {later[0].snapshot_id} was committed"
-    if draft.append:
-        return None
-    ours = draft.touched()
+def find_overlap(ours: AbstractSet[str], later: Sequence[CommitSummary]) -> str | None:
+    """Which of these commits touched one of our partitions; None if none did."""
     # Nearly all commits are disjoint, so check all of them at once first.
     if common_partition(ours, frozenset().union(*(commit.partitions for commit in later))) is None:
         return None
@@ -86,7 +81,8 @@ def recent_commits(parent: Manifest | None, layout: Layout, *, crowded: bool) ->
     if parent is None or not layout.keys:
         return {}
     before = parent.recent
-    if not (crowded or before):
+    # A summary has no room for what a commit removed, so it ends at one that removes.
+    if not (crowded or before) or not parent.is_append:
         return {}
     past = {parent.snapshot_id: sorted(partitions_of(parent.dataset_id, parent.files, layout))}
     past |= before

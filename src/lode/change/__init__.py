@@ -1,0 +1,1 @@
+"""Operations that change what is visible: overwrite, delete, merge, compact, restore. One snapshot each."""

@@ -1,0 +1,155 @@
+"""Which files have rows for which a condition is true: none, some or only such rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+from lode.codec.columnar import to_batch
+from lode.codec.protocol import takes_any_record
+from lode.errors import InvalidOptionError
+from lode.filter import Filter
+from lode.format.manifest import FileRef
+from lode.format.paths import partition_values
+from lode.lazy import pa
+from lode.read.files import decode_file
+from lode.read.plan import check_options, filter_of
+from lode.read.prune import can_match, mentioned
+from lode.write.parallel import pipelined
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow.compute as pc
+
+    from lode.change.base import Base
+    from lode.codec.protocol import Chunk
+    from lode.read.scan import Scan
+
+
+@dataclass(frozen=True, slots=True)
+class Matching:
+    """The files of a dataset that have rows for which a condition is true."""
+
+    condition: Filter
+    schema: pa.Schema
+    # Files of which every row matches, and files of which some do, with their number.
+    whole: list[FileRef]
+    some: dict[str, int]
+
+    @property
+    def paths(self) -> frozenset[str]:
+        return frozenset((*(file.path for file in self.whole), *self.some))
+
+    def keep(self, scan: Scan) -> Iterator[Chunk]:
+        """The rows of files for which the condition is not true."""
+        import pyarrow.compute as pc
+
+        where: pc.Expression = ~pc.coalesce(self.condition.where, pc.scalar(False))  # type: ignore[attr-defined]
+        return chunks_where(scan, Filter(where, self.condition.columns), self.schema)
+
+
+def match_rows(base: Base, where: pc.Expression | str) -> Matching:
+    """Find the files that have matching rows. Opens only those that neither partition nor statistics decide."""
+    check_options(None, where, None)
+    scan = base.scan
+    if scan.components.codec is None:
+        raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs, which have no rows to select")
+    schema = scan.schema()
+    condition = filter_of(where, schema)
+    if condition is None:
+        raise InvalidOptionError("where is missing: give a condition such as \"day = 'mon'\"")
+    try:
+        mentioned(schema, condition.where).empty_table().filter(condition.where)
+    except pa.ArrowException as error:
+        raise InvalidOptionError(f"where={str(where)[:120]} does not fit the columns: {error}") from None
+    candidates = scan.pruned(where, schema)
+    undecided = _undecided(base, candidates, where, condition, schema)
+    doubtful = {file.path for file in undecided}
+    whole = [file for file in candidates if file.path not in doubtful]
+    some: dict[str, int] = {}
+
+    def count(item: tuple[FileRef, Scan]) -> tuple[FileRef, int, int]:
+        file, alone = item
+        total = 0 if file.stats is None else file.stats.row_count
+        if _is_schemaless(alone):
+            found = [len(chunk) for chunk in chunks_where(alone, condition, schema)]
+            total = sum(len(chunk) for chunk in decode_file(alone.store, file, alone.components))
+            return file, sum(found), total
+        return file, alone.count(where), total
+
+    for file, found, total in pipelined(count, base.one_by_one(doubtful)):
+        if found and found == total:
+            whole.append(file)
+        elif found:
+            some[file.path] = found
+    return Matching(condition, schema, whole, some)
+
+
+def may_match(condition: Filter, schema: pa.Schema) -> Callable[[str], bool]:
+    """Tell of a partition whether it may have matching rows."""
+
+    @cache
+    def decide(partition: str) -> bool:
+        return can_match(FileRef("any", 0), partition, schema, condition.where)
+
+    return decide
+
+
+def chunks_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Chunk]:
+    """The rows of a scan for which a condition is true, as the dataset stores them."""
+    if not _is_schemaless(scan):
+        yield from (condition.apply(batch) for batch in scan.read())
+        return
+    # Records of any shape stay as they are. Only the condition needs columns.
+    for manifest in scan.manifests:
+        for file in manifest.files:
+            for chunk in decode_file(scan.store, file, scan.components):
+                records = chunk if isinstance(chunk, list) else chunk.to_pylist()
+                yield [records[row] for row in _rows_where(records, condition, schema)]
+
+
+def _rows_where(records: list[object], condition: Filter, schema: pa.Schema) -> list[int]:
+    batch = to_batch(records, schema, first_row=0, from_json=True)
+    numbered = batch.append_column("__row", pa.array(range(len(records)), pa.int64()))
+    rows: list[int] = condition.apply(numbered).column("__row").to_pylist()
+    return rows
+
+
+def _is_schemaless(scan: Scan) -> bool:
+    has_columns = scan.definition is not None and scan.definition.columns is not None
+    return not has_columns and takes_any_record(scan.components.codec)
+
+
+def _undecided(
+    base: Base,
+    files: list[FileRef],
+    where: pc.Expression | str,
+    condition: Filter,
+    schema: pa.Schema,
+) -> list[FileRef]:
+    """The files that may also have rows for which the condition is not true.
+
+    A row that does not match makes the condition false, or has a null in one of its columns. Statistics leave
+    out NaN and the results of functions, so a condition with these is always undecided.
+    """
+    if not condition.fits_row_groups or any("." in column for column in condition.columns):
+        return files
+    negated = f"NOT ({where})" if isinstance(where, str) else ~where
+    opposite = filter_of(negated, schema)
+    assert opposite is not None
+    chosen = {file.path for file in files}
+    kept: list[FileRef] = []
+    # Statistics under the present names of their columns: an old name may mean another column now.
+    for file, _ in base.scan.files_with_names():
+        if file.path not in chosen:
+            continue
+        partition = base.partition_of(file.path)
+        without_null = {key for key, value in partition_values(partition).items() if value is not None}
+        if file.stats is not None:
+            without_null |= {column.name for column in file.stats.columns if not column.null_count}
+        is_known = without_null.issuperset(condition.columns)
+        if not is_known or can_match(file, partition, schema, opposite.where):
+            kept.append(file)
+    return kept

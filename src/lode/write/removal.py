@@ -1,0 +1,117 @@
+"""What a commit removes, and which commits of other writers it can follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from lode.format.manifest import Removed, Removes
+from lode.format.paths import canonical_partition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lode.write.draft import CommitSummary
+    from lode.write.stage import Staged
+
+COMPACT: Final = "compact"
+
+
+def everywhere(_partition: str) -> bool:
+    """Say of every partition that it matters."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """Files that were read, and the staged files that hold what is kept of their rows."""
+
+    inputs: frozenset[str]
+    staged: Staged
+
+
+@dataclass(slots=True)
+class Removal:
+    """What a commit removes: all files of some partitions, and single files.
+
+    It depends on the partitions whose content it has read, or replaces. A commit of another writer that
+    changes rows there is a conflict. A compaction changes no rows. If it has replaced single files that are
+    removed here, the commit is ``superseded``: it must be prepared again on the new files.
+    """
+
+    operation: str
+    partitions: tuple[str, ...] = ()
+    files: frozenset[str] = frozenset()
+    # Staged files whose rows come from removed files.
+    carried: tuple[str, ...] = ()
+    # Whether rows of this partition matter to the commit.
+    depends_on: Callable[[str], bool] = everywhere
+    # The snapshot whose state the commit restores.
+    restores: str | None = None
+    # The snapshot that the commit was prepared on, and how much it removes from that.
+    prepared_on: str | None = None
+    removed: Removed = field(default_factory=Removed)
+    superseded: bool = False
+
+    @property
+    def removes(self) -> Removes | None:
+        """What the manifest says of it."""
+        if not self.partitions and not self.files:
+            return None
+        return Removes(self.partitions, tuple(sorted(self.files)))
+
+    def overlap(self, later: Iterable[CommitSummary]) -> str | None:
+        """Why the commit cannot follow these, oldest first; None if it can."""
+        for commit in later:
+            if commit.operation == COMPACT:
+                if commit.removes is not None and self.files.intersection(commit.removes.files):
+                    self.superseded = True
+                    return f"snapshot {commit.snapshot_id} has compacted files that this replaces"
+            elif any(map(self.depends_on, commit.partitions)):
+                return f"snapshot {commit.snapshot_id} also changed what this {self.operation} depends on"
+        return None
+
+    def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
+        """What of the staged files is committed."""
+        return staged
+
+
+@dataclass(slots=True)
+class Compaction(Removal):
+    """Files that are replaced by fewer with the same rows.
+
+    It follows every commit. If another one has removed input files of a group, that group is given up.
+    """
+
+    groups: tuple[Rewritten, ...] = ()
+    given_up: list[Rewritten] = field(default_factory=list)
+    partition_of: Callable[[str], str] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        self._choose(self.groups)
+
+    def overlap(self, later: Iterable[CommitSummary]) -> str | None:
+        kept = self.groups
+        for commit in later:
+            if commit.restores:
+                kept = ()
+            elif commit.removes is not None:
+                kept = tuple(group for group in kept if not self._is_hit(group, commit.removes))
+        self.given_up += [group for group in self.groups if group not in kept]
+        self._choose(kept)
+        return None if kept else "other writers have replaced all files that this compacts"
+
+    def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
+        return tuple(group.staged for group in self.groups)
+
+    def _choose(self, groups: tuple[Rewritten, ...]) -> None:
+        self.groups = groups
+        self.files = frozenset().union(*(group.inputs for group in groups))
+        self.carried = tuple(file.path for group in groups for file in group.staged.files)
+
+    def _is_hit(self, group: Rewritten, removes: Removes) -> bool:
+        if group.inputs.intersection(removes.files) or "" in removes.partitions:
+            return True
+        gone = [canonical_partition(partition) for partition in removes.partitions]
+        inside = {canonical_partition(self.partition_of(path)) for path in group.inputs} if gone else ()
+        return any(f"{each}/".startswith(f"{partition}/") for each in inside for partition in gone)
