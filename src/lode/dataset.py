@@ -663,7 +663,7 @@ class Dataset:
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
-            warn("changes(as_of=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
+            warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
         return self.snapshots(since=since, as_of=until if as_of is None else as_of)
 
     def history(
