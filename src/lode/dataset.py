@@ -7,11 +7,18 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from warnings import warn
 
 import msgspec
 
+from lode.change.base import ChangeContext, OnChangeConflict
+from lode.change.compact import compact
+from lode.change.delete import delete
+from lode.change.merge import WhenMatched, WhenNotMatched, merge
+from lode.change.overwrite import overwrite
+from lode.change.restore import restore
 from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec
 from lode.codec.schema import to_schema
@@ -41,6 +48,7 @@ from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
+from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_retry
 from lode.write.stream import StreamWriter
 from lode.writes import IdempotencyKey, Writes
@@ -53,6 +61,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    from lode.change.result import Change
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor
     from lode.codec.protocol import Codec
@@ -130,6 +139,7 @@ class Dataset:
         )
         self._reads = Reads(self._handle)
         self._writes = Writes(self._handle, self._reads)
+        self._changes = ChangeContext(self._handle, self._reads, self._writes)
 
     @classmethod
     def create(
@@ -167,7 +177,7 @@ class Dataset:
             compressor: As for ``Dataset``.
             checksum: As for ``Dataset``.
             timestamp_column: As for ``Dataset``.
-            sort_by: The columns by which its rows should be sorted; recorded for tools that rewrite files.
+            sort_by: The columns by which the rows of each file are sorted.
             primary_key: The columns that identify a row; recorded for tools that merge.
             description: What it is for.
             properties: Any JSON object.
@@ -286,6 +296,8 @@ class Dataset:
         base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
         evolve: bool = False,
+        target_file_bytes: int | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> Snapshot:
         """Write ``data`` as one new snapshot.
 
@@ -302,6 +314,11 @@ class Dataset:
                 ``"append"`` follows any.
             evolve: Let new columns and wider types of the data, or of the schema that this object was opened
                 with, become part of the dataset. Otherwise they are refused.
+            target_file_bytes: Begin another file of a partition when one has reached this size; 128 MiB by
+                default. Large data is encoded on several cores, in more and smaller files.
+            sort_by: Columns by which the rows of each file are sorted, so that readers can skip row groups;
+                those of the definition by default. Up to ``target_file_bytes`` are held in memory for it.
+                Records of JSON lines keep their order.
 
         Raises:
             SchemaViolationError: The data does not fit the dataset's columns; nothing was uploaded.
@@ -318,8 +335,11 @@ class Dataset:
                 base=base,
                 on_conflict=on_conflict,
                 evolve=evolve,
+                target_file_bytes=target_file_bytes,
+                sort_by=sort_by,
             )
         begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
+        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.write(begun, data, evolve=evolve)
 
     def stream_write(
@@ -384,6 +404,8 @@ class Dataset:
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
         evolve: bool | Evolution = False,
+        target_file_bytes: int | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
@@ -397,9 +419,12 @@ class Dataset:
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset; or a function from one
                 definition to the next, which is applied again if another writer commits first.
+            target_file_bytes: As for ``write``.
+            sort_by: As for ``write``.
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._writes.begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
+        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.transaction(begun, coming, evolve=evolve)
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
@@ -471,6 +496,8 @@ class Dataset:
             ("timestamp_column", [definition.timestamp_column] if definition.timestamp_column else []),
         ):
             check_names(definition, what, names)
+        if definition.sort_by and definition.schema is not None:
+            check_sort_by(definition.schema, definition.sort_by)
         check_storable(definition)
         check_codec(self._handle.given.codec, definition.schema)
         if base.manifest is None and base.pointer is None:
@@ -482,6 +509,180 @@ class Dataset:
             f"dataset {self.id!r} exists in {self._store.url}: open it with lode.open_dataset, or choose "
             "another name"
         )
+
+    # -- changing ------------------------------------------------------------------------------
+
+    def overwrite(
+        self,
+        data: Any,
+        metadata: dict[str, Any] | None = None,
+        *,
+        partitions: Sequence[str | Mapping[str, Any]] | None = None,
+        where: pc.Expression | str | None = None,
+        everything: bool = False,
+        idempotency_key: IdempotencyKey | None = None,
+        on_conflict: OnChangeConflict = "raise",
+        evolve: bool = False,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Change:
+        """Replace rows by ``data``, as one snapshot: by default all rows of the partitions that it touches.
+
+        Args:
+            data: The new rows, as for ``write``.
+            metadata: Any JSON object; None means an empty one.
+            partitions: Replace these instead, also those that ``data`` has no rows for: ``"day=mon"`` or
+                ``{"day": "mon"}``. Rows outside of them are refused.
+            where: Replace the rows for which this is true. ``data`` must fulfil it too.
+            everything: Replace all rows.
+            idempotency_key: A key, or (writer, key). A second call under it returns what the first changed.
+            on_conflict: ``"raise"`` if another writer has changed the same rows, ``"redo"`` to replace them.
+            evolve: As for ``write``.
+            dry_run: Only report what would change. The rows are checked, and nothing stays on the store.
+            progress: Called with (files done, files in all) while files are rewritten.
+
+        Raises:
+            SnapshotConflictError: Another writer has changed these rows meanwhile; nothing was replaced.
+        """
+        return overwrite(
+            self._changes,
+            data,
+            metadata,
+            partitions=partitions,
+            where=where,
+            everything=everything,
+            idempotency_key=idempotency_key,
+            on_conflict=on_conflict,
+            evolve=evolve,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def delete(
+        self,
+        where: pc.Expression | str,
+        metadata: dict[str, Any] | None = None,
+        *,
+        idempotency_key: IdempotencyKey | None = None,
+        on_conflict: OnChangeConflict = "raise",
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Change:
+        """Delete the rows for which ``where`` is true, as one snapshot.
+
+        Files of which every row matches, by partition and statistics, are not opened. Others are rewritten
+        without the rows. Earlier snapshots keep them until ``lode.expire``.
+
+        Args:
+            where: SQL such as ``"user = 7"``, or a pyarrow expression.
+            metadata: Any JSON object; None means an empty one.
+            idempotency_key: As for ``overwrite``.
+            on_conflict: ``"raise"`` if another writer has changed rows where the condition can be true;
+                ``"redo"`` prepares the deletion again on top of that.
+            dry_run: Only report what would change.
+            progress: Called with (files done, files in all) while files are rewritten.
+        """
+        return delete(
+            self._changes,
+            where,
+            metadata,
+            idempotency_key=idempotency_key,
+            on_conflict=on_conflict,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def merge(
+        self,
+        data: Any,
+        metadata: dict[str, Any] | None = None,
+        *,
+        on: Sequence[str] | None = None,
+        when_matched: WhenMatched = "update",
+        when_not_matched: WhenNotMatched = "insert",
+        idempotency_key: IdempotencyKey | None = None,
+        on_conflict: OnChangeConflict = "raise",
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Change:
+        """Merge rows by their keys, as one snapshot. Only files that can have one of the keys are opened.
+
+        Args:
+            data: Rows, as for ``write``. No two may have the same key, and no key may be null.
+            metadata: Any JSON object; None means an empty one.
+            on: The key columns; the primary key of the definition by default.
+            when_matched: ``"update"`` gives rows with the same key the new values, ``"delete"`` removes them,
+                ``"ignore"`` keeps them. Columns that ``data`` does not have keep their values.
+            when_not_matched: ``"insert"`` adds rows whose key is new, ``"ignore"`` leaves them out.
+            idempotency_key: As for ``overwrite``.
+            on_conflict: As for ``delete``.
+            dry_run: Only report what would change.
+            progress: Called with (files done, files in all), first while keys are looked for.
+        """
+        return merge(
+            self._changes,
+            data,
+            metadata,
+            on=on,
+            when_matched=when_matched,
+            when_not_matched=when_not_matched,
+            idempotency_key=idempotency_key,
+            on_conflict=on_conflict,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def compact(
+        self,
+        metadata: dict[str, Any] | None = None,
+        *,
+        target_file_bytes: int | None = None,
+        sort_by: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        idempotency_key: IdempotencyKey | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> Change:
+        """Put the rows of small files into fewer large ones, as one snapshot. No row changes.
+
+        It never fails because of other writers, and no other operation fails because of it: files that
+        others have replaced meanwhile are left alone.
+
+        Args:
+            metadata: Any JSON object; None means an empty one.
+            target_file_bytes: The size of the new files; 128 MiB by default.
+            sort_by: Columns by which the rows of each new file are sorted. Default: those of the definition.
+            where: Only files that may have rows for which this is true.
+            idempotency_key: As for ``overwrite``.
+            dry_run: Only report what would change.
+            progress: Called with (files done, files in all).
+        """
+        return compact(
+            self._changes,
+            metadata,
+            target_file_bytes=target_file_bytes,
+            sort_by=sort_by,
+            where=where,
+            idempotency_key=idempotency_key,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def restore(
+        self, snapshot: SnapshotRef, metadata: dict[str, Any] | None = None, *, dry_run: bool = False
+    ) -> Change:
+        """Return to the rows and columns of an earlier snapshot, as one new snapshot. No file is copied.
+
+        Args:
+            snapshot: Which one, as in ``snapshot(ref)``.
+            metadata: Any JSON object; None means an empty one.
+            dry_run: Only report what would change.
+
+        Raises:
+            SnapshotExpiredError: Its files may be gone.
+            SnapshotConflictError: Another writer has changed rows meanwhile; nothing was restored.
+        """
+        return restore(self._changes, snapshot, metadata, dry_run=dry_run)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
@@ -524,7 +725,7 @@ class Dataset:
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
-            warn("changes(as_of=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
+            warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
         return self.snapshots(since=since, as_of=until if as_of is None else as_of)
 
     def history(

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.options import DatasetOptions
     from lode.store.protocol import Store
+    from lode.write.removal import Removal
     from lode.write.retry import Retry
 
 
@@ -232,6 +233,7 @@ class DatasetHandle:
             self.given.timestamp_column or target.timestamp_column,
             runtime=self.runtime,
             definition=base.digest,
+            sort_by=target.sort_by,
         )
 
     def _components_to_write(self, found: FoundDataset, target: Definition) -> Components:
@@ -265,8 +267,10 @@ class DatasetHandle:
         metadata: dict[str, Any],
         operation: str,
         evolution: Evolution | None = None,
+        removal: Removal | None = None,
+        floor: int | None = None,
     ) -> Snapshot:
-        """Commit a snapshot without files that only records what the dataset is."""
+        """Commit a snapshot without files: it records what the dataset is, and what it removes."""
         components = self.components(found, definition)
         if has_schema(components.codec):
             # Nothing was staged, so there are no columns that must fit.
@@ -286,6 +290,8 @@ class DatasetHandle:
             definition=definition,
             evolution=evolution,
             operation=operation,
+            removal=removal,
+            floor=floor,
         )
         committed = found.committer.commit(draft)
         return Snapshot(committed.manifest, committed.report)

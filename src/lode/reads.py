@@ -33,9 +33,7 @@ class Reads:
         """The visible files at a snapshot, or those added after ``since``, without reading them."""
         if since is not None:
             return self.scan(*self.between(since, as_of))
-        end = self.end(as_of)
-        if as_of is not None and end is not None:
-            self._check_readable(end)
+        end = self.visible() if as_of is None else self.readable(as_of)
         return self.scan(self._handle.find().states.at(end), end)
 
     def existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
@@ -43,6 +41,12 @@ class Reads:
         found = self.plan(since, as_of)
         if found.definition is None:
             raise self.no_snapshots(near=True)
+        return found
+
+    def readable(self, ref: SnapshotRef) -> Manifest:
+        """The snapshot that a reference names; raises ``SnapshotExpiredError`` if its files may be gone."""
+        found = self.manifest(ref)
+        self._check_readable(found)
         return found
 
     def _check_readable(self, manifest: Manifest) -> None:
@@ -59,8 +63,7 @@ class Reads:
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
-        manifest = self.manifest(snapshot)
-        self._check_readable(manifest)
+        manifest = self.readable(snapshot)
         if manifest.definition is not None:
             return self.scan([manifest], manifest)
         # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.

@@ -23,6 +23,8 @@ from lode.write.retry import OnConflict, check_on_conflict
 from lode.write.transaction import Transaction
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from lode.definition import Definition
@@ -48,6 +50,8 @@ class BegunWrite:
     idempotency: tuple[str, str] | None
     snapshot_id: str | None
     append: bool
+    target_file_bytes: int | None = None
+    sort_by: Sequence[str] | None = None
 
 
 class Writes:
@@ -151,6 +155,8 @@ class Writes:
             evolution = partial(_with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
+        if begun.target_file_bytes is not None or begun.sort_by is not None:
+            stager = stager.with_files(begun.target_file_bytes, begun.sort_by)
         draft = DatasetDraft(
             stager.snapshot_id,
             begun.base,

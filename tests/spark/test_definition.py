@@ -30,7 +30,7 @@ from lode.spark.read import _changed
 from lode.spark.schema import arrow_schema, scan_schema, spark_schema
 from lode.spark.source import LodeDataSource
 from lode.spark.splits import Share
-from lode.spark.staging import Shape, stage_batches
+from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink, StreamSource
 from lode.store.wrappers import CountingStore
 
@@ -195,7 +195,7 @@ def test_a_micro_batch_is_checked_against_what_the_dataset_has_become(lake: str)
     dataset = dataset_in(lake)
     schema = struct(name=StringType())
     sink = StreamSink(options(lake), schema, False)
-    staged = stage_batches(sink._job.stager, [pa.record_batch({"name": ["x"]})], Shape(), task="0")
+    staged = stage_batches(sink._job.stager, [pa.record_batch({"name": ["x"]})], task="0")
     message = pickle.loads(pickle.dumps(StagedPart(sink._job, "query", staged, 0)))
     dataset.evolve(drop=["name"])
     dataset.evolve(add={"name": "int64"})

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 NAME: Final = "contention"
 # Nobody waits for a writer that has died.
-_LONGEST_WAIT: Final = 120.0
+_MAX_WAIT_SECONDS: Final = 120.0
 
 
 class Meeting(Protocol):
@@ -64,9 +64,9 @@ def write_in_rounds(scratch: Scratch, number: int, rounds: int, seconds: float, 
         told.rebases += snapshot.commit.rebases if snapshot.commit else 0
 
     for _ in range(rounds):
-        meeting.wait(_LONGEST_WAIT)
+        meeting.wait(_MAX_WAIT_SECONDS)
         told.floor.append(_repeat(lambda: floor.commit(content), seconds))
-        meeting.wait(_LONGEST_WAIT)
+        meeting.wait(_MAX_WAIT_SECONDS)
         told.lode.append(_repeat(append, seconds))
     return told
 

@@ -96,4 +96,3 @@ def rewrite_each(
         return staged
 
     return pipelined(rewrite, base.one_by_one(paths))
-

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import takes_any_record
@@ -46,12 +46,13 @@ class Matching:
         """The rows of files for which the condition is not true."""
         import pyarrow.compute as pc
 
-        where: pc.Expression = ~pc.coalesce(self.condition.where, pc.scalar(False))  # type: ignore[attr-defined]
+        compute: Any = pc  # the stubs do not know that functions take expressions
+        where = ~compute.coalesce(self.condition.where, pc.scalar(False))
         return chunks_where(scan, Filter(where, self.condition.columns), self.schema)
 
 
 def match_rows(base: Base, where: pc.Expression | str) -> Matching:
-    """Find the files that have matching rows. Opens only those that neither partition nor statistics decide."""
+    """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
     check_options(None, where, None)
     scan = base.scan
     if scan.components.codec is None:
@@ -97,24 +98,32 @@ def may_match(condition: Filter, schema: pa.Schema) -> Callable[[str], bool]:
     return decide
 
 
+def stored_chunks(scan: Scan) -> Iterator[Chunk]:
+    """The rows of a scan, as the dataset stores them."""
+    if not _is_schemaless(scan):
+        yield from scan.read()
+        return
+    for manifest in scan.manifests:
+        for file in manifest.files:
+            yield from decode_file(scan.store, file, scan.components)
+
+
 def chunks_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Chunk]:
     """The rows of a scan for which a condition is true, as the dataset stores them."""
     if not _is_schemaless(scan):
         yield from (condition.apply(batch) for batch in scan.read())
         return
     # Records of any shape stay as they are. Only the condition needs columns.
-    for manifest in scan.manifests:
-        for file in manifest.files:
-            for chunk in decode_file(scan.store, file, scan.components):
-                records = chunk if isinstance(chunk, list) else chunk.to_pylist()
-                yield [records[row] for row in _rows_where(records, condition, schema)]
+    for chunk in stored_chunks(scan):
+        records = chunk if isinstance(chunk, list) else chunk.to_pylist()
+        yield [records[row] for row in _rows_where(records, condition, schema)]
 
 
-def _rows_where(records: list[object], condition: Filter, schema: pa.Schema) -> list[int]:
+def _rows_where(records: list[Any], condition: Filter, schema: pa.Schema) -> list[int]:
     batch = to_batch(records, schema, first_row=0, from_json=True)
     numbered = batch.append_column("__row", pa.array(range(len(records)), pa.int64()))
-    rows: list[int] = condition.apply(numbered).column("__row").to_pylist()
-    return rows
+    rows: Any = condition.apply(numbered).column("__row").to_pylist()
+    return list(rows)
 
 
 def _is_schemaless(scan: Scan) -> bool:

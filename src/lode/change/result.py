@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from lode.format.manifest import Removed
-from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lode.format.manifest import FileRef
+    from lode.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True)

@@ -211,7 +211,7 @@ def rewrite(
     In files of a good size, and sorted if you like. The same again does nothing.
     """
     from lode.spark import jobs
-    from lode.spark.staging import TARGET_FILE_BYTES
+    from lode.write.open_files import TARGET_FILE_BYTES
 
     source = _place(root, dataset, store_option)
     sink = _place(into_root or root, into, store_option, partition_by)

@@ -20,13 +20,13 @@ _SCALARS: Final = (str, int, float, bool, type(None))
 # msgspec tells no two of these apart in one column, as all of them are text in JSON.
 _TEXTS: Final = (datetime, date, UUID)
 # Making a shape takes as long as looking closely at a few hundred records.
-_WORTH_A_SHAPE: Final = 256
+_MIN_ROWS: Final = 256
 
 
 def shape_of(records: list[Any]) -> Any:
     """Return what records like the first ones look like, for ``fits``; None if that cannot be said so."""
     first = records[0]
-    if len(records) < _WORTH_A_SHAPE or type(first) is not dict or not set(map(type, first)) <= {str}:
+    if len(records) < _MIN_ROWS or type(first) is not dict or not set(map(type, first)) <= {str}:
         return None
     kinds = tuple(map(type, first.values()))
     return _shape(tuple(first), kinds) if {*kinds} <= {*_SCALARS, *_TEXTS} else None

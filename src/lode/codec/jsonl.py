@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
 
-_BLOCK: Final = 256 << 10
+_BLOCK_BYTES: Final = 256 << 10
 _ROWS_PER_CHUNK: Final = 8192
 
 _BLANKS: Final = (b"", b"\n", b"\r", b" ", b"\t")
@@ -285,7 +285,7 @@ def _check(value: Any, path: str) -> None:
 def _whole_lines(source: BinaryIO) -> Iterator[bytes]:
     """Yield blocks that end where a line ends."""
     pending: list[bytes] = []
-    while block := source.read(_BLOCK):
+    while block := source.read(_BLOCK_BYTES):
         head, newline, tail = block.rpartition(b"\n")
         if newline:
             yield b"".join((*pending, head, newline))

@@ -141,8 +141,10 @@ class Fold:
     def __len__(self) -> int:
         return len(self._files)
 
-    def __contains__(self, path: object) -> bool:
-        return path in self._files
+    @property
+    def paths(self) -> set[str]:
+        """The paths of all visible files."""
+        return set(self._files)
 
     def add(self, manifest: Manifest) -> None:
         """Add the files of a snapshot."""

@@ -9,7 +9,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 
 from lode.errors import InvalidOptionError
 from lode.spark.filters import conditions, together
-from lode.spark.options import Options, dataset_of
+from lode.spark.options import Options, dataset_of, file_options
 from lode.spark.read import pinned, planned
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import (
@@ -21,7 +21,7 @@ from lode.spark.schema import (
     written_schema,
 )
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
-from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced
+from lode.spark.staging import discard_unreferenced
 from lode.spark.stream import STREAM_OPTIONS
 from lode.spark.write import TaskResult, begin, commit, stage_task
 
@@ -43,9 +43,6 @@ class BatchWriter(DataSourceArrowWriter):
                 "another dataset"
             )
         self._options = Options(given)
-        self._shape = Shape(
-            self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
-        )
         self._metadata = self._options.json_object("metadata")
         self._key = self._options.key("idempotencyKey")
         evolve = self._options.flag("mergeSchema")
@@ -54,15 +51,15 @@ class BatchWriter(DataSourceArrowWriter):
             schema,
             self._metadata,
             idempotency_key=self._key,
-            sort_by=self._shape.sort_by,
             evolve=evolve,
+            **file_options(self._options),
         ) as probe:
             self._committed_before = probe.replayed is not None
             self._job = Job.of(probe, written_schema(schema), evolve=evolve)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:  # type: ignore[override]
         # Nothing is pulled, so nothing is computed, for a job whose key is in history already.
-        return stage_task(self._job.stager, self._shape, () if self._committed_before else iterator)
+        return stage_task(self._job.stager, () if self._committed_before else iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._committed_before:

@@ -18,9 +18,9 @@ from lode.spark.options import Options
 from lode.spark.place import Place, opened, place_of
 from lode.spark.position import between, ends
 from lode.spark.spread import reachable, spread
-from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 from lode.upkeep.verify import ExpectedObject, Problem, Verification, check_copy, check_object, take_inventory
+from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,6 +20,7 @@ from lode.near import did_you_mean
 from lode.options import codec_with_schema
 from lode.store.open import open_store
 from lode.store.protocol import is_in_memory
+from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -183,6 +184,14 @@ def dataset_of(options: Options) -> Dataset:
     except ComponentMismatchError as error:
         raise InvalidOptionError(f"an option does not fit: {error}") from None
     return opened
+
+
+def file_options(options: Options) -> dict[str, Any]:
+    """Return the arguments of a write that say how its rows are cut into files and sorted."""
+    return {
+        "target_file_bytes": options.size("targetFileBytes", TARGET_FILE_BYTES),
+        "sort_by": options.names("sortBy") if "sortBy" in options else None,
+    }
 
 
 def _store(options: Options) -> Store:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.spark.options import Options, dataset_of
+from lode.spark.options import Options, dataset_of, file_options
 from lode.spark.read import read
-from lode.spark.staging import TARGET_FILE_BYTES
 from lode.spark.write import write
 from lode.store.protocol import SupportsLocalPath
 
@@ -79,9 +78,8 @@ class Place:
             metadata,
             idempotency_key=key,
             on_conflict="append",
-            sort_by=options.names("sortBy"),
-            target_file_bytes=options.size("targetFileBytes", TARGET_FILE_BYTES),
             evolve=options.flag("mergeSchema"),
+            **file_options(options),
         )
 
 

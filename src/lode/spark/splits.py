@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 # Nothing said: a task's share goes by the size of the scan, so that a small one keeps all cores busy too.
 SPLIT_BYTES: Final = 0
 # A task costs Spark and its Python worker some 25 ms, which is what they take for a megabyte of Parquet.
-_LEAST_SHARE: Final = 16 << 20
-_LARGEST_SHARE: Final = 128 << 20
-_ENOUGH_SHARES: Final = 256
+_MIN_SPLIT_BYTES: Final = 16 << 20
+_MAX_SPLIT_BYTES: Final = 128 << 20
+_MAX_AUTO_SPLITS: Final = 256
 BATCH_ROWS: Final = 1 << 17
 # What opening a file costs, counted in bytes, so that a task does not get thousands of tiny ones.
 _OPEN_BYTES: Final = 256 << 10
@@ -155,8 +155,8 @@ def shares(
         splittable: Whether a file can be read in parts.
     """
     if not split_bytes:
-        each = sum(file.size_bytes for file in files) // _ENOUGH_SHARES
-        split_bytes = min(max(each, _LEAST_SHARE), _LARGEST_SHARE)
+        each = sum(file.size_bytes for file in files) // _MAX_AUTO_SPLITS
+        split_bytes = min(max(each, _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
     found: list[Share] = []
     pieces: list[Piece] = []
     weight = 0

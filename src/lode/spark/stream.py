@@ -31,12 +31,12 @@ from pyspark.sql.streaming.datasource import (
 from lode.errors import InvalidOptionError
 from lode.read.files import check_components
 from lode.read.which import ExactId
-from lode.spark.options import Options, dataset_of
+from lode.spark.options import Options, dataset_of, file_options
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
-from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
+from lode.spark.staging import discard_unreferenced, stage_batches
 from lode.spark.write import begin
 
 if TYPE_CHECKING:
@@ -156,11 +156,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)
-        self._shape = Shape(
-            self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
-        )
         evolve = self._options.flag("mergeSchema")
-        with begin(self._dataset, schema, sort_by=self._shape.sort_by, evolve=evolve) as planned:
+        with begin(self._dataset, schema, evolve=evolve, **file_options(self._options)) as planned:
             self._job = Job.of(planned, written_schema(schema), evolve=evolve)
 
     def write(  # type: ignore[override]  # Spark's own Arrow writer differs from its base in the same way
@@ -171,7 +168,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId") or self._options.text("checkpointLocation")
         if query is None:
             raise InvalidOptionError("the query has neither an id nor a checkpointLocation: set the latter")
-        staged = stage_batches(self._job.stager, iterator, self._shape, task=f"part-{task.partitionId()}")
+        staged = stage_batches(self._job.stager, iterator, task=f"part-{task.partitionId()}")
         return StagedPart(self._job, query, staged, task.attemptNumber())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

@@ -16,6 +16,7 @@ from lode.errors import (
     ManifestInvalidError,
     SchemaViolationError,
     SnapshotConflictError,
+    SnapshotExpiredError,
 )
 from lode.evolution import adopt, check_schema
 from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
@@ -181,7 +182,10 @@ class DatasetDraft(Draft[Manifest]):
             found["operation"] = self.operation
         if self.removal is not None:
             found |= _removal_fields(self.removal)
-        floor = max(self.floor or 1, 1 if parent is None else self.definitions.floor_at(parent))
+        before = 1 if parent is None else self.definitions.floor_at(parent)
+        if self.removal is not None and self.removal.restores is not None:
+            _check_above(before, self.removal)
+        floor = max(self.floor or 1, before)
         if floor > 1:
             found["floor"] = floor
         if self.surplus:
@@ -230,6 +234,14 @@ def summary_of(manifest: Manifest, layout: Layout) -> CommitSummary:
     if restores is not None:
         touched |= {""}
     return CommitSummary(manifest.snapshot_id, touched, manifest.operation, removes, restores)
+
+
+def _check_above(floor: int, removal: Removal) -> None:
+    """Refuse to restore a snapshot that another writer has expired: its files may be gone."""
+    if removal.restored_sequence < floor:
+        raise SnapshotExpiredError(
+            f"snapshot {removal.restores} is expired: history can be read from number {floor} on"
+        )
 
 
 def _removal_fields(removal: Removal) -> dict[str, Any]:

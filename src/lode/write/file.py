@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lode.store.protocol import ObjectWriter, Store
 
 # A file up to this size goes up in one request; a larger one is streamed in pieces.
-ONE_PUT: Final = 4 << 20
+MAX_SINGLE_PUT_BYTES: Final = 4 << 20
 
 
 class DataFile:
@@ -139,7 +139,7 @@ class _Upload:
         self.size += view.nbytes
         if self._writer is not None:
             self._writer.write(view)
-        elif self.size <= ONE_PUT:
+        elif self.size <= MAX_SINGLE_PUT_BYTES:
             self._held += view
         else:
             self._writer = self._store.open_writer(self.path)

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 COMPACT: Final = "compact"
 
 
+def nowhere(_partition: str) -> bool:
+    """Say of every partition that it does not matter."""
+    return False
+
+
 def everywhere(_partition: str) -> bool:
     """Say of every partition that it matters."""
     return True
@@ -46,8 +51,9 @@ class Removal:
     carried: tuple[str, ...] = ()
     # Whether rows of this partition matter to the commit.
     depends_on: Callable[[str], bool] = everywhere
-    # The snapshot whose state the commit restores.
+    # The snapshot whose state the commit restores, and its place in history.
     restores: str | None = None
+    restored_sequence: int = 0
     # The snapshot that the commit was prepared on, and how much it removes from that.
     prepared_on: str | None = None
     removed: Removed = field(default_factory=Removed)
@@ -86,9 +92,8 @@ class Compaction(Removal):
     groups: tuple[Rewritten, ...] = ()
     given_up: list[Rewritten] = field(default_factory=list)
     partition_of: Callable[[str], str] = field(kw_only=True)
-
-    def __post_init__(self) -> None:
-        self._choose(self.groups)
+    # How much some of the files are.
+    count: Callable[[Iterable[str]], Removed] = field(kw_only=True, default=lambda _: Removed())
 
     def overlap(self, later: Iterable[CommitSummary]) -> str | None:
         kept = self.groups
@@ -98,15 +103,17 @@ class Compaction(Removal):
             elif commit.removes is not None:
                 kept = tuple(group for group in kept if not self._is_hit(group, commit.removes))
         self.given_up += [group for group in self.groups if group not in kept]
-        self._choose(kept)
+        self.choose(kept)
         return None if kept else "other writers have replaced all files that this compacts"
 
     def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
         return tuple(group.staged for group in self.groups)
 
-    def _choose(self, groups: tuple[Rewritten, ...]) -> None:
+    def choose(self, groups: tuple[Rewritten, ...]) -> None:
+        """Commit these groups only."""
         self.groups = groups
         self.files = frozenset().union(*(group.inputs for group in groups))
+        self.removed = self.count(self.files)
         self.carried = tuple(file.path for group in groups for file in group.staged.files)
 
     def _is_hit(self, group: Rewritten, removes: Removes) -> bool:

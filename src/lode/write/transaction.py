@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, LodeError, SnapshotConflictError, TransactionClosedError
 from lode.snapshot import CommitReport, Snapshot
+from lode.write.removal import nowhere
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -158,6 +159,12 @@ class Transaction:
             self._state = "open" if self._draft.landed is False else "undecided"
             raise
         return self._finish(Snapshot(committed.manifest, committed.report))
+
+    def follow_any(self) -> None:
+        """Let the commit follow any other: what it replaces is what is there when it lands."""
+        removal = self._draft.removal
+        if removal is not None:
+            removal.depends_on = nowhere
 
     def abort(self) -> None:
         """Give up and remove the staged files, best effort. Does nothing once committed or undecided."""

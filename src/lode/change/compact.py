@@ -1,0 +1,125 @@
+"""Put the rows of many small files into fewer large ones. The rows stay the same."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from lode.change.matching import stored_chunks
+from lode.change.result import Change
+from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
+from lode.format.manifest import Removed, Removes, check_metadata
+from lode.write.open_files import TARGET_FILE_BYTES
+from lode.write.parallel import pipelined
+from lode.write.removal import COMPACT, Compaction, Rewritten
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import pyarrow.compute as pc
+
+    from lode.change.base import Base, ChangeContext
+    from lode.format.manifest import FileRef
+    from lode.write.stage import Stager
+    from lode.writes import IdempotencyKey
+
+
+class Group(NamedTuple):
+    """Files of one partition that become one."""
+
+    partition: str
+    files: list[FileRef]
+
+
+def compact(
+    context: ChangeContext,
+    metadata: dict[str, Any] | None,
+    *,
+    target_file_bytes: int | None,
+    sort_by: Sequence[str] | None,
+    where: pc.Expression | str | None,
+    idempotency_key: IdempotencyKey | None,
+    dry_run: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> Change:
+    """Rewrite small files into larger ones. See ``Dataset.compact``."""
+    check_metadata(metadata)
+    base = context.base()
+    if base.scan.components.codec is None:
+        raise InvalidOptionError(f"dataset {context.handle.id!r} holds blobs, which cannot be put together")
+    target = TARGET_FILE_BYTES if target_file_bytes is None else target_file_bytes
+    if isinstance(target, bool) or not isinstance(target, int) or target < 1:
+        raise InvalidOptionError(f"target_file_bytes is {target!r}: give a number of bytes from 1")
+    groups = choose(base, target, where)
+    inputs = [file.path for group in groups for file in group.files]
+    removed = base.state.removed(Removes(files=tuple(inputs)))
+    if dry_run:
+        return Change(COMPACT, None, removed, Removed(len(groups), removed.rows, 0))
+    removal = Compaction(COMPACT, partition_of=base.partition_of, prepared_on=base.manifest.snapshot_id)
+    with context.transaction(removal, metadata, idempotency_key, base) as transaction:
+        if transaction.replayed is not None:
+            return Change.of(transaction.replayed)
+        if not groups:
+            return Change(COMPACT)
+        stager = transaction.stager.with_files(target_file_bytes, sort_by)
+        rewritten = list(_rewrite(base, groups, stager, progress))
+        if not rewritten:
+            return Change(COMPACT)
+        removal.count = lambda paths: base.state.removed(Removes(files=tuple(paths)))
+        removal.choose(tuple(rewritten))
+        transaction.add(*(group.staged for group in rewritten))
+        try:
+            snapshot = transaction.commit()
+        except SnapshotConflictError:
+            if removal.groups:
+                raise
+            # Other writers have replaced every file that was read: there is nothing left to compact.
+            return Change(COMPACT)
+        stager.discard(file for group in removal.given_up for file in group.staged.files)
+    found = base.found
+    found.states.write_checkpoint(snapshot.manifest)
+    return Change.of(snapshot)
+
+
+def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[Group]:
+    """Put small files of a partition, in their order, into groups that fill a file of the target size."""
+    files = base.scan.files if where is None else base.scan.pruned(where)
+    groups: list[Group] = []
+    for partition, members in sorted(base.by_partition(files).items()):
+        group: list[FileRef] = []
+        size = 0
+        for file in members:
+            # A file that is nearly full gains nothing.
+            if file.size_bytes * 4 >= target * 3:
+                continue
+            if group and size + file.size_bytes > target:
+                groups.append(Group(partition, group))
+                group, size = [], 0
+            group.append(file)
+            size += file.size_bytes
+        groups.append(Group(partition, group))
+    return [group for group in groups if len(group.files) > 1]
+
+
+def _rewrite(
+    base: Base,
+    groups: list[Group],
+    stager: Stager,
+    progress: Callable[[int, int | None], None] | None,
+) -> Iterator[Rewritten]:
+    total, done = sum(len(group.files) for group in groups), 0
+
+    def rewrite(group: Group) -> Rewritten | None:
+        nonlocal done
+        paths = frozenset(file.path for file in group.files)
+        try:
+            staged = stager.write_records(stored_chunks(base.only(paths)), serial=True)
+        except NotFoundError:
+            # Another writer has replaced the file and an expiry has removed it; or it is lost, which
+            # ``verify`` reports. Either way the group stays as it is.
+            return None
+        done += len(paths)
+        if progress is not None:
+            progress(done, total)
+        return Rewritten(paths, staged)
+
+    return (found for found in pipelined(rewrite, groups) if found is not None)

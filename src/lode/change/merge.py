@@ -1,0 +1,299 @@
+"""Merge rows by their keys: update, delete or keep those that match, and insert the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+
+from lode.change.base import Base, ChangeContext, check_redo
+from lode.change.result import Change
+from lode.codec.columnar import to_batch
+from lode.codec.protocol import rows_of
+from lode.codec.records import chunks_of, peek_schema
+from lode.codec.stats import from_json_value
+from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.evolution import check_columns, column_names
+from lode.format.manifest import Removed, Removes
+from lode.lazy import pa
+from lode.near import column_hint
+from lode.write.parallel import pipelined
+from lode.write.partition import split
+from lode.write.rebase import common_partition
+from lode.write.removal import Removal, everywhere
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lode.format.manifest import FileRef
+    from lode.read.scan import Scan
+    from lode.write.stage import Staged, Stager
+    from lode.writes import IdempotencyKey
+
+WhenMatched: TypeAlias = Literal["update", "ignore", "delete"]
+WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
+
+_ROW: Final = "__row"
+_PLACE: Final = "__place"
+
+
+def merge(
+    context: ChangeContext,
+    data: Any,
+    metadata: dict[str, Any] | None,
+    *,
+    on: Sequence[str] | None,
+    when_matched: WhenMatched,
+    when_not_matched: WhenNotMatched,
+    idempotency_key: IdempotencyKey | None,
+    on_conflict: str,
+    dry_run: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> Change:
+    """Merge rows into the dataset. See ``Dataset.merge``."""
+    redo = check_redo(on_conflict)
+    for what, given, choices in (
+        ("when_matched", when_matched, get_args(WhenMatched)),
+        ("when_not_matched", when_not_matched, get_args(WhenNotMatched)),
+    ):
+        if given not in choices:
+            raise InvalidOptionError(f"{what} is {given!r}: it must be one of {', '.join(choices)}")
+    base = context.base()
+    keys = _keys(base, on)
+    rows = _table(base, data, context.handle.id)
+    _check_keys(rows, keys)
+
+    def attempt(removal: Removal) -> Change:
+        base = context.base()
+        removal.prepared_on = base.manifest.snapshot_id
+        source = Source(rows, keys, base.definition.schema)
+        with context.transaction(removal, metadata, idempotency_key, base) as transaction:
+            if transaction.replayed is not None:
+                return Change.of(transaction.replayed)
+            found = _find(base, source, progress)
+            new = source.unmatched(found) if when_not_matched == "insert" else rows.slice(0, 0)
+            hit = {} if when_matched == "ignore" else found.rows
+            if dry_run:
+                return _preview(base, found, new.num_rows, when_matched)
+            if not hit and not new.num_rows:
+                return Change("merge")
+            removal.files = frozenset(hit)
+            removal.removed = base.state.removed(Removes(files=tuple(hit)))
+            removal.depends_on = _depends_on(base, source)
+            for kept, changed in _rewrite(base, hit, source, transaction.stager, when_matched, progress):
+                transaction.add(kept, changed)
+                removal.carried += tuple(file.path for file in kept.files)
+            if new.num_rows:
+                transaction.add(transaction.stager.write_records(iter(new.to_batches())))
+            return Change.of(transaction.commit())
+
+    return context.repeat(attempt, lambda: Removal("merge"), redo=redo)
+
+
+@dataclass(slots=True)
+class Found:
+    """Which rows of the source the dataset has, and in which files."""
+
+    # By path, the number of rows that match.
+    rows: dict[str, int] = field(default_factory=dict)
+    # Rows of the source that match.
+    matched: set[int] = field(default_factory=set)
+
+
+class Source:
+    """The rows to merge, looked up by their keys."""
+
+    def __init__(self, rows: pa.Table, keys: Sequence[str], schema: pa.Schema | None) -> None:
+        assert schema is not None
+        self.rows = rows
+        self.keys = list(keys)
+        self.schema = schema
+        numbers = pa.array(range(rows.num_rows), pa.int64())
+        self._numbered: pa.Table = rows.select(self.keys).append_column(_ROW, numbers)
+        self._single: Any = rows.column(self.keys[0]).combine_chunks() if len(self.keys) == 1 else None
+
+    def lookup(self, batch: pa.RecordBatch) -> Any:
+        """For each row of a batch, the number of the source row with the same keys, or null."""
+        import pyarrow.compute as pc
+
+        if self._single is not None:
+            return pc.index_in(batch.column(self.keys[0]), value_set=self._single, skip_nulls=True)
+        places = pa.array(range(batch.num_rows), pa.int64())
+        left = pa.Table.from_batches([batch.select(self.keys)]).append_column(_PLACE, places)
+        joined = left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE)
+        return joined.column(_ROW).combine_chunks()
+
+    def unmatched(self, found: Found) -> pa.Table:
+        """The source rows that the dataset does not have."""
+        if not found.matched:
+            return self.rows
+        return self.rows.take([row for row in range(self.rows.num_rows) if row not in found.matched])
+
+    def may_be_in(self, file: FileRef) -> bool:
+        """Whether the statistics of a file leave room for one of the keys."""
+        import pyarrow.compute as pc
+
+        if file.stats is None:
+            return True
+        if not file.stats.row_count:
+            return False
+        mask: Any = None
+        for column in file.stats.columns:
+            if column.name not in self.keys or column.min is None or column.max is None:
+                continue
+            kind = self.schema.field(column.name).type
+            if pa.types.is_floating(kind):
+                continue
+            try:
+                low = pa.scalar(from_json_value(column.min, kind), kind)
+                high = pa.scalar(from_json_value(column.max, kind), kind)
+            except (pa.ArrowException, ValueError, TypeError):
+                continue
+            values = self.rows.column(column.name)
+            compute: Any = pc
+            within = compute.and_(compute.greater_equal(values, low), compute.less_equal(values, high))
+            mask = within if mask is None else compute.and_(mask, within)
+        return mask is None or bool(pc.any(mask).as_py())
+
+
+def _keys(base: Base, on: Sequence[str] | None) -> list[str]:
+    schema = base.definition.schema
+    if schema is None:
+        raise InvalidOptionError(
+            f"dataset {base.scan.dataset_id!r} has no schema, so its rows cannot be compared by key: write "
+            "them to a dataset with one"
+        )
+    names = list(base.definition.primary_key) if on is None else column_names("on", on)
+    if not names:
+        raise InvalidOptionError("on is missing, and the dataset has no primary key: name the key columns")
+    for name in names:
+        if name not in schema.names:
+            hint = column_hint(name, schema.names)
+            raise InvalidOptionError(f"on names {name!r}, which is no column: {hint}")
+        kind = schema.field(name).type
+        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+            raise InvalidOptionError(f"column {name!r} is {kind}, which cannot be a key: choose another")
+    return list(dict.fromkeys(names))
+
+
+def _table(base: Base, data: Any, dataset_id: str) -> pa.Table:
+    """The rows as one table with those columns of the dataset that they have."""
+    schema = base.definition.schema
+    assert schema is not None
+    data, given = peek_schema(data)
+    if given is None:
+        records = [record for chunk in chunks_of(data) for record in rows_of(chunk)]
+        batches = [to_batch(records, schema, first_row=0)]
+        return pa.Table.from_batches(batches, schema)
+    check_columns(base.definition, given, dataset_id)
+    present = pa.schema([field for field in schema if field.name in given.names])
+    batches = [to_batch(chunk, present, first_row=0) for chunk in chunks_of(data)]
+    return pa.Table.from_batches(batches, present)
+
+
+def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
+    """Refuse rows without a key, and two rows with the same key: which of them counts is not said."""
+    for key in keys:
+        if key not in rows.column_names:
+            raise SchemaViolationError(f"the rows have no column {key!r}, by which to merge them", column=key)
+        if rows.column(key).null_count:
+            raise SchemaViolationError(f"column {key!r}, by which rows are merged, has a null", column=key)
+    groups = rows.select(list(keys)).group_by(list(keys)).aggregate([([], "count_all")])
+    if groups.num_rows != rows.num_rows:
+        import pyarrow.compute as pc
+
+        compute: Any = pc
+        twice = groups.filter(compute.greater(groups.column("count_all"), 1)).slice(0, 1)
+        values = ", ".join(f"{key} = {twice.column(key)[0].as_py()!r}" for key in keys)
+        raise SchemaViolationError(f"two rows have the same key ({values}): keep one of them", column=keys[0])
+
+
+def _find(base: Base, source: Source, progress: Callable[[int, int | None], None] | None) -> Found:
+    """Look for the keys in the files that can have them. Only key columns are read."""
+    found = Found()
+    if not source.rows.num_rows:
+        return found
+    candidates = [file.path for file, _ in base.scan.files_with_names() if source.may_be_in(file)]
+    total, done = len(candidates), 0
+
+    def look(item: tuple[FileRef, Scan]) -> tuple[str, int, set[int]]:
+        nonlocal done
+        rows: set[int] = set()
+        count = 0
+        for batch in item[1].read(columns=source.keys):
+            places = source.lookup(batch).drop_null()
+            count += len(places)
+            rows.update(places.to_pylist())
+        done += 1
+        if progress is not None:
+            progress(done, total)
+        return item[0].path, count, rows
+
+    for path, count, rows in pipelined(look, base.one_by_one(candidates)):
+        if count:
+            found.rows[path] = count
+            found.matched |= rows
+    return found
+
+
+def _rewrite(
+    base: Base,
+    paths: dict[str, int],
+    source: Source,
+    stager: Stager,
+    when_matched: WhenMatched,
+    progress: Callable[[int, int | None], None] | None,
+) -> Iterator[tuple[Staged, Staged]]:
+    """Stage the rows of each file that do not match, and apart from them the updated ones."""
+    total, done = len(paths), 0
+
+    def rewrite(item: tuple[FileRef, Scan]) -> tuple[Staged, Staged]:
+        nonlocal done
+        updated: list[pa.RecordBatch] = []
+        kept = stager.write_records(_kept(item[1], source, updated, when_matched), serial=True)
+        changed = stager.write_records(iter(updated), serial=True)
+        done += 1
+        if progress is not None:
+            progress(done, total)
+        return kept, changed
+
+    yield from pipelined(rewrite, base.one_by_one(paths))
+
+
+def _kept(
+    scan: Scan, source: Source, updated: list[pa.RecordBatch], when_matched: WhenMatched
+) -> Iterator[pa.RecordBatch]:
+    """The rows that do not match; those that do are put into ``updated`` with their new values."""
+    import pyarrow.compute as pc
+
+    for batch in scan.read():
+        places = source.lookup(batch)
+        if when_matched == "update" and len(places) > places.null_count:
+            updated.append(_updated(batch, places, source))
+        yield batch.filter(pc.is_null(places))
+
+
+def _updated(batch: pa.RecordBatch, places: Any, source: Source) -> pa.RecordBatch:
+    """The matching rows with the values of the source; columns that it does not have stay."""
+    import pyarrow.compute as pc
+
+    old = batch.filter(pc.is_valid(places))
+    new = source.rows.take(places.drop_null()).combine_chunks().to_batches()[0]
+    arrays = [(new if name in new.schema.names else old).column(name) for name in batch.schema.names]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _depends_on(base: Base, source: Source) -> Callable[[str], bool]:
+    """The partitions that can have the keys: those of the rows if all partition keys are keys, else all."""
+    partition_keys = base.definition.keys
+    if not partition_keys or not set(partition_keys) <= set(source.keys):
+        return everywhere
+    touched = {
+        partition for batch in source.rows.to_batches() for partition, _ in split(batch, partition_keys)
+    }
+    return lambda partition: common_partition(touched, {partition}) is not None
+
+
+def _preview(base: Base, found: Found, inserted: int, when_matched: WhenMatched) -> Change:
+    removed = Removed() if when_matched == "ignore" else base.state.removed(Removes(files=tuple(found.rows)))
+    gone = sum(found.rows.values()) if when_matched == "delete" else 0
+    return Change("merge", None, removed, Removed(0, removed.rows - gone + inserted, 0))
