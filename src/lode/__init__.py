@@ -1,5 +1,8 @@
 """Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
 
+from lode.change.base import OnChangeConflict
+from lode.change.merge import WhenMatched, WhenNotMatched
+from lode.change.result import Change
 from lode.codec.arrow import ArrowIPC
 from lode.codec.checksum import Checksum
 from lode.codec.components import Components
@@ -52,7 +55,7 @@ from lode.errors import (
     UsageError,
 )
 from lode.evolution import Evolution
-from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest
+from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.scan import Scan
@@ -79,6 +82,7 @@ __all__ = [
     "JSONL",
     "ArrowIPC",
     "BlockRef",
+    "Change",
     "Checksum",
     "ChecksumMismatchError",
     "Chunk",
@@ -129,6 +133,7 @@ __all__ = [
     "ObjectInfo",
     "ObjectReader",
     "ObjectWriter",
+    "OnChangeConflict",
     "OnConflict",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
@@ -140,6 +145,8 @@ __all__ = [
     "RangeMissingError",
     "RangeReadNotSupportedError",
     "Readable",
+    "Removed",
+    "Removes",
     "Retry",
     "Runtime",
     "Scan",
@@ -166,6 +173,8 @@ __all__ = [
     "VolumeManifest",
     "VolumeSnapshot",
     "VolumeSnapshotRef",
+    "WhenMatched",
+    "WhenNotMatched",
     "__version__",
     "copy",
     "open_dataset",

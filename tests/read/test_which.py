@@ -240,7 +240,7 @@ def test_times_are_read_to_the_nanosecond() -> None:
 
 def with_ids_of_version_0_1(monkeypatch: pytest.MonkeyPatch) -> tuple[lode.Dataset, list[lode.Snapshot]]:
     """Version 0.1 let programs choose any id, also one that means something else now."""
-    monkeypatch.setattr("lode.dataset.check_new_snapshot_id", lambda id: id)
+    monkeypatch.setattr("lode.writes.check_new_snapshot_id", lambda id: id)
     dataset = lode.Dataset("events", MemoryStore())
     snapshots = []
     for id in ("2", "3", "latest", "2026-11-15"):

@@ -314,13 +314,13 @@ def test_a_field_of_a_later_version_keeps_its_bytes_and_refuses_another_name() -
     dataset.write([{"n": 1}])
     place = dataset.chain.paths.manifest(dataset.latest().id)
     manifest = json.loads(source.get(place))
-    manifest |= {"later": [1], "x": {**manifest["x"], "removes": [{"files": ["datasets/d/x"]}]}}
+    manifest |= {"later": [1], "x": {**manifest["x"], "vanishes": [{"files": ["datasets/d/x"]}]}}
     source.delete(place)
     source.put(place, json.dumps(manifest).encode())
     reopened = lode.Dataset("d", source)
     lode.copy(reopened, target)
     assert target.get(place) == source.get(place)
-    with pytest.raises(lode.InvalidOptionError, match=r"'x\.removes'"):
+    with pytest.raises(lode.InvalidOptionError, match=r"'x\.vanishes'"):
         lode.copy(reopened, target, name="e")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lode.change.matching import stored_chunks
+from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.format.manifest import Removed, Removes, check_metadata
@@ -112,7 +112,7 @@ def _rewrite(
         nonlocal done
         paths = frozenset(file.path for file in group.files)
         try:
-            staged = stager.write_records(stored_chunks(base.only(paths)), serial=True)
+            staged = stager.write_records(stored_rows(base.only(paths)), serial=True)
         except NotFoundError:
             # Another writer has replaced the file and an expiry has removed it; or it is lost, which
             # ``verify`` reports. Either way the group stays as it is.

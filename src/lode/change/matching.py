@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.columnar import to_batch
-from lode.codec.protocol import takes_any_record
+from lode.codec.protocol import rows_of, takes_any_record
 from lode.errors import InvalidOptionError
 from lode.filter import Filter
 from lode.format.manifest import FileRef
 from lode.format.paths import partition_values
 from lode.lazy import pa
-from lode.read.files import decode_file
+from lode.read.files import decode_file, only_columns
 from lode.read.plan import check_options, filter_of
 from lode.read.prune import can_match, mentioned
 from lode.write.parallel import pipelined
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lode.change.base import Base
-    from lode.codec.protocol import Chunk
     from lode.read.scan import Scan
 
 
@@ -42,13 +42,13 @@ class Matching:
     def paths(self) -> frozenset[str]:
         return frozenset((*(file.path for file in self.whole), *self.some))
 
-    def keep(self, scan: Scan) -> Iterator[Chunk]:
+    def keep(self, scan: Scan) -> Iterator[Any]:
         """The rows of files for which the condition is not true."""
         import pyarrow.compute as pc
 
         compute: Any = pc  # the stubs do not know that functions take expressions
         where = ~compute.coalesce(self.condition.where, pc.scalar(False))
-        return chunks_where(scan, Filter(where, self.condition.columns), self.schema)
+        return rows_where(scan, Filter(where, self.condition.columns), self.schema)
 
 
 def match_rows(base: Base, where: pc.Expression | str) -> Matching:
@@ -75,9 +75,8 @@ def match_rows(base: Base, where: pc.Expression | str) -> Matching:
         file, alone = item
         total = 0 if file.stats is None else file.stats.row_count
         if _is_schemaless(alone):
-            found = [len(chunk) for chunk in chunks_where(alone, condition, schema)]
-            total = sum(len(chunk) for chunk in decode_file(alone.store, file, alone.components))
-            return file, sum(found), total
+            found = sum(1 for _ in rows_where(alone, condition, schema))
+            return file, found, sum(map(len, _chunks(alone)))
         return file, alone.count(where), total
 
     for file, found, total in pipelined(count, base.one_by_one(doubtful)):
@@ -98,32 +97,32 @@ def may_match(condition: Filter, schema: pa.Schema) -> Callable[[str], bool]:
     return decide
 
 
-def stored_chunks(scan: Scan) -> Iterator[Chunk]:
-    """The rows of a scan, as the dataset stores them."""
+def stored_rows(scan: Scan) -> Iterator[Any]:
+    """The rows of a scan, as the dataset stores them: batches, or single records of any shape."""
     if not _is_schemaless(scan):
-        yield from scan.read()
-        return
+        return iter(scan.read())
+    return chain.from_iterable(_chunks(scan))
+
+
+def _chunks(scan: Scan) -> Iterator[list[Any]]:
     for manifest in scan.manifests:
         for file in manifest.files:
-            yield from decode_file(scan.store, file, scan.components)
+            yield from map(rows_of, decode_file(scan.store, file, scan.components))
 
 
-def chunks_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Chunk]:
-    """The rows of a scan for which a condition is true, as the dataset stores them."""
+def rows_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Any]:
+    """Those for which a condition is true. Records of any shape need columns only for that."""
     if not _is_schemaless(scan):
-        yield from (condition.apply(batch) for batch in scan.read())
-        return
-    # Records of any shape stay as they are. Only the condition needs columns.
-    for chunk in stored_chunks(scan):
-        records = chunk if isinstance(chunk, list) else chunk.to_pylist()
-        yield [records[row] for row in _rows_where(records, condition, schema)]
+        return map(condition.apply, scan.read())
+    return chain.from_iterable(_selected(records, condition, schema) for records in _chunks(scan))
 
 
-def _rows_where(records: list[Any], condition: Filter, schema: pa.Schema) -> list[int]:
-    batch = to_batch(records, schema, first_row=0, from_json=True)
+def _selected(records: list[Any], condition: Filter, schema: pa.Schema) -> list[Any]:
+    used = mentioned(schema, condition.where)
+    batch = to_batch(only_columns(records, used.names), used, first_row=0, from_json=True)
     numbered = batch.append_column("__row", pa.array(range(len(records)), pa.int64()))
     rows: Any = condition.apply(numbered).column("__row").to_pylist()
-    return list(rows)
+    return [records[row] for row in rows]
 
 
 def _is_schemaless(scan: Scan) -> bool:
