@@ -263,3 +263,22 @@ def test_log_tells_who_wrote_each_snapshot_if_somebody_said(run: Run, lake: Path
     assert heading.split()[-2:] == ["writer", "metadata"]
     assert first.split()[-1] == "crawler"
     assert run("log", "events", "--graph").lines[-1].strip() == "by crawler"
+
+
+def test_log_is_bounded_by_snapshots_and_times(run: Run, lake: Path) -> None:
+    dataset = lode.Dataset("events", str(lake))
+    volume = lode.Volume("disk", str(lake), total_length=100)
+    for number in range(4):
+        dataset.write(b"1")
+        volume.commit([volume.stage_write_at(number, b"x")], {})
+    for name in (["events"], ["disk", "--volume"]):
+        for bounds, numbers in {
+            (): [4, 3, 2, 1],
+            ("--since", "2"): [4, 3],
+            ("--as-of", "latest~1"): [3, 2, 1],
+            ("--since", "1", "--as-of", "3"): [3, 2],
+            ("--since", "2026-01-01"): [4, 3, 2, 1],
+            ("--as-of", "9999-01-01", "--number", "1"): [4],
+        }.items():
+            assert [line["sequence"] for line in run("log", *name, *bounds, "--json").json] == numbers, bounds
+    assert run("log", "events", "--as-of", "2026-01-01").code == 3

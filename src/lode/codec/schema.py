@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
+from lode.near import did_you_mean
 
 TypeSpec: TypeAlias = "str | pa.DataType"
 """A pyarrow type, or the name of a simple one."""
@@ -123,7 +124,8 @@ class _Parser:
             case _ if word in _SCALARS:
                 kind = _SCALARS[word]()
             case _:
-                raise self._error(f"there is no type {word!r}; there are {_KNOWN}")
+                hint = did_you_mean(word, (*_SCALARS, "decimal", "list", "struct", "map"))
+                raise self._error(f"there is no type {word!r}: {hint or f'there are {_KNOWN}'}")
         if self._peek() == "!":
             self._at += 1
             return kind, False
