@@ -10,7 +10,7 @@ from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from lode.bench.results import Contention
+from lode.bench.results import ContentionResult
 from lode.bench.writer import dataset_on, write_in_rounds
 
 if TYPE_CHECKING:
@@ -18,35 +18,37 @@ if TYPE_CHECKING:
 
     from lode.bench.rounds import Advance
     from lode.bench.scratch import Scratch
-    from lode.bench.writer import Told
+    from lode.bench.writer import WriterResult
 
 _ROUNDS: Final = 3
 # In a writer's process: where it meets the others. It cannot be sent there, only inherited.
 _here: Any = None
 
 
-def measure_contention(scratch: Scratch, writers: int, *, seconds: float, advance: Advance) -> Contention:
-    """Let the writers loose, with Lode and without in turns, then read back what they were told is there."""
+def measure_contention(
+    scratch: Scratch, writers: int, *, seconds: float, advance: Advance
+) -> ContentionResult:
+    """Run the writers, alternately with Lode and without, then read back the acknowledged rows."""
     processes = not scratch.is_of_this_process
     with _pool(writers, processes=processes) as pool:
         jobs = [pool.submit(_write, scratch, number, seconds / _ROUNDS / 2) for number in range(writers)]
-        told: list[Told] = []
+        results: list[WriterResult] = []
         for done, job in enumerate(as_completed(jobs), 1):
-            told.append(job.result())
+            results.append(job.result())
             advance(done, writers)
     found = Counter(
         (row["writer"], row["n"]) for row in dataset_on(scratch.open()).scan().read_all().to_pylist()
     )
-    acknowledged = [row for each in told for row in each.acknowledged]
-    return Contention(
+    acknowledged = [row for each in results for row in each.acknowledged]
+    return ContentionResult(
         writers=writers,
         processes=processes,
         commits=len(acknowledged),
-        commits_per_second=_per_second([each.lode for each in told]),
-        floor_per_second=_per_second([each.floor for each in told]),
-        slowest=max(each.slowest for each in told),
-        rebases=sum(each.rebases for each in told),
-        failed=sum(each.failed for each in told),
+        commits_per_second=_per_second([each.lode for each in results]),
+        floor_per_second=_per_second([each.floor for each in results]),
+        slowest=max(each.slowest for each in results),
+        rebases=sum(each.rebases for each in results),
+        failed=sum(each.failed for each in results),
         lost=sum(not found[row] for row in acknowledged),
         doubled=sum(times - 1 for times in found.values()),
     )
@@ -90,5 +92,5 @@ def _meet(meeting: Any) -> None:
     _here = meeting
 
 
-def _write(scratch: Scratch, number: int, seconds: float) -> Told:
+def _write(scratch: Scratch, number: int, seconds: float) -> WriterResult:
     return write_in_rounds(scratch, number, _ROUNDS, seconds, _here)

@@ -34,7 +34,7 @@ class Commits:
 
 
 @dataclass(frozen=True, slots=True)
-class Contention:
+class ContentionResult:
     """Many writers at once, each with a partition of its own; read back afterwards."""
 
     writers: int
@@ -81,7 +81,7 @@ class Results:
 
     url: str
     commits: Commits
-    contention: Contention
+    contention: ContentionResult
     opening: Opening
     blobs: Blobs
 

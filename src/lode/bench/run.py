@@ -41,10 +41,10 @@ def measure(
 
     Args:
         root: The store, below which a fresh place is made and removed again.
-        options: What the store needs to be told.
+        options: Options of the store.
         seconds: About how long it may take; starting the writers and removing what was written come on top.
         writers: How many commit at once.
-        progress: Is told what is being measured.
+        progress: Called with the name of each measurement.
     """
     if seconds <= 0:
         raise InvalidOptionError(f"seconds is {seconds:g}: it must be more than 0")

@@ -111,7 +111,7 @@ def begin(
     idempotency_key: IdempotencyKey | None = None,
     base: SnapshotRef | None = None,
     on_conflict: OnConflict = "raise",
-    sort_by: Iterable[str] | None = None,
+    sort_by: Sequence[str] | None = None,
     target_file_bytes: int | None = None,
     evolve: bool = False,
 ) -> Transaction:
