@@ -1,4 +1,4 @@
-"""Many writers at once, each in a process of its own: how many commits a second, and is each row there?"""
+"""Concurrent writers, one process each: commits per second, and whether every row exists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lode.bench.writer import WriterResult
 
 _ROUNDS: Final = 3
-# In a writer's process: where it meets the others. It cannot be sent there, only inherited.
+# The barrier in a writer's process. It cannot be pickled, only inherited.
 _here: Any = None
 
 
@@ -55,7 +55,7 @@ def measure_contention(
 
 
 def _per_second(rounds: Sequence[Sequence[tuple[int, float]]]) -> float:
-    """All commits of all writers; a round lasts until the last of them is done."""
+    """Commits per second of all writers; a round ends with its last commit."""
     commits = sum(count for writer in rounds for count, _ in writer)
     lasted: list[float] = [max(seconds for _, seconds in together) for together in zip(*rounds, strict=True)]
     return commits / sum(lasted)
@@ -63,7 +63,7 @@ def _per_second(rounds: Sequence[Sequence[tuple[int, float]]]) -> float:
 
 @contextmanager
 def _pool(writers: int, *, processes: bool) -> Iterator[Executor]:
-    """Threads or processes that have a meeting in common; it is called off when somebody stops waiting."""
+    """Threads or processes with a common barrier, which is broken if one stops waiting."""
     meeting: Any
     if processes:
         context = multiprocessing.get_context("spawn")
@@ -82,7 +82,7 @@ def _pool(writers: int, *, processes: bool) -> Iterator[Executor]:
 
 
 def _begin(meeting: Any) -> None:
-    """A keyboard interrupt is the parent's to handle: it calls the meeting off."""
+    """Ignore keyboard interrupts: the parent handles them and breaks the barrier."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _meet(meeting)
 

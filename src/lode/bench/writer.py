@@ -1,4 +1,4 @@
-"""One of many writers that commit at once: what it does in each round, and what it tells afterwards."""
+"""One of several concurrent writers: its work in each round, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 NAME: Final = "contention"
-# Nobody waits for a writer that has died.
+# Maximum wait for a writer that may have died.
 _MAX_WAIT_SECONDS: Final = 120.0
 
 
@@ -30,7 +30,7 @@ class Meeting(Protocol):
 
 @dataclass(slots=True)
 class WriterResult:
-    """What one writer did: for each round how many commits in how many seconds, with Lode and without."""
+    """The commits of one writer: number and seconds for each round, with Lode and without."""
 
     lode: list[tuple[int, float]] = field(default_factory=list)
     floor: list[tuple[int, float]] = field(default_factory=list)
@@ -41,14 +41,14 @@ class WriterResult:
 
 
 def dataset_on(store: Store) -> Dataset:
-    """The dataset that all writers append to, each to a partition of its own."""
+    """Open the dataset that all writers append to, each to its own partition."""
     return Dataset(NAME, store, codec="jsonl", layout=HiveLayout("writer"))
 
 
 def write_in_rounds(
     scratch: Scratch, number: int, rounds: int, seconds: float, meeting: Meeting
 ) -> WriterResult:
-    """Commit as fast as it goes, together with all others, with Lode and without in turns."""
+    """Commit as fast as possible, alternately with Lode and without, in rounds common to all writers."""
     store = scratch.open()
     dataset, floor, result = dataset_on(store), Floor(store, NAME, number), WriterResult()
     content = f'{{"writer":"{number}","n":0}}\n'.encode()
