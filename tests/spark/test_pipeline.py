@@ -184,7 +184,7 @@ def test_a_definition_that_is_wrong_says_where() -> None:
     for change, message in (
         ({"stepz": []}, "'stepz' is unknown: did you mean 'steps'"),
         ({"name": ""}, "'name' is missing"),
-        ({"source": {"path": "lake"}}, "'source': a place needs 'path' and 'dataset'"),
+        ({"source": {"path": "lake"}}, "'source': a dataset needs 'path' and 'dataset'"),
         ({"sink": "lake"}, "'sink' is a mapping, got str"),
         ({"steps": [{"sql": "x"}]}, "a step is SQL or 'module:function'"),
         ({"mode": "sometimes"}, "mode is 'sometimes'"),
