@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from lode.store.memory import MemoryStore
 
-SCHEMA = pa.schema([pa.field("n", pa.int64()), pa.field("day", pa.string())])
+COLUMNS: list[pa.Field[Any]] = [pa.field("n", pa.int64()), pa.field("day", pa.string())]
+SCHEMA = pa.schema(COLUMNS)
 # A row group is 100 rows, so that a file knows its size after 100 rows.
 CODEC = lode.Parquet(SCHEMA, compression="none", row_group_rows=100, dictionary=False)
 DAYS = lode.HiveLayout("day")
