@@ -271,12 +271,12 @@ class Stager:
                 yield "", chunk
 
     def _write(self, jobs: Iterable[FileJob], each: Each) -> list[FileRef]:
-        return write_files(jobs, self.rolling_file, self.discard, each)
+        return write_files(jobs, self._rolling_file, self.discard, each)
 
     def _write_open(self, parts: Iterable[tuple[str, Chunk]], suffix: str) -> list[FileRef]:
         """Write a stream of (partition, rows) on this thread."""
         files = OpenFiles(
-            lambda partition, number, finished: self.rolling_file(
+            lambda partition, number, finished: self._rolling_file(
                 partition, f"{suffix}-{number:05d}", finished
             )
         )
@@ -289,7 +289,7 @@ class Stager:
             self.discard(files.finished)
             raise
 
-    def rolling_file(self, partition: str, suffix: str, finished: list[FileRef]) -> RollingFile:
+    def _rolling_file(self, partition: str, suffix: str, finished: list[FileRef]) -> RollingFile:
         """Open the files of a partition whose names begin with ``suffix``; each goes to ``finished``."""
         return RollingFile(
             partial(self.record_file, partition),
