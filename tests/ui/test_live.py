@@ -53,15 +53,21 @@ def test_the_api_tells_the_streams_of_the_engine(engine: Engine, live: Served) -
     append(stream, range(5))
     found = live.ask("streams")
     assert found["total"] == 1
-    (told,) = found["streams"]
-    assert (told["id"], told["type"], told["state"], told["rows"], told["visible"]) == (
+    (found_stream,) = found["streams"]
+    assert (
+        found_stream["id"],
+        found_stream["type"],
+        found_stream["state"],
+        found_stream["rows"],
+        found_stream["visible"],
+    ) == (
         stream.id,
         "PENDING",
         "open",
         5,
         0,
     )
-    assert (told["table"], told["dataset"]) == ("p.d.plain", "p.d.plain")
+    assert (found_stream["table"], found_stream["dataset"]) == ("p.d.plain", "p.d.plain")
 
 
 def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) -> None:
