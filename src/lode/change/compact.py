@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
-from lode.format.manifest import Removed, Removes, check_metadata
+from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
 from lode.write.open_files import TARGET_FILE_BYTES
 from lode.write.parallel import pipelined
-from lode.write.removal import COMPACT, Compaction, Rewritten
+from lode.write.removal import Compaction, Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
 
 logger = logging.getLogger("lode.history")
+
+Entry: TypeAlias = "tuple[FileRef, Manifest]"
+"""A file with the snapshot that added it."""
 
 # Sequences at which a checkpoint is written once a dataset has removals.
 CHECKPOINT_STEP: Final = 256
@@ -63,16 +66,22 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest) -> Fold:
+    def fold(self, head: Manifest | None) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots."""
-        base, steps = self._since_checkpoint(head)
         state = Fold(self._partition_of, self._rows_of)
+        if head is None:
+            return state
+        base, steps = self._since_checkpoint(head)
         for manifest in base:
             state.add(manifest)
         for manifest in reversed(steps):
             state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
+
+    def reduced(self, entries: Iterable[Entry]) -> list[Manifest]:
+        """The snapshots that added these files, each with only those of them that follow each other."""
+        return reduced(entries, self._rows_of)
 
     def write_checkpoint(self, head: Manifest) -> None:
         """Write a checkpoint, best effort, unless it is large compared with what it saves reading."""
@@ -124,6 +133,22 @@ def is_checkpoint(manifest: Manifest) -> bool:
     return on_step or not manifest.is_append
 
 
+def reduced(entries: Iterable[Entry], rows_of: Callable[[Manifest, FileRef], int]) -> list[Manifest]:
+    """The snapshots that added these files, each with only those of them that follow each other."""
+    found: list[Manifest] = []
+    for _, group in groupby(entries, key=lambda entry: id(entry[1])):
+        pairs = list(group)
+        manifest = pairs[0][1]
+        files = tuple(file for file, _ in pairs)
+        if len(files) != len(manifest.files):
+            rows = sum(
+                rows_of(manifest, file) if file.stats is None else file.stats.row_count for file in files
+            )
+            manifest = msgspec.structs.replace(manifest, files=files, row_count=rows)
+        found.append(manifest)
+    return found
+
+
 class Fold:
     """Visible files in the order in which they were added."""
 
@@ -132,7 +157,7 @@ class Fold:
     ) -> None:
         self._partition_of = partition_of
         self._rows_of = rows_of
-        self._files: dict[str, tuple[FileRef, Manifest]] = {}
+        self._files: dict[str, Entry] = {}
         # Paths by partition; None until a partition is first removed.
         self._partitions: dict[str, dict[str, None]] | None = None
         # The number of files that were read from manifests after a checkpoint.
@@ -151,9 +176,9 @@ class Fold:
         for file in manifest.files:
             self._files[file.path] = (file, manifest)
             if self._partitions is not None:
-                self._partitions.setdefault(self._partition(file.path), {})[file.path] = None
+                self._partitions.setdefault(self.partition(file.path), {})[file.path] = None
 
-    def apply(self, manifest: Manifest) -> list[tuple[FileRef, Manifest]]:
+    def apply(self, manifest: Manifest) -> list[Entry]:
         """Remove what a snapshot removes, then add its files. Returns what was removed.
 
         A snapshot that restores another must not be applied: its state is that of the other.
@@ -164,7 +189,7 @@ class Fold:
         self.add(manifest)
         return gone
 
-    def remove(self, removes: Removes) -> list[tuple[FileRef, Manifest]]:
+    def remove(self, removes: Removes) -> list[Entry]:
         """Remove files, and return them with the snapshots that added them."""
         return [entry for path in self.matching(removes) if (entry := self._drop(path)) is not None]
 
@@ -189,23 +214,15 @@ class Fold:
 
     def manifests(self) -> list[Manifest]:
         """The snapshots that have visible files, each with only these."""
-        found: list[Manifest] = []
-        for _, entries in groupby(self._files.values(), key=lambda entry: id(entry[1])):
-            pairs = list(entries)
-            manifest = pairs[0][1]
-            files = tuple(file for file, _ in pairs)
-            found.append(manifest if len(files) == len(manifest.files) else self._only(manifest, files))
-        return found
+        return reduced(self._files.values(), self._rows_of)
 
-    def _only(self, manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
-        rows = sum(
-            self._rows_of(manifest, file) if file.stats is None else file.stats.row_count for file in files
-        )
-        return msgspec.structs.replace(manifest, files=files, row_count=rows)
+    def less(self, other: Fold) -> list[Entry]:
+        """The files that the other state does not have."""
+        return [entry for path, entry in self._files.items() if path not in other._files]
 
-    def _drop(self, path: str) -> tuple[FileRef, Manifest] | None:
+    def _drop(self, path: str) -> Entry | None:
         if self._partitions is not None:
-            self._partitions.get(self._partition(path), {}).pop(path, None)
+            self._partitions.get(self.partition(path), {}).pop(path, None)
         return self._files.pop(path, None)
 
     def _in_partition(self, partition: str) -> list[str]:
@@ -213,7 +230,7 @@ class Fold:
         if self._partitions is None:
             self._partitions = {}
             for path in self._files:
-                self._partitions.setdefault(self._partition(path), {})[path] = None
+                self._partitions.setdefault(self.partition(path), {})[path] = None
         found = list(self._partitions.get(partition, ()))
         inside = f"{partition}/"
         for other, paths in self._partitions.items():
@@ -221,5 +238,6 @@ class Fold:
                 found += paths
         return found
 
-    def _partition(self, path: str) -> str:
+    def partition(self, path: str) -> str:
+        """The partition of a file, in the form in which partitions are compared."""
         return canonical_partition(self._partition_of(path))
