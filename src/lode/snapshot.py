@@ -97,7 +97,7 @@ class Snapshot(_AnySnapshot[Manifest]):
 
     @property
     def operation(self) -> str:
-        """What it did: ``append``, ``overwrite``, ``delete``, ``merge``, ``compact``, ``evolve``, …"""
+        """What it did: ``append``, ``overwrite``, ``delete``, ``compact``, ``evolve``, and so on."""
         return self.manifest.operation
 
     @property

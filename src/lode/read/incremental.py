@@ -159,8 +159,8 @@ def _by_partition(manifest: Manifest, gone: list[Entry], state: Fold) -> list[_C
 def _removed(manifest: Manifest) -> RowsRemovedError:
     return RowsRemovedError(
         f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} ({manifest.operation}) removed "
-        'or rewrote rows from before the range, which on_removal="fail" refuses: read with on_removal="ignore" to get '
-        'only the rows that were added, with on_removal="report" to get the removed rows too, marked in a '
-        "column _change, or read the whole dataset again",
+        'or rewrote rows from before the range, which on_removal="fail" refuses: with on_removal="ignore" '
+        'only the rows that were added are read, with on_removal="report" the removed rows too, marked in a '
+        "column _change; or read the whole dataset again",
         snapshot_id=manifest.snapshot_id,
     )
