@@ -38,3 +38,18 @@ def test_a_column_that_was_dropped_and_added_again_does_not_come_back(without_de
     dataset.evolve(drop=["a"])
     dataset.evolve(add={"a": "string"})
     assert lode.open_dataset("d", without_definition).scan().read_all().to_pylist() == [{"b": "x", "a": None}]
+
+
+def test_files_from_before_a_rename_keep_their_values_when_others_are_removed(
+    without_definition: Path,
+) -> None:
+    dataset = lode.open_dataset("d", without_definition)
+    dataset.evolve(rename={"a": "c"})
+    since = dataset.write(pa.table({"c": [5], "b": ["y"]}))
+    dataset.delete("c = 5")
+    assert dataset.scan().read_all().to_pylist() == [{"c": 1, "b": "x"}]
+    dataset.delete("c = 1")
+    found = dataset.scan(since=since, on_removal="report").read_all().to_pylist()
+    assert found == [{"c": 5, "b": "y", "_change": "delete"}, {"c": 1, "b": "x", "_change": "delete"}]
+    dataset.restore(1)
+    assert dataset.scan().read_all().to_pylist() == [{"a": 1, "b": "x"}]

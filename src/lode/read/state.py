@@ -74,7 +74,7 @@ class States:
         base, steps = self._since_checkpoint(head)
         for manifest in base:
             state.add(manifest)
-        for manifest in reversed(steps):
+        for manifest in self._defined(steps[::-1], head):
             state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
@@ -119,6 +119,26 @@ class States:
                 if removes is not None and "" in removes.partitions:
                     return (), steps
         return (), steps
+
+    def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
+        """The manifests, each with a reference to the definition of its files.
+
+        Those of 0.1 and Go have none. Theirs is that of a snapshot next to them in the whole history, which
+        may have no visible files.
+        """
+        if all(manifest.definition is not None for manifest in steps):
+            return steps
+        history = self._history.oldest_first(head)
+        found = zip(history, self._definitions.by_manifest(history), strict=True)
+        digests = {manifest.snapshot_id: then.digest for manifest, then in found if then is not None}
+        return [
+            manifest
+            if manifest.definition is not None or manifest.snapshot_id not in digests
+            else msgspec.structs.replace(
+                manifest, x={**(manifest.x or {}), "definition": digests[manifest.snapshot_id]}
+            )
+            for manifest in steps
+        ]
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:
         """The number of rows of one of several files; counted if its codec keeps no statistics."""
