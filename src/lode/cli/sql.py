@@ -11,7 +11,7 @@ import typer
 from lode.cli.output import Format, choose_format, print_rows
 from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION, open_root
 from lode.cli.terminal import printable
-from lode.errors import InvalidOptionError, LodeError, NotFoundError
+from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, NotFoundError, StoreError
 from lode.extras import needs
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ _LISTING: Final = re.compile(
 )
 # Statements that change data. They work only on tables that the query itself creates.
 _WRITES: Final = frozenset({"ALTER", "CREATE", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
+# An error of ours that a file raised while DuckDB read it: DuckDB has only its text.
+_RAISED: Final = re.compile(r"lode\.errors\.(\w+): (.+)")
+_OF_FILES: Final = (InvalidFormatError, NotFoundError, StoreError)
 _COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
 
 
@@ -203,18 +206,15 @@ def _quoted(name: str) -> Exception:
 
 def _source(scan: Scan) -> Any:
     """A source that DuckDB reads: Parquet in place, as far as needed; everything else from memory."""
-    if not scan.is_plain_parquet:
-        return scan.read().read_all()
-    from lode.read.source import check_sizes
-
-    check_sizes(scan.store, scan.files)
-    schema = scan.schema()
-    return scan.arrow_dataset(scan.files, schema, schema)
+    return scan.dataset() if scan.is_plain_parquet else scan.read().read_all()
 
 
 def _as_lode_error(error: Exception) -> Exception:
     import duckdb
 
+    if raised := _RAISED.findall(str(error)):
+        name, text = raised[-1]
+        return next((kind for kind in _OF_FILES if kind.__name__ == name), LodeError)(text)
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):
         return NotFoundError(sentence)

@@ -201,7 +201,7 @@ class _Files:
         self._stager.discard(self._finished)
 
     def _begin(self, partition: str) -> _StreamedFile | _SortedFile:
-        name = f"data-{self._token}-{self._begun:05d}{self._stager.components.compressor.extension}"
+        name = f"data-{self._token}-{self._begun:05d}{self._stager.components.extension}"
         self._begun += 1
         path = self._stager.layout.data_path(
             self._stager.dataset_id, self._stager.snapshot_id, partition, name
