@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"no part {unknown[0]!r}: there are {', '.join(PARTS)}, and report")
     parts = list(dict.fromkeys(said.parts)) or list(PARTS)
     options = Options(not said.full, tuple(said.only), said.directory)
-    modules = {part: importlib.import_module(f"bench.{part}") for part in parts}
+    modules = {part: importlib.import_module(f"benchmarks.{part}") for part in parts}
     _refuse_strangers(options, modules)
     broken = [part for part, module in modules.items() if not _survives(part, module, options)]
     if not options.only:

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 from weakref import WeakSet
@@ -94,13 +94,16 @@ def _in_background(chore: Callable[[], Any]) -> None:
 class Runtime:
     """Clock, sleep, randomness and threads, in one place so that a seed replays exactly."""
 
-    now_ns: Callable[[], int] = time.time_ns
-    monotonic: Callable[[], float] = time.monotonic
-    sleep: Callable[[float], None] = time.sleep
-    random: Callable[[], float] = random.random
-    random_bits: Callable[[int], int] = secrets.randbits
-    each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = _in_threads
-    background: Callable[[Callable[[], Any]], None] = _in_background
+    # Factories, because help() shows the defaults of a signature, and a function by its address.
+    now_ns: Callable[[], int] = field(default_factory=lambda: time.time_ns)
+    monotonic: Callable[[], float] = field(default_factory=lambda: time.monotonic)
+    sleep: Callable[[float], None] = field(default_factory=lambda: time.sleep)
+    random: Callable[[], float] = field(default_factory=lambda: random.random)
+    random_bits: Callable[[int], int] = field(default_factory=lambda: secrets.randbits)
+    each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = field(
+        default_factory=lambda: _in_threads
+    )
+    background: Callable[[Callable[[], Any]], None] = field(default_factory=lambda: _in_background)
 
     def __repr__(self) -> str:
         # It is a default in public signatures, which help() shows: seven functions by address are no help.

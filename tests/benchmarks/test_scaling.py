@@ -25,7 +25,7 @@ from lode.store.wrappers import CountingStore
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "understanding" / "performance.md"
-RESULTS = ROOT / "bench" / "results" / "full" / "scaling.json"
+RESULTS = ROOT / "benchmarks" / "results" / "full" / "scaling.json"
 
 
 @pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, -1.0])

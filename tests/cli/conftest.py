@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import lode
 from lode.cli import main
 from support.cli.running import Ended
+from support.cli.visits import write_visits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    import lode
     from support.cli.running import Run
 
 
@@ -40,15 +41,4 @@ def run(capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPa
 
 @pytest.fixture
 def visits(lake: Path) -> lode.Dataset:
-    """Two snapshots by day: mon and tue from a crawler, then wed under a key."""
-    dataset = lode.Dataset(
-        "visits",
-        str(lake),
-        codec=lode.Parquet({"day": "string!", "page": "string", "visits": "int64"}),
-        layout=lode.HiveLayout("day"),
-        checksum="sha256",
-    )
-    monday = {"day": "mon", "page": "/", "visits": 3}
-    dataset.write([monday, {"day": "tue", "page": "/docs", "visits": 5}], {"source": "crawler"})
-    dataset.write([{"day": "wed", "page": None, "visits": 7}], idempotency_key=("nightly", "1"))
-    return dataset
+    return write_visits(lake)

@@ -44,7 +44,7 @@ class Meter:
         for number in range(count):
             if number % 64 == 0:
                 self.look()
-            yield {"part": number % 4, "n": number, "text": f"{number}{TEXT}"}
+            yield {"part": number % 4, "n": number, "text": f"{number}{TEXT[:1000]}"}
 
 
 @pytest.fixture(autouse=True)
@@ -61,9 +61,12 @@ def store(tmp_path: Path) -> lode.Store:
 
 
 def assert_bounded(measure: Callable[[int], Meter], amount: int) -> None:
-    """Measure an amount twice, as the first time fills caches, then four times as much."""
-    measure(amount)
-    small, large = measure(amount).peak, measure(4 * amount).peak
+    """Measure an amount twice, then four times as much.
+
+    The first time fills caches, and how far the threads of a pipeline get depends on the load.
+    """
+    small = max(measure(amount).peak for _ in range(2))
+    large = measure(4 * amount).peak
     assert 0 < large < small * ALLOWED_GROWTH + 2 * MIB, f"{small / MIB:.1f} MiB, then {large / MIB:.1f} MiB"
 
 
@@ -81,7 +84,7 @@ def test_streamed_records_of_any_number_need_the_same_memory(store: lode.Store, 
         lode.Dataset(f"d{count}", store, codec=codec).stream_write_records(meter.records(count))
         return meter
 
-    assert_bounded(measure, 6_000)
+    assert_bounded(measure, 16_000)
 
 
 def test_records_streamed_into_partitions_need_the_same_memory(store: lode.Store) -> None:
@@ -93,7 +96,7 @@ def test_records_streamed_into_partitions_need_the_same_memory(store: lode.Store
             transaction.commit()
         return meter
 
-    assert_bounded(measure, 6_000)
+    assert_bounded(measure, 16_000)
 
 
 @pytest.mark.parametrize("compressor", ["noop", "gzip", "zstd"])

@@ -11,17 +11,20 @@ from lode.cli import main
 from lode.demo.stage import Stage
 from lode.demo.steps import Demo
 from lode.demo.summary import summarize
+from support.cli.visits import write_visits
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 @pytest.fixture
-def demo(lake: Path) -> Demo:
+def demo(tmp_path: Path) -> Demo:
+    lake = tmp_path / "lake"
+    lake.mkdir()
+    write_visits(lake)
     return Demo(Stage(), lake)
 
 
-@pytest.mark.usefixtures("visits")
 def test_a_demo_that_is_over_tells_what_to_run(demo: Demo, capsys: pytest.CaptureFixture[str]) -> None:
     summarize(demo.stage, demo, live=False)
     told = [line.strip() for line in capsys.readouterr().out.splitlines()]
@@ -33,7 +36,6 @@ def test_a_demo_that_is_over_tells_what_to_run(demo: Demo, capsys: pytest.Captur
     assert main(log[log.index("log") :]) == 0
 
 
-@pytest.mark.usefixtures("visits")
 def test_a_demo_that_goes_on_tells_its_address(demo: Demo, capsys: pytest.CaptureFixture[str]) -> None:
     summarize(demo.stage, demo, live=True)
     told = capsys.readouterr().out

@@ -20,7 +20,7 @@ DRIVER = SUPPORT / "spark" / "executor_driver.py"
 def test_a_killed_executor_leaves_no_row_twice_and_no_file(lake: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, DRIVER, lake, tmp_path / "victim"],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(DRIVER.parents[1])},
+        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(SUPPORT.parent)},
         capture_output=True,
         text=True,
         timeout=300,

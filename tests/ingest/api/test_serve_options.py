@@ -183,5 +183,5 @@ def test_an_exposed_server_warns_and_serves_until_it_is_stopped(
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)
     assert process.returncode == 0
-    assert ("anybody may write" in errors) is warned
+    assert ("everyone may write" in errors) is warned
     assert "Traceback" not in errors
