@@ -38,7 +38,7 @@ _LISTING: Final = re.compile(
 )
 # Statements that change data. They work only on tables that the query itself creates.
 _WRITES: Final = frozenset({"ALTER", "CREATE", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
-# An error of ours that a file raised while DuckDB read it: DuckDB has only its text.
+# An error of ours in a traceback.
 _RAISED: Final = re.compile(r"lode\.errors\.(\w+): (.+)")
 _OF_FILES: Final = (InvalidFormatError, NotFoundError, StoreError)
 _COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
@@ -84,6 +84,11 @@ def sql(
             print_rows(reader, form, limit=limit, schema=reader.schema)
         except duckdb.Error as error:
             raise _as_lode_error(error) from error
+        except OSError as error:  # of the reader, while rows are printed
+            raised = _raised_inside(error)
+            if raised is None:
+                raise
+            raise raised from error
 
 
 class _Views:
@@ -209,12 +214,20 @@ def _source(scan: Scan) -> Any:
     return scan.dataset() if scan.is_plain_parquet else scan.read().read_all()
 
 
+def _raised_inside(error: Exception) -> LodeError | None:
+    """The error of ours that ended a query: DuckDB and Arrow pass on its text."""
+    found = _RAISED.findall(str(error))
+    if not found:
+        return None
+    name, text = found[-1]
+    return next((kind for kind in _OF_FILES if kind.__name__ == name), LodeError)(text)
+
+
 def _as_lode_error(error: Exception) -> Exception:
     import duckdb
 
-    if raised := _RAISED.findall(str(error)):
-        name, text = raised[-1]
-        return next((kind for kind in _OF_FILES if kind.__name__ == name), LodeError)(text)
+    if (raised := _raised_inside(error)) is not None:
+        return raised
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):
         return NotFoundError(sentence)
