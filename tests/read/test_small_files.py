@@ -118,7 +118,7 @@ def test_files_that_decode_to_much_are_held_one_by_one(monkeypatch: pytest.Monke
 def test_rows_written_under_earlier_columns_are_the_same_either_way(
     store: CountingStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    columns = {"a": "int32!", "b": "string", "c": pa.struct([("x", pa.int64())])}
+    columns: dict[str, Any] = {"a": "int32!", "b": "string", "c": pa.struct([("x", pa.int64())])}
     dataset = lode.Dataset.create("d", store, schema=columns)
     dataset.write([{"a": 1, "b": "x", "c": {"x": 1}}])
     dataset.evolve(add={"d": "int64"}, widen={"a": "int64"}, relax=["a"], rename={"b": "e"})

@@ -28,7 +28,7 @@ def test_other_tools_find_the_files_by_their_extension(tmp_path: Path) -> None:
     dataset.write(ROWS)
     with dataset.transaction() as transaction:
         transaction.stage(ROWS)
-        transaction.write_records(ROWS)
+        transaction.write_records(ROWS.to_batches())
         transaction.commit()
     files = f"{tmp_path}/**/*.parquet"
     assert duckdb.read_parquet(files, hive_partitioning=False).aggregate("sum(n)").fetchall() == [(9,)]

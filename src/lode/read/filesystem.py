@@ -41,7 +41,7 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
     def __init__(self, store: Store, files: Mapping[str, FileRef]) -> None:
         self._store = store
         self._files = files
-        self._directory = pafs.LocalFileSystem() if isinstance(store, SupportsLocalPath) else None
+        self._directory = store if isinstance(store, SupportsLocalPath) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadOnlyView, (self._store, self._files)
@@ -70,7 +70,7 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
         size = self._store.head(path).size
         if file is not None:
             check_size(file, size)
-        return self._directory.open_input_file(str(self._store.local_path(path)))
+        return pafs.LocalFileSystem().open_input_file(str(self._directory.local_path(path)))
 
     open_input_stream = open_input_file
 

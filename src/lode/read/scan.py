@@ -171,7 +171,9 @@ class Scan:
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """The rows as an Arrow stream, for every tool that takes one: ``pa.table(scan)``."""
-        return self.read().__arrow_c_stream__(requested_schema)
+        reader: Any = self.read()
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
 
     def _check_records(self) -> None:
         """Refuse blobs, and files of another codec or compressor."""
