@@ -57,7 +57,7 @@ def test_it_reads_nothing_but_manifests_until_it_is_scanned(store: CountingStore
     counted = reset(dataset)
     found = dataset.dataset()
     assert isinstance(found, pads.Dataset)
-    assert found.schema.equals(dataset.schema)
+    assert found.schema == dataset.schema
     assert touched(counted) == set()
 
 
@@ -148,7 +148,7 @@ def test_added_dropped_relaxed_and_widened_columns_are_read_from_older_files(sto
         {"a": 1 << 40, "c": 0.25, "d": 7},
         {"a": None, "c": 1.5, "d": 8},
     ]
-    assert found.schema.equals(dataset.schema)
+    assert found.schema == dataset.schema
     assert found.to_table().to_pylist() == dataset.scan().read_all().to_pylist() == expected
     assert duckdb.from_arrow(found).filter("a > 5").fetchall() == [(1 << 40, 0.25, 7)]
 
@@ -212,6 +212,7 @@ def test_a_dataset_without_snapshots_is_missing(store: CountingStore) -> None:
 
 def test_a_dataset_without_rows_has_its_columns(store: CountingStore) -> None:
     dataset = lode.Dataset.create("d", store, schema=SCHEMA)
+    assert dataset.schema is not None
     assert dataset.dataset().to_table().equals(dataset.schema.empty_table())
     assert duckdb.from_arrow(dataset.dataset()).fetchall() == []
     assert dataset.to_polars().schema == pl.Schema({"day": pl.String, "n": pl.Int64, "text": pl.String})
@@ -274,7 +275,7 @@ def test_datasets_and_plans_are_arrow_streams(store: CountingStore, codec: str) 
         assert pa.table(source).to_pylist() == expected
         assert pa.RecordBatchReader.from_stream(source).read_all().to_pylist() == expected
         assert pl.DataFrame(source).to_dicts() == expected
-        assert duckdb.sql("SELECT sum(n) FROM source").fetchall() == [(3,)]
+        assert duckdb.execute("SELECT sum(n) FROM source").fetchall() == [(3,)]
     copy = lode.Dataset("copy", store, codec="parquet")
     copy.write(dataset)
     assert copy.scan().read_all().to_pylist() == expected

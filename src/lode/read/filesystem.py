@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 
-def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSystem:
+def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.PyFileSystem:
     """The store as pyarrow reads it. It pickles if the store does.
 
     Args:
