@@ -45,7 +45,7 @@ _OTHERS: Final = (
     "#a04000",
 )
 _PANELS_IN_A_ROW: Final = 2
-_MOST_ROUNDS: Final = 7
+_MAX_ROUNDS: Final = 7
 
 
 def write_plots(tables: Iterable[Table], folder: Path) -> list[Path]:
@@ -148,7 +148,7 @@ def _place(column: str) -> float:
 def _spread(table: Table, curve: Curve, row: Row, column: str) -> tuple[float, float] | None:
     """From the lowest to the highest round; a ratio has none, and the many of single commits only blur it."""
     samples = row.cells[table.columns.index(column)].samples
-    return (min(samples), max(samples)) if 1 < len(samples) <= _MOST_ROUNDS and not curve.ratio else None
+    return (min(samples), max(samples)) if 1 < len(samples) <= _MAX_ROUNDS and not curve.ratio else None
 
 
 def _points(table: Table, curve: Curve) -> list[tuple[Row, str, float]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_FEWEST_POINTS = 2
+_MIN_POINTS = 2
 
 
 def upper_half(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -23,7 +23,7 @@ def exponent(points: Sequence[tuple[float, float]]) -> float | None:
     0 is flat, 1 grows as the size does, 2 as its square.
     """
     logs = [(log(size), log(cost)) for size, cost in points if size > 0 and cost > 0]
-    if len(logs) < _FEWEST_POINTS or len(logs) < len(points):
+    if len(logs) < _MIN_POINTS or len(logs) < len(points):
         return None
     middle_x = sum(x for x, _ in logs) / len(logs)
     middle_y = sum(y for _, y in logs) / len(logs)

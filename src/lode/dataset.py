@@ -58,6 +58,7 @@ from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
 from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.dataset_draft import DatasetDraft
+from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_on_conflict, check_retry
 from lode.write.stream import StreamWriter
 from lode.write.transaction import Transaction
@@ -97,6 +98,8 @@ class _Begun:
     idempotency: tuple[str, str] | None
     snapshot_id: str | None
     append: bool
+    target_file_bytes: int | None = None
+    sort_by: Sequence[str] | None = None
 
 
 class Dataset:
@@ -200,7 +203,7 @@ class Dataset:
             compressor: As for ``Dataset``.
             checksum: As for ``Dataset``.
             timestamp_column: As for ``Dataset``.
-            sort_by: The columns by which its rows should be sorted; recorded for tools that rewrite files.
+            sort_by: The columns by which the rows of each file are sorted.
             primary_key: The columns that identify a row; recorded for tools that merge.
             description: What it is for.
             properties: Any JSON object.
@@ -320,6 +323,8 @@ class Dataset:
         base: SnapshotRef | None = None,
         on_conflict: OnConflict = "raise",
         evolve: bool = False,
+        target_file_bytes: int | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> Snapshot:
         """Write ``data`` as one new snapshot.
 
@@ -336,6 +341,11 @@ class Dataset:
                 ``"append"`` follows any.
             evolve: Let new columns and wider types of the data, or of the schema that this object was opened
                 with, become part of the dataset. Otherwise they are refused.
+            target_file_bytes: Begin another file of a partition when one has reached this size; 128 MiB by
+                default. Large data is encoded on several cores, in more and smaller files.
+            sort_by: Columns by which the rows of each file are sorted, so that readers can skip row groups;
+                those of the definition by default. Up to ``target_file_bytes`` are held in memory for it.
+                Records of JSON lines keep their order.
 
         Raises:
             SchemaViolationError: The data does not fit the dataset's columns; nothing was uploaded.
@@ -352,8 +362,11 @@ class Dataset:
                 base=base,
                 on_conflict=on_conflict,
                 evolve=evolve,
+                target_file_bytes=target_file_bytes,
+                sort_by=sort_by,
             )
         begun = self._begin(metadata, idempotency_key, None, base, on_conflict)
+        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
         schema = None
         if has_schema(begun.components.codec):
             data, schema = peek_schema(data)
@@ -437,6 +450,8 @@ class Dataset:
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
         evolve: bool | Evolution = False,
+        target_file_bytes: int | None = None,
+        sort_by: Sequence[str] | None = None,
     ) -> Transaction:
         """Begin a snapshot that threads, processes and tasks stage files for; one commit makes it visible.
 
@@ -450,9 +465,12 @@ class Dataset:
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset; or a function from one
                 definition to the next, which is applied again if another writer commits first.
+            target_file_bytes: As for ``write``.
+            sort_by: As for ``write``.
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
+        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
         try:
             return self._transaction(begun, coming, evolve=evolve)
         except SchemaViolationError:
@@ -508,6 +526,8 @@ class Dataset:
             evolution = partial(type_null_columns, schema=schema)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
+        if begun.target_file_bytes is not None or begun.sort_by is not None:
+            stager = stager.with_files(begun.target_file_bytes, begun.sort_by)
         draft = DatasetDraft(
             stager.snapshot_id,
             begun.base,
@@ -613,6 +633,8 @@ class Dataset:
             ("timestamp_column", [definition.timestamp_column] if definition.timestamp_column else []),
         ):
             check_names(definition, what, names)
+        if definition.sort_by and definition.schema is not None:
+            check_sort_by(definition.schema, definition.sort_by)
         check_storable(definition)
         check_codec(self._handle.given.codec, definition.schema)
         if base.manifest is None and base.pointer is None:
@@ -666,7 +688,7 @@ class Dataset:
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
-            warn("changes(as_of=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
+            warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
         return self.snapshots(since=since, as_of=until if as_of is None else as_of)
 
     def history(

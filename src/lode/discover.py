@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from lode.dataset import Dataset
 from lode.errors import DataError, NoManifestsError, NotFoundError
 from lode.format.ids import check_id, is_id
-from lode.format.volume import LONGEST, volume_chain
+from lode.format.volume import MAX_VOLUME_BYTES, volume_chain
 from lode.near import question
 from lode.read.define import LAYOUTS
 from lode.read.names import names_near
@@ -92,7 +92,7 @@ def open_damaged_volume(id: str, store: Store) -> Volume:
     try:
         return open_volume(id, store)
     except DataError:
-        return Volume(id, store, LONGEST)
+        return Volume(id, store, MAX_VOLUME_BYTES)
 
 
 def dataset_names(store: Store) -> list[str]:

@@ -216,6 +216,7 @@ class DatasetHandle:
             self.given.timestamp_column or target.timestamp_column,
             runtime=self.runtime,
             definition=base.digest,
+            sort_by=target.sort_by,
         )
 
     def _components_to_write(self, found: FoundDataset, target: Definition) -> Components:

@@ -7,11 +7,13 @@ lists every block of the volume, so reading needs no other snapshot.
 from __future__ import annotations
 
 import io
-from collections import OrderedDict
+import threading
 from datetime import date
 from functools import partial
 from operator import index
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from cachetools import LRUCache
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
@@ -26,14 +28,14 @@ from lode.errors import (
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
 from lode.format.manifest import check_metadata
 from lode.format.volume import (
-    LONGEST,
+    MAX_VOLUME_BYTES,
     BlockRef,
     VolumeManifest,
     block_path,
     decode_volume_manifest,
     volume_chain,
 )
-from lode.read.blocks import PIECE, VolumeFile, range_missing, read_block, read_verified
+from lode.read.blocks import PIECE_BYTES, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain
 from lode.read.which import Moment, ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
@@ -57,7 +59,7 @@ if TYPE_CHECKING:
     from lode.write.retry import Retry
 
 # Manifests kept decoded; each lists all blocks of its snapshot.
-REMEMBERED = 4
+MAX_DECODED_MANIFESTS = 4
 
 VolumeSnapshotRef: TypeAlias = VolumeSnapshot | str | int | date
 """What names a snapshot of a volume: itself, an id, a number, ``latest~2`` or a time."""
@@ -94,7 +96,7 @@ class Volume:
         runtime: Runtime = REAL,
     ) -> None:
         self._id = check_id(id, kind="volume")
-        if not 0 < index(total_length) <= LONGEST:
+        if not 0 < index(total_length) <= MAX_VOLUME_BYTES:
             raise InvalidOptionError(f"total_length is {total_length}: a volume has 1 to 2^63 - 1 bytes")
         self._total_length = index(total_length)
         self._store = open_store(store, **(store_options or {}))
@@ -304,7 +306,7 @@ class Volume:
         self._check_range(offset, size)
         pinned = VolumeSnapshot(self._manifest(snapshot))
         read = partial(self.read_at, pinned)
-        return io.BufferedReader(VolumeFile(pinned.manifest, read, offset, size), PIECE)
+        return io.BufferedReader(VolumeFile(pinned.manifest, read, offset, size), PIECE_BYTES)
 
     def missing(self, snapshot: VolumeSnapshotRef | None = None) -> list[tuple[int, int]]:
         """The gaps as (offset, length), in order.
@@ -395,10 +397,12 @@ class _VolumeChain(Chain[VolumeManifest]):
             f"volume {volume_id!r}",
             volume_id,
         )
-        self._decoded: OrderedDict[str, VolumeManifest] = OrderedDict()
+        self._decoded: LRUCache[str, VolumeManifest] = LRUCache(MAX_DECODED_MANIFESTS)
+        self._decoded_lock = threading.Lock()
 
     def manifest(self, snapshot_id: str) -> VolumeManifest | None:
-        known = self._decoded.get(snapshot_id)
+        with self._decoded_lock:
+            known = self._decoded.get(snapshot_id)
         if known is not None:
             return known
         found = super().manifest(snapshot_id)
@@ -407,9 +411,8 @@ class _VolumeChain(Chain[VolumeManifest]):
         return found
 
     def keep(self, manifest: VolumeManifest) -> None:
-        self._decoded[manifest.snapshot_id] = manifest
-        while len(self._decoded) > REMEMBERED:
-            self._decoded.popitem(last=False)
+        with self._decoded_lock:
+            self._decoded[manifest.snapshot_id] = manifest
 
 
 def _reopened(

@@ -101,7 +101,7 @@ def test_a_lazy_history_names_a_start_that_it_does_not_have(visits: lode.Dataset
 
 
 def test_the_old_name_of_the_end_of_changes_still_works(visits: lode.Dataset) -> None:
-    with pytest.warns(DeprecationWarning, match="as_of"):
+    with pytest.warns(DeprecationWarning, match=r"changes\(until=…\) is deprecated: use as_of=…"):
         assert visits.changes(since=1, until=2) == visits.snapshots()[1:2]
     with pytest.raises(lode.InvalidOptionError, match="until"):
         visits.changes(until=2, as_of=2)

@@ -17,7 +17,7 @@ from pyspark.sql.types import LongType, StructType
 
 import lode
 from lode.codec.schema import to_schema
-from lode.spark.staging import Shape, stage_batches
+from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink
 from support import SUPPORT
 
@@ -160,7 +160,7 @@ def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed
     def staged() -> StagedPart:
         job = StreamSink({"path": lake, "dataset": "out", "checksum": "md5"}, schema, overwrite=False)._job
         batches = [pa.record_batch({"number": pa.array([1, 2], pa.int64())})]
-        return StagedPart(job, "query", stage_batches(job.stager, batches, Shape(), task="0"), 0)
+        return StagedPart(job, "query", stage_batches(job.stager, batches, task="0"), 0)
 
     failed = staged()
     sink.abort([failed, None], 0)

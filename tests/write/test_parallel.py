@@ -17,7 +17,7 @@ import pytest
 import lode
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, Fault, FaultStore
-from lode.write.parallel import MOST_PARTS, FileJob, drain, pipelined, write_files
+from lode.write.parallel import MAX_TABLE_PARTS, FileJob, drain, pipelined, write_files
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def test_there_are_no_more_files_than_there_is_data_for(memory: MemoryStore, row
 
 def test_many_cores_do_not_make_ever_more_files(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(1000)))
-    assert len(dataset(memory).write(table(10_000)).manifest.files) == MOST_PARTS
+    assert len(dataset(memory).write(table(10_000)).manifest.files) == MAX_TABLE_PARTS
 
 
 def test_a_slice_is_weighed_by_its_own_rows(memory: MemoryStore) -> None:
@@ -269,7 +269,7 @@ def test_the_other_files_stop_when_one_fails(memory: MemoryStore) -> None:
 
     jobs = [FileJob("", "-a", endless()), FileJob("", "-b", map(broken, [chunk]))]
     with pytest.raises(KeyError, match="the source broke"):
-        write_files(jobs, stager.record_file, stager.discard, in_threads)
+        write_files(jobs, stager._rolling_file, stager.discard, in_threads)
     assert contents(memory) == {}
 
 
@@ -286,7 +286,7 @@ def test_files_that_are_finished_after_an_interrupt_do_not_remain(memory: Memory
 
     jobs = [FileJob("", "-a", [chunk]), FileJob("", "-b", [])]
     with pytest.raises(KeyboardInterrupt):
-        write_files(jobs, stager.record_file, stager.discard, interrupted)
+        write_files(jobs, stager._rolling_file, stager.discard, interrupted)
     assert contents(memory) == {}
     late[0]()
     assert contents(memory) == {}

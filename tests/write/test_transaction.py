@@ -13,7 +13,7 @@ import pytest
 
 import lode
 from lode.store import Fault, FaultStore, LocalStore, MemoryStore
-from lode.write.stage import MOST_OPEN_FILES
+from lode.write.open_files import MAX_OPEN_FILES
 from support.stores import contents, data_files, manifests
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ def test_a_transaction_without_files_is_an_empty_snapshot(store: CountingStore) 
 
 def test_more_partitions_than_open_files_are_written_and_all_rows_are_there(memory: CountingStore) -> None:
     dataset = lode.Dataset("events", memory, codec="jsonl", layout=lode.HiveLayout("k"))
-    partitions = MOST_OPEN_FILES + 9
+    partitions = MAX_OPEN_FILES + 9
 
     def records() -> Iterator[dict[str, int]]:
         for row in range(30_000):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Sink
 
 # What is handed to the compression library at once, so that its answer stays small too.
-_STEP: Final = 1 << 20
+_STEP_BYTES: Final = 1 << 20
 
 
 class ClosableSink(Protocol):
@@ -157,8 +157,8 @@ class _CompressingSink:
 
     def write(self, data: Buffer, /) -> int:
         view = memoryview(data).cast("B")
-        for start in range(0, view.nbytes, _STEP):
-            self._emit(self._engine.compress(view[start : start + _STEP]))
+        for start in range(0, view.nbytes, _STEP_BYTES):
+            self._emit(self._engine.compress(view[start : start + _STEP_BYTES]))
         return view.nbytes
 
     def close(self) -> None:
@@ -172,7 +172,7 @@ class _CompressingSink:
 
 
 def _decompressed(source: BinaryIO, name: Literal["gzip", "zstd"]) -> BinaryIO:
-    return cast("BinaryIO", io.BufferedReader(_DecompressingSource(source, name), _STEP))
+    return cast("BinaryIO", io.BufferedReader(_DecompressingSource(source, name), _STEP_BYTES))
 
 
 class _DecompressingSource(io.RawIOBase):

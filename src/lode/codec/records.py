@@ -92,8 +92,15 @@ def peek_schema(data: Any) -> tuple[Any, pa.Schema | None]:
     return (), None
 
 
+def chunk_bytes(chunk: Chunk) -> int:
+    """Return about how many bytes of memory a chunk takes."""
+    if isinstance(chunk, list):
+        return len(chunk) * BYTES_PER_CHUNK // ROWS_PER_CHUNK
+    return chunk.nbytes
+
+
 def is_rereadable(data: Any) -> bool:
-    """Tell whether reading the data leaves it as it is."""
+    """Return whether data can be read a second time."""
     return isinstance(data, list | tuple | pa.Table | pa.RecordBatch)
 
 

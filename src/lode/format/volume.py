@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 SCHEMA_NAME: Final = "lode-volume-manifest"
-LONGEST: Final = MAX_COUNT
+MAX_VOLUME_BYTES: Final = MAX_COUNT
 
-Length = Annotated[int, msgspec.Meta(gt=0, le=LONGEST)]
+Length = Annotated[int, msgspec.Meta(gt=0, le=MAX_VOLUME_BYTES)]
 # What this library and the Go implementation name blocks: an offset, a length if known, a token if ours.
 _BLOCK: Final = re.compile(r"\d+(-\d+)?(-[0-9a-f]{16})?\.bin").fullmatch
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}").fullmatch

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lode.format.volume import BlockRef, VolumeManifest
     from lode.store.protocol import Store
 
-PIECE: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 
 
 class VolumeFile(SeekableFile):
@@ -76,7 +76,7 @@ def read_verified(store: Store, block: BlockRef, start: int, end: int, checksum:
     kept = bytearray()
     at = block.offset
     with store.open_reader(block.path) as reader:
-        while piece := reader.read_at(at - block.offset, PIECE):
+        while piece := reader.read_at(at - block.offset, PIECE_BYTES):
             hasher.update(piece)
             kept += memoryview(piece)[max(start - at, 0) : max(end - at, 0)]
             at += len(piece)

@@ -1,7 +1,7 @@
-"""The options of ``format("lode")``: what there is, what it must look like, and the dataset it means.
+"""The options of ``format("lode")``: their names, their values, and the dataset they name.
 
-Spark hands options over as text under names in any spelling. What is not said is taken from the dataset's
-newest snapshot, so a reader needs only ``path`` and ``dataset``.
+Spark passes options as text, with names in any case. What is not given is read from the dataset, so a reader
+needs only ``path`` and ``dataset``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from lode.near import did_you_mean
 from lode.options import codec_with_schema
 from lode.store.open import open_store
 from lode.store.protocol import is_in_memory
+from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -57,7 +58,7 @@ _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 @dataclass(frozen=True, init=False)
 class Options:
-    """Options by any spelling of their names; every complaint names the option and what would do."""
+    """Options by name, in any case. Every error names the option and an accepted value."""
 
     values: dict[str, str]
 
@@ -144,7 +145,7 @@ class Options:
 
 
 def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dataset:
-    """Open the dataset that options name, as its newest snapshot says it was written.
+    """Open the dataset that options name, as it is stored.
 
     Args:
         options: As Spark gives them.
@@ -185,6 +186,14 @@ def dataset_of(options: Options) -> Dataset:
     return opened
 
 
+def file_options(options: Options) -> dict[str, Any]:
+    """Return the arguments of a write that say how its rows are cut into files and sorted."""
+    return {
+        "target_file_bytes": options.size("targetFileBytes", TARGET_FILE_BYTES),
+        "sort_by": options.names("sortBy") if "sortBy" in options else None,
+    }
+
+
 def _store(options: Options) -> Store:
     path = options.required("path", "s3://bucket/lake")
     config: dict[str, Any] = {}
@@ -203,7 +212,7 @@ def _store(options: Options) -> Store:
 
 
 def _layout(options: Options) -> Layout | None:
-    """The layout that the options mean; None if they say nothing."""
+    """Return the layout of the options; None if they have none."""
     keys = options.names("partitionBy")
     said = options.text("layout") or ("hive" if keys else None)
     if said not in (None, *_LAYOUTS):

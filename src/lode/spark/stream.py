@@ -1,7 +1,7 @@
 """Structured Streaming from and to datasets.
 
-The source's offset is a position in history, so a batch is a run of whole snapshots, and the same offsets
-give the same snapshots whenever they are asked for. The sink commits each micro-batch as one snapshot under
+The source's offset is a position in history, so a batch is a range of whole snapshots, and the same offsets
+always give the same snapshots. The sink commits each micro-batch as one snapshot under
 the key (query, batch), which is checked within the commit: a batch that Spark replays changes nothing.
 """
 
@@ -31,12 +31,12 @@ from pyspark.sql.streaming.datasource import (
 from lode.errors import InvalidOptionError
 from lode.read.files import check_components
 from lode.read.which import ExactId
-from lode.spark.options import Options, dataset_of
+from lode.spark.options import Options, dataset_of, file_options
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
-from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
-from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits
+from lode.spark.staging import discard_unreferenced, stage_batches
 from lode.spark.write import begin
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = scan.files
         if not files:
             return []
-        return shares(
+        return plan_splits(
             files,
             scan.other_names(),
             split_bytes=self._split_bytes,
@@ -121,7 +121,7 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Share)
+        assert isinstance(partition, Split)
         return self._reader.read(partition.pieces)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -156,11 +156,8 @@ class StreamSink(DataSourceStreamArrowWriter):
             )
         self._options = Options(options, also=STREAM_OPTIONS)
         self._dataset = dataset_of(self._options)
-        self._shape = Shape(
-            self._options.size("targetFileBytes", TARGET_FILE_BYTES), tuple(self._options.names("sortBy"))
-        )
         evolve = self._options.flag("mergeSchema")
-        with begin(self._dataset, schema, sort_by=self._shape.sort_by, evolve=evolve) as planned:
+        with begin(self._dataset, schema, evolve=evolve, **file_options(self._options)) as planned:
             self._job = Job.of(planned, written_schema(schema), evolve=evolve)
 
     def write(  # type: ignore[override]  # Spark's own Arrow writer differs from its base in the same way
@@ -171,7 +168,7 @@ class StreamSink(DataSourceStreamArrowWriter):
         query = task.getLocalProperty("sql.streaming.queryId") or self._options.text("checkpointLocation")
         if query is None:
             raise InvalidOptionError("the query has neither an id nor a checkpointLocation: set the latter")
-        staged = stage_batches(self._job.stager, iterator, self._shape, task=f"part-{task.partitionId()}")
+        staged = stage_batches(self._job.stager, iterator, task=f"part-{task.partitionId()}")
         return StagedPart(self._job, query, staged, task.attemptNumber())
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

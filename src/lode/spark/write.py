@@ -17,7 +17,7 @@ from lode.evolution import check_type
 from lode.spark.schema import converts, written_schema
 from lode.spark.session import BYTES_PER_BATCH, UNBOUNDED
 from lode.spark.spread import reachable
-from lode.spark.staging import TARGET_FILE_BYTES, Shape, discard_unreferenced, stage_batches
+from lode.spark.staging import discard_unreferenced, stage_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lode.write.stage import Staged, Stager
     from lode.write.transaction import Transaction
 
-# What Spark bounds the bytes of an Arrow batch by if nobody says anything.
+# Spark's own default for the maximum bytes of an Arrow batch.
 _SPARK_DEFAULT: Final = "67108864b"
 
 
@@ -51,8 +51,8 @@ def write(
     idempotency_key: IdempotencyKey | None = None,
     base: SnapshotRef | None = None,
     on_conflict: OnConflict = "raise",
-    sort_by: Sequence[str] = (),
-    target_file_bytes: int = TARGET_FILE_BYTES,
+    sort_by: Sequence[str] | None = None,
+    target_file_bytes: int | None = None,
     evolve: bool = False,
 ) -> Snapshot:
     """Write a DataFrame as one new snapshot; ``dataset.write(df)`` does this.
@@ -67,8 +67,8 @@ def write(
         idempotency_key: A key, or (writer, key).
         base: The snapshot that the rows were computed from, as for ``Dataset.write``.
         on_conflict: ``"raise"`` or ``"append"``, as for ``Dataset.write``.
-        sort_by: Sort the rows of each file by these columns, so that readers can skip row groups.
-        target_file_bytes: Begin another file when one has reached this size.
+        sort_by: As for ``Dataset.write``. Spark sorts the rows of each task, which can spill to disk.
+        target_file_bytes: As for ``Dataset.write``.
         evolve: Let new columns and wider types become part of the dataset.
     """
     if not hasattr(df, "mapInArrow"):
@@ -85,17 +85,18 @@ def write(
         base=base,
         on_conflict=on_conflict,
         sort_by=sort_by,
+        target_file_bytes=target_file_bytes,
         evolve=evolve,
     ) as transaction:
         stager = transaction.stager
         if transaction.replayed is not None:
             return transaction.replayed
-        order = [*stager.layout.keys, *sort_by]
+        order = [*stager.layout.keys, *stager.sort_by]
         # Sorted by Spark, which can spill: a task then has one file open at a time.
         rows = df.sortWithinPartitions(*order) if order else df
         try:
             with _cheap_batches(df):
-                results = _stage(rows, stager, Shape(target_file_bytes))
+                results = _stage(rows, stager.with_files(sort_by=()))
         except BaseException:
             discard_unreferenced(stager)
             raise
@@ -110,10 +111,11 @@ def begin(
     idempotency_key: IdempotencyKey | None = None,
     base: SnapshotRef | None = None,
     on_conflict: OnConflict = "raise",
-    sort_by: Iterable[str] = (),
+    sort_by: Sequence[str] | None = None,
+    target_file_bytes: int | None = None,
     evolve: bool = False,
 ) -> Transaction:
-    """Begin a snapshot of rows with this schema, before any task runs.
+    """Begin a snapshot of rows with this schema, before any task runs; arguments as for ``write``.
 
     Raises:
         SchemaViolationError: A column is new, required and missing, or of a type that does not fit.
@@ -127,13 +129,15 @@ def begin(
         on_conflict=on_conflict,
         schema=columns if columns.names else None,
         evolve=evolve,
+        target_file_bytes=target_file_bytes,
+        sort_by=sort_by,
     )
-    _check(transaction.stager, columns, sort_by)
+    _check(transaction.stager, columns)
     return transaction
 
 
 def commit(transaction: Transaction, results: Sequence[TaskResult]) -> Snapshot:
-    """Make what the tasks staged one snapshot, and clear away what lost attempts left."""
+    """Commit the files that the tasks staged as one snapshot, and remove those of lost attempts."""
     stager = transaction.stager
     transaction.add(*(result.staged for result in results))
     snapshot = transaction.commit()
@@ -142,7 +146,7 @@ def commit(transaction: Transaction, results: Sequence[TaskResult]) -> Snapshot:
     return snapshot
 
 
-def _check(stager: Stager, schema: pa.Schema, sort_by: Iterable[str]) -> None:
+def _check(stager: Stager, schema: pa.Schema) -> None:
     """Refuse at the driver what would fail in every task."""
     codec = stager.components.codec
     if codec is None:
@@ -153,7 +157,7 @@ def _check(stager: Stager, schema: pa.Schema, sort_by: Iterable[str]) -> None:
         raise InvalidOptionError("the DataFrame has no columns")
     wanted = [
         *(("the dataset is partitioned by", name) for name in stager.layout.keys),
-        *(("the rows are to be sorted by", name) for name in sort_by),
+        *(("the rows are to be sorted by", name) for name in stager.sort_by),
     ]
     if stager.timestamp_column is not None:
         wanted.append(("the snapshot takes its time range from", stager.timestamp_column))
@@ -166,22 +170,20 @@ def _check(stager: Stager, schema: pa.Schema, sort_by: Iterable[str]) -> None:
             check_type(field, stored.field(field.name), stager.dataset_id)
 
 
-def stage_task(stager: Stager, shape: Shape, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+def stage_task(stager: Stager, batches: Iterable[pa.RecordBatch]) -> TaskResult:
     """Stage the rows of the task this runs in."""
     context = TaskContext.get()
     task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
-    return TaskResult(stage_batches(stager, batches, shape, task=f"part-{task}"), attempt)
+    return TaskResult(stage_batches(stager, batches, task=f"part-{task}"), attempt)
 
 
-def _stage(df: DataFrame, stager: Stager, shape: Shape) -> list[TaskResult]:
-    results = df.mapInArrow(partial(_stage_and_tell, stager, shape), "result binary").collect()
+def _stage(df: DataFrame, stager: Stager) -> list[TaskResult]:
+    results = df.mapInArrow(partial(_stage_in_task, stager), "result binary").collect()
     return [pickle.loads(bytes(row[0])) for row in results]
 
 
-def _stage_and_tell(
-    stager: Stager, shape: Shape, batches: Iterable[pa.RecordBatch]
-) -> Iterator[pa.RecordBatch]:
-    yield pa.record_batch({"result": [pickle.dumps(stage_task(stager, shape, batches))]})
+def _stage_in_task(stager: Stager, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield pa.record_batch({"result": [pickle.dumps(stage_task(stager, batches))]})
 
 
 @contextmanager

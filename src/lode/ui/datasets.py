@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
+
+from cachetools import LRUCache
 
 from lode.errors import LodeError
 from lode.snapshot import Snapshot
@@ -53,15 +54,14 @@ class Datasets:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._lock = threading.Lock()
-        self._timelines: OrderedDict[str, DatasetTimeline] = OrderedDict()
+        self._timelines: LRUCache[str, DatasetTimeline] = LRUCache(MAX_TIMELINES)
 
     def look(self, name: str) -> HistoryView:
         """The current history of the dataset."""
         with self._lock:
-            found = self._timelines.pop(name, None) or DatasetTimeline(self._store, name)
-            self._timelines[name] = found
-            while len(self._timelines) > MAX_TIMELINES:
-                self._timelines.popitem(last=False)
+            found = self._timelines.get(name)
+            if found is None:
+                found = self._timelines[name] = DatasetTimeline(self._store, name)
         return found.look()
 
     def summary(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from lode.codec.checksum import checksum as checksum_of
 from lode.errors import ChecksumMismatchError, DataError, NotFoundError, OutcomeUnknownError, PathExistsError
 from lode.read.source import READ_AHEAD
-from lode.write.file import ONE_PUT
+from lode.write.file import MAX_SINGLE_PUT_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -97,7 +97,7 @@ class FileCopier:
         with reader:
             if reader.size != file.size:
                 raise self._damaged(file, f"{reader.size} bytes")
-            if file.size <= ONE_PUT:
+            if file.size <= MAX_SINGLE_PUT_BYTES:
                 data = reader.read_at(0, file.size)
                 self._verify(file, [data])
                 self._put(file, lambda: self._target.put(file.target_path, data))

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from lode.write.swept import SweptBlocks
 
-PIECE: Final = 1 << 20
+PIECE_BYTES: Final = 1 << 20
 
 
 class Readable(Protocol):
@@ -50,7 +50,7 @@ def open_input(data: Any) -> tuple[int | None, Iterator[memoryview]]:
 
 def _read_pieces(source: Readable) -> Iterator[memoryview]:
     while True:
-        piece = source.read(PIECE)
+        piece = source.read(PIECE_BYTES)
         try:
             view = byte_view(piece)
         except TypeError:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import is_parallel
-from lode.codec.records import BYTES_PER_CHUNK, ROWS_PER_CHUNK
+from lode.codec.records import chunk_bytes
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
     from lode.codec.protocol import Chunk, Codec
     from lode.format.manifest import FileRef
-    from lode.write.file import RecordFile
+    from lode.write.open_files import RollingFile
 
     Each: TypeAlias = Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]]
 
-# Past these a machine with many cores would make more files of one write than anybody wants to read.
-MOST_PARTS: Final = 16
+# Files that a table is cut into at most for the sake of parallel encoding: readers pay for every file.
+MAX_TABLE_PARTS: Final = 16
 # Parts of a stream that are in memory at a time, each of a codec's ``bytes_per_file``. One thread pulls them
 # all and cannot keep more encoders busy.
 MAX_STREAM_PARTS: Final = 4
 
 
 class FileJob(NamedTuple):
-    """One file to be written: where, and what."""
+    """A file to be written, or several if its rows exceed the target size."""
 
     partition: str
     suffix: str
@@ -53,7 +53,7 @@ def parts_of(data: Any, codec: Codec | None) -> list[tuple[int, Any]]:
     # The size of whole buffers is known at once, that of the rows in them takes a look at every column.
     if data.get_total_buffer_size() < 2 * codec.bytes_per_file:
         return [(0, data)]
-    count = min(data.nbytes // codec.bytes_per_file, _cores(), MOST_PARTS, data.num_rows)
+    count = min(data.nbytes // codec.bytes_per_file, _cores(), MAX_TABLE_PARTS, data.num_rows)
     if count < 2:
         return [(0, data)]
     cuts = [data.num_rows * number // count for number in range(count + 1)]
@@ -79,15 +79,12 @@ def stream_parts(chunks: Iterable[Chunk], bytes_per_part: int) -> Iterator[Strea
         if held >= bytes_per_part:
             yield StreamPart(part, last=False)
             part, held = deque(), 0
-        rows = len(chunk)
-        if isinstance(chunk, list):
-            held += rows * BYTES_PER_CHUNK // ROWS_PER_CHUNK
-        else:
+        if not isinstance(chunk, list):
             schema = schema or chunk.schema
             chunk = to_batch(chunk, schema, first_row=row)
-            held += chunk.nbytes
+        held += chunk_bytes(chunk)
         part.append(chunk)
-        row += rows
+        row += len(chunk)
     yield StreamPart(part, last=True)
 
 
@@ -105,8 +102,8 @@ def stream_threads() -> int:
 def pipelined(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
     """Run ``task`` over items in threads while later items are still being made, on this thread.
 
-    No more than ``stream_threads`` items are there at a time, the one being made among them. An error, of a
-    task or of whoever makes the items, is raised when no task is running any more.
+    At most ``stream_threads`` items exist at a time, including the one that is being made. An error of a task
+    or of the items' iterator is raised when no task is running any more.
     """
     done: list[Future[Any]] = []
     running: set[Future[Any]] = set()
@@ -123,16 +120,16 @@ def pipelined(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
 
 def write_files(
     jobs: Iterable[FileJob],
-    open_file: Callable[[str, str], RecordFile],
+    open_file: Callable[[str, str, list[FileRef]], RollingFile],
     discard: Callable[[list[FileRef]], None],
     each: Each,
 ) -> list[FileRef]:
-    """Write every file, or raise the first error with nothing left behind.
+    """Write every file. If one fails, remove the others and raise the first error.
 
     Args:
         jobs: The files.
-        open_file: Opens one, given its partition and suffix.
-        discard: Removes files that were finished in vain.
+        open_file: Opens the files of a job, given its partition, its suffix and the list of finished files.
+        discard: Removes files of a write that failed.
         each: Runs a task over the jobs, in threads or one by one.
 
     Returns:
@@ -142,20 +139,21 @@ def write_files(
     stopped = threading.Event()
 
     def write(job: FileJob) -> None:
-        file = open_file(job.partition, job.suffix)
+        file = open_file(job.partition, job.suffix, finished)
         try:
             for chunk in job.chunks:
                 if stopped.is_set():
-                    file.abort()
-                    return
+                    break
                 file.write(chunk)
-            finished.append(file.finish())
+            else:
+                file.finish()
         except BaseException:
             stopped.set()
             file.abort()
             raise
         if stopped.is_set():
-            # Whoever waited was interrupted and may have cleaned up before this file was there.
+            # The caller was interrupted, and may have cleaned up before these files existed.
+            file.abort()
             discard(finished[:])
 
     try:

@@ -5,9 +5,9 @@ A stager is a plain value: threads share it, processes and Spark tasks unpickle 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,15 +15,17 @@ import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
 from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
-from lode.codec.records import chunks_of, peek_schema
+from lode.codec.records import chunk_bytes, chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
+from lode.evolution import column_names
 from lode.format.manifest import FileRef
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
 from lode.store.protocol import is_nearby
 from lode.times import datetime_to_rfc3339
 from lode.write.file import DataFile, RecordFile
+from lode.write.open_files import MAX_HELD_BYTES, TARGET_FILE_BYTES, OpenFiles, RollingFile, check_sort_by
 from lode.write.parallel import (
     FileJob,
     drain,
@@ -44,20 +46,18 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.write.parallel import Each
 
-# How many partitions a streaming write keeps open; the one untouched for longest is finished first.
-MOST_OPEN_FILES: Final = 32
 _RECORDS: Final = (
     "write records to a dataset that is created with codec=lode.JSONL() or codec=lode.Parquet(schema)"
 )
-# Fewer rows than this are encoded sooner than threads are started for them.
-FEW_ROWS: Final = 20_000
+# With fewer rows, starting threads takes longer than encoding.
+MIN_PARALLEL_ROWS: Final = 20_000
 
 
 class Staged(msgspec.Struct, frozen=True):
-    """What one call staged: its files, and what the manifest will say about them. Picklable.
+    """The files that one call staged, and what the manifest will say about them. Pickles.
 
-    ``task`` names the piece of work; when a piece was done twice, a commit takes only the first. ``schema``
-    is that of the data, as Arrow serialises it, if the dataset had none.
+    ``task`` names the piece of work: of two results for one task a commit takes only the first. ``schema`` is
+    that of the data, as Arrow serialises it, if the dataset had none.
     """
 
     files: tuple[FileRef, ...]
@@ -83,9 +83,13 @@ class Stager:
     runtime: Runtime = field(default=REAL, repr=False)
     # The digest of the definition that the files are staged for.
     definition: str | None = None
+    # Another file of a partition begins at this many stored bytes.
+    target_file_bytes: int = TARGET_FILE_BYTES
+    # Columns by which the Arrow rows of each file are sorted.
+    sort_by: tuple[str, ...] = ()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Clocks and threads are of this process; the copy has those of its own.
+        # The clock and threads belong to this process; the copy has its own.
         return Stager, (
             self.store,
             self.dataset_id,
@@ -95,10 +99,12 @@ class Stager:
             self.timestamp_column,
             REAL,
             self.definition,
+            self.target_file_bytes,
+            self.sort_by,
         )
 
     def stage(self, data: Any, *, task: str | None = None) -> Staged:
-        """Stage bytes (without a codec) or records (with one), one file for each partition they touch."""
+        """Stage bytes (without a codec) or records (with one), in files by partition."""
         staged = self.stage_named(data, f"-{self._token()}", task=task)
         return msgspec.structs.replace(staged, definition=self.definition)
 
@@ -122,30 +128,29 @@ class Stager:
             return self._stage_partitions(data, suffix, task)
         return self._stage_records(data, suffix, task, serial)
 
-    def write_records(self, records: Iterable[Any], *, task: str | None = None) -> Staged:
+    def write_records(
+        self, records: Iterable[Any], *, task: str | None = None, serial: bool = False
+    ) -> Staged:
         """Stage a stream of records into partitions, in bounded memory and with few files open.
 
         A partition that comes back after its file was finished gets another file.
+
+        Args:
+            records: Records or Arrow data, pulled as they are needed.
+            task: The piece of work, as for ``stage``.
+            serial: Encode on this thread also without partitions. A stream without rows is then no file.
         """
         if self.components.codec is None:
             raise InvalidOptionError(f"dataset {self.dataset_id!r} has no codec: {_RECORDS}")
         if takes_first_schema(self.components.codec):
             records, schema = peek_schema(records)
             if schema is not None:
-                staged = self.with_schema(schema).write_records(records, task=task)
+                staged = self.with_schema(schema).write_records(records, task=task, serial=serial)
                 return msgspec.structs.replace(staged, schema=schema_to_bytes(schema))
-        if not self.layout.keys:
+        if not self.layout.keys and not serial:
             return self.stage(records, task=task)
-        pool = _OpenFiles(self, self._token())
         timestamps = TimestampRange(self.timestamp_column)
-        try:
-            for chunk in self._conformed(records, timestamps):
-                for partition, part in split(chunk, self.layout.keys):
-                    pool.write(partition, part)
-            files = pool.finish()
-        except BaseException:
-            pool.abort()
-            raise
+        files = self._write_open(self._split(records, timestamps), f"-{self._token()}")
         return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
 
     def with_schema(self, schema: pa.Schema) -> Stager:
@@ -154,8 +159,25 @@ class Stager:
         assert has_schema(codec)
         return replace(self, components=replace(self.components, codec=codec.with_schema(schema)))
 
+    def with_files(
+        self, target_file_bytes: int | None = None, sort_by: Iterable[str] | None = None
+    ) -> Stager:
+        """Return this stager with another target size or order of rows; None leaves it as it is.
+
+        Raises:
+            InvalidOptionError: The size is not positive, or the rows cannot be sorted so.
+        """
+        size = self.target_file_bytes if target_file_bytes is None else target_file_bytes
+        if not isinstance(size, int) or size < 1:
+            raise InvalidOptionError(f"target_file_bytes is {size!r}: give a number of bytes from 1")
+        order = self.sort_by if sort_by is None else tuple(column_names("sort_by", sort_by))
+        schema: pa.Schema | None = getattr(self.components.codec, "schema", None)
+        if order and schema is not None:
+            check_sort_by(schema, order)
+        return replace(self, target_file_bytes=size, sort_by=order)
+
     def discard(self, files: Iterable[FileRef]) -> None:
-        """Remove staged files, best effort; what remains is invisible and sweep finds it."""
+        """Remove staged files, best effort. No reader sees those that remain, and sweep finds them."""
         for file in files:
             with suppress(LodeError):
                 self.store.delete(file.path)
@@ -166,7 +188,7 @@ class Stager:
         return DataFile(self.store, path, self.components.compressor, self.components.checksum)
 
     def record_file(self, partition: str, suffix: str) -> RecordFile:
-        """Open a file of records in a partition; ``suffix`` tells it from the others of this snapshot."""
+        """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
         return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
@@ -219,22 +241,66 @@ class Stager:
 
     def _stage_partitions(self, data: Any, suffix: str, task: str | None) -> Staged:
         timestamps = TimestampRange(self.timestamp_column)
+        parts = self._split(data, timestamps)
+        # A table or a list is in memory anyway. The rows of a stream are grouped only as far as they fit.
+        is_stream = not isinstance(data, pa.Table | list | tuple)
         groups: dict[str, list[Chunk]] = {}
-        for chunk in self._conformed(data, timestamps):
-            for partition, part in split(chunk, self.layout.keys):
-                groups.setdefault(partition, []).append(part)
-        few = len(groups) == 1 or (timestamps.rows < FEW_ROWS and is_nearby(self.store))
+        held = 0
+        for partition, part in parts:
+            groups.setdefault(partition, []).append(part)
+            if is_stream:
+                held += chunk_bytes(part)
+                if held > MAX_HELD_BYTES:
+                    grouped = ((name, chunk) for name in list(groups) for chunk in groups.pop(name))
+                    files = self._write_open(chain(grouped, parts), suffix)
+                    return _staged(files, timestamps, task)
+        few = len(groups) == 1 or (timestamps.rows < MIN_PARALLEL_ROWS and is_nearby(self.store))
         files = self._write(
             [FileJob(partition, suffix, chunks) for partition, chunks in groups.items()],
             one_by_one if few else self.runtime.each,
         )
         return _staged(files, timestamps, task)
 
+    def _split(self, data: Any, timestamps: TimestampRange) -> Iterator[tuple[str, Chunk]]:
+        """Yield the rows by partition; without keys all rows are in the partition ``""``."""
+        keys = self.layout.keys
+        for chunk in self._conformed(data, timestamps):
+            if keys:
+                yield from split(chunk, keys)
+            elif len(chunk):
+                yield "", chunk
+
     def _write(self, jobs: Iterable[FileJob], each: Each) -> list[FileRef]:
-        return write_files(jobs, self.record_file, self.discard, each)
+        return write_files(jobs, self._rolling_file, self.discard, each)
+
+    def _write_open(self, parts: Iterable[tuple[str, Chunk]], suffix: str) -> list[FileRef]:
+        """Write a stream of (partition, rows) on this thread."""
+        files = OpenFiles(
+            lambda partition, number, finished: self._rolling_file(
+                partition, f"{suffix}-{number:05d}", finished
+            )
+        )
+        try:
+            for partition, part in parts:
+                files.write(partition, part)
+            return files.finish()
+        except BaseException:
+            files.abort()
+            self.discard(files.finished)
+            raise
+
+    def _rolling_file(self, partition: str, suffix: str, finished: list[FileRef]) -> RollingFile:
+        """Open the files of a partition whose names begin with ``suffix``; each goes to ``finished``."""
+        return RollingFile(
+            partial(self.record_file, partition),
+            suffix,
+            finished,
+            target_bytes=self.target_file_bytes,
+            sort_by=self.sort_by,
+        )
 
     def _conformed(self, data: Any, timestamps: TimestampRange) -> Iterator[Chunk]:
-        """Pull chunks, take their times, and bring them into the codec's schema while rows have numbers."""
+        """Yield the chunks in the codec's schema. An error names a row by its number in ``data``."""
         codec = self.components.codec
         conform = codec.conform if conforms(codec) else None
         for chunk in chunks_of(data):
@@ -248,38 +314,6 @@ class Stager:
 
     def _token(self) -> str:
         return f"{self.runtime.random_bits(64):016x}"
-
-
-class _OpenFiles:
-    """The open files of a streaming write, a bounded number of them."""
-
-    def __init__(self, stager: Stager, token: str) -> None:
-        self._stager = stager
-        self._token = token
-        self._open: OrderedDict[str, RecordFile] = OrderedDict()
-        self._finished: list[FileRef] = []
-        self._opened = 0
-
-    def write(self, partition: str, chunk: Chunk) -> None:
-        file = self._open.get(partition)
-        if file is None:
-            if len(self._open) == MOST_OPEN_FILES:
-                self._finished.append(self._open.popitem(last=False)[1].finish())
-            file = self._stager.record_file(partition, f"-{self._token}-{self._opened:05d}")
-            self._open[partition] = file
-            self._opened += 1
-        self._open.move_to_end(partition)
-        file.write(chunk)
-
-    def finish(self) -> list[FileRef]:
-        while self._open:
-            self._finished.append(self._open.popitem(last=False)[1].finish())
-        return self._finished
-
-    def abort(self) -> None:
-        for file in self._open.values():
-            file.abort()
-        self._stager.discard(self._finished)
 
 
 def _staged(files: Iterable[FileRef], timestamps: TimestampRange, task: str | None) -> Staged:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # A number takes eight bytes, set or not.
-MOST_VALUES = MAX_UNPACKED_BYTES // 8
+MAX_VALUES = MAX_UNPACKED_BYTES // 8
 
 ID = TableSchema((Column("id", "INT64"),))
 INT64 = message(field("id", F.TYPE_INT64))
@@ -125,7 +125,7 @@ def test_many_empty_rows_of_a_wide_table_are_refused_before_they_take_memory() -
     decoder = ProtoRows(TableSchema(columns), descriptor)
     assert decoder.decode([b""] * 100).num_rows == 100
     with pytest.raises(Refused, match="send fewer rows"):
-        decoder.decode([b""] * (MOST_VALUES // 1000 + 1))
+        decoder.decode([b""] * (MAX_VALUES // 1000 + 1))
 
 
 def test_a_message_of_more_fields_than_protobuf_has_room_for_is_refused() -> None:
@@ -151,7 +151,7 @@ def test_many_empty_messages_of_a_wide_struct_are_refused_before_they_take_memor
     decoder = ProtoRows(TableSchema((Column("them", "STRUCT", "REPEATED", fields=columns),)), descriptor)
     assert decoder.decode([b"\x0a\x00" * 3] * rows).num_rows == rows
     with pytest.raises(Refused, match="send fewer rows"):
-        decoder.decode([b"\x0a\x00" * (MOST_VALUES // 1000 // rows + 1)] * rows)
+        decoder.decode([b"\x0a\x00" * (MAX_VALUES // 1000 // rows + 1)] * rows)
 
 
 def test_many_empty_messages_two_levels_down_are_refused_before_they_take_memory() -> None:
@@ -161,7 +161,7 @@ def test_many_empty_messages_two_levels_down_are_refused_before_they_take_memory
     them = Column("them", "STRUCT", "REPEATED", fields=columns)
     decoder = ProtoRows(TableSchema((Column("it", "STRUCT", fields=(them,)),)), descriptor)
     row = message_class(message(field("it", F.TYPE_BYTES)))
-    small, large = (row(it=b"\x0a\x00" * count).SerializeToString() for count in (3, MOST_VALUES // 1000 + 1))
+    small, large = (row(it=b"\x0a\x00" * count).SerializeToString() for count in (3, MAX_VALUES // 1000 + 1))
     assert decoder.decode([small]).to_pylist()[0]["it"]["them"][2]["c999"] is None
     with pytest.raises(Refused, match="send fewer rows"):
         decoder.decode([large])
@@ -173,7 +173,7 @@ def test_a_long_list_of_a_wide_struct_that_is_really_there_is_taken() -> None:
     decoder = ProtoRows(TableSchema((Column("them", "STRUCT", "REPEATED", fields=columns),)), descriptor)
     item = {f"c{number}": 2**60 for number in range(100)}
     row = message_class(descriptor)(them=[item] * 2000).SerializeToString()
-    assert len(row) // 2 * 100 > MOST_VALUES
+    assert len(row) // 2 * 100 > MAX_VALUES
     (taken,) = decoder.decode([row]).to_pylist()
     assert taken["them"] == [item] * 2000
 

@@ -21,7 +21,7 @@ from support.ingest.proto_messages import F
 NUMERIC = Column("x", "NUMERIC")
 BIGNUMERIC = Column("x", "BIGNUMERIC")
 EXACT = Context(prec=200)
-MOST_NUMERIC = Decimal(f"{10**38 - 1}e-9")
+MAX_NUMERIC = Decimal(f"{10**38 - 1}e-9")
 LEAST, MOST = Decimal(f"-{2**255}e-38"), Decimal(f"{2**255 - 1}e-38")
 UNIT = Decimal("1e-38")
 
@@ -54,7 +54,7 @@ def test_a_column_may_round_halves_to_even(way: str) -> None:
 
 @pytest.mark.parametrize("way", TEXT_WAYS)
 def test_both_ends_of_numeric_are_exact(way: str) -> None:
-    ends = [MOST_NUMERIC, MOST_NUMERIC.copy_negate()]
+    ends = [MAX_NUMERIC, MAX_NUMERIC.copy_negate()]
     assert TEXT_WAYS[way](NUMERIC, [*map(str, ends)]) == ends
     beyond = ["99999999999999999999999999999.9999999995", "-1e29", "1e999999999"]
     found = problems(lambda: TEXT_WAYS[way](NUMERIC, ["1", *beyond]))
@@ -156,7 +156,7 @@ def expected(column: Column, value: Decimal) -> Decimal | None:
     if column.precision:
         fits = rounded.copy_abs() < Decimal(10) ** (column.precision - column.scale)
     elif column.type == "NUMERIC":
-        fits = rounded.copy_abs() <= MOST_NUMERIC
+        fits = rounded.copy_abs() <= MAX_NUMERIC
     else:
         fits = LEAST <= rounded <= MOST
     return rounded if fits else None
@@ -166,7 +166,7 @@ numbers = st.one_of(
     st.integers(-(10**45), 10**45).flatmap(
         lambda units: st.integers(-45, 0).map(lambda power: Decimal(units).scaleb(power, EXACT))
     ),
-    st.sampled_from([LEAST, MOST, MOST_NUMERIC, MOST_NUMERIC.copy_negate(), Decimal("-0.5"), Decimal("2.5")]),
+    st.sampled_from([LEAST, MOST, MAX_NUMERIC, MAX_NUMERIC.copy_negate(), Decimal("-0.5"), Decimal("2.5")]),
     st.integers(-(2**256), 2**256).map(lambda units: Decimal(units).scaleb(-38, EXACT)),
 )
 

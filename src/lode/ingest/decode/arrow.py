@@ -13,9 +13,9 @@ import msgspec
 from lode.ingest.decode.arrow_message import read_layout
 from lode.ingest.decode.fill import Filler
 from lode.ingest.decode.packed import (
-    MANY_VALUES,
     MAX_UNPACKED_BYTES,
     OFFSET_BYTES,
+    REPEATED_VALUES_ESTIMATE,
     SLOW_TYPES,
     VALIDITY_BYTES,
     PackedRows,
@@ -193,7 +193,7 @@ def _slow_values(kind: Any, column: Column) -> int:
         return 0
     if column.mode == "REPEATED":
         inner = _slow_values(kind.value_type, msgspec.structs.replace(column, mode="NULLABLE"))
-        return MANY_VALUES if inner else 0
+        return REPEATED_VALUES_ESTIMATE if inner else 0
     if column.children:
         by_name = {child.name.lower(): child for child in column.children}
         return sum(_slow_values(field.type, by_name[field.name.lower()]) for field in kind)

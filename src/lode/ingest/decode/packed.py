@@ -18,10 +18,16 @@ if TYPE_CHECKING:
 # The limit for requests of 20 MiB; see ``Settings.unpacked_bytes``.
 MAX_UNPACKED_BYTES: Final = 160 << 20
 # A row may repeat a value any number of times.
-MANY_VALUES: Final = 1 << 20
+REPEATED_VALUES_ESTIMATE: Final = 1 << 20
 # Types whose values are parsed or checked one by one if they are sent as text, and how many each counts for.
 # Checking one GEOGRAPHY of a few kilobytes can take longer than all other work on a request.
-SLOW_TYPES: Final = {"NUMERIC": 1, "BIGNUMERIC": 1, "INTERVAL": 1, "JSON": 1, "GEOGRAPHY": MANY_VALUES}
+SLOW_TYPES: Final = {
+    "NUMERIC": 1,
+    "BIGNUMERIC": 1,
+    "INTERVAL": 1,
+    "JSON": 1,
+    "GEOGRAPHY": REPEATED_VALUES_ESTIMATE,
+}
 # The offset of a text's bytes, or of a list's values.
 OFFSET_BYTES: Final = 4
 # A null takes a bit. Counting a byte is accurate enough.

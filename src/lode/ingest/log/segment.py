@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 VERSION = 1
 _NAME = re.compile(r"(\d{20})\.log")
 _NEW = "new.tmp"
-_INDEX_STEP = 64 << 10
+_INDEX_STEP_BYTES = 64 << 10
 _MAX_BUFFERS = os.sysconf("SC_IOV_MAX")
 
 
@@ -83,10 +83,10 @@ class LogSegment:
 
     def note(self, offset: int, position: int) -> None:
         """Add the position of a row to the index, if it is far enough from the last entry."""
-        if position < self._positions[-1] + _INDEX_STEP:
+        if position < self._positions[-1] + _INDEX_STEP_BYTES:
             return
         with self._lock:
-            if position >= self._positions[-1] + _INDEX_STEP:
+            if position >= self._positions[-1] + _INDEX_STEP_BYTES:
                 self._positions.append(position)
                 self._offsets.append(offset)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import threading
 import time
-from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
+from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
 from lode.ingest.api.errors import not_implemented
@@ -64,10 +64,7 @@ class InsertIds:
     def __init__(
         self, *, max_ids: int = 200_000, seconds: float = 60, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self._max_ids = max_ids
-        self._seconds = seconds
-        self._clock = clock
-        self._seen: OrderedDict[tuple[str, str], float] = OrderedDict()
+        self._seen: TTLCache[tuple[str, str], None] = TTLCache(max_ids, ttl=seconds, timer=clock)
         self._lock = threading.Lock()
 
     def fresh(self, dataset_id: str, ids: Sequence[str | None]) -> list[int]:
@@ -75,7 +72,6 @@ class InsertIds:
         found: list[int] = []
         own: set[str] = set()
         with self._lock:
-            self._evict()
             for position, insert_id in enumerate(ids):
                 if insert_id is not None:
                     if insert_id in own or (dataset_id, insert_id) in self._seen:
@@ -85,18 +81,10 @@ class InsertIds:
         return found
 
     def add(self, dataset_id: str, ids: Sequence[str | None]) -> None:
-        now = self._clock()
         with self._lock:
             for insert_id in ids:
                 if insert_id is not None:
-                    self._seen[dataset_id, insert_id] = now
-                    self._seen.move_to_end((dataset_id, insert_id))
-            self._evict()
-
-    def _evict(self) -> None:
-        oldest = self._clock() - self._seconds
-        while self._seen and (len(self._seen) > self._max_ids or next(iter(self._seen.values())) < oldest):
-            self._seen.popitem(last=False)
+                    self._seen[dataset_id, insert_id] = None
 
 
 class _Prepared(NamedTuple):

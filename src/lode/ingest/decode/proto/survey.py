@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, Final
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError
 
-from lode.ingest.decode.packed import MANY_VALUES, OFFSET_BYTES, SLOW_TYPES, VALIDITY_BYTES, fixed_bytes
+from lode.ingest.decode.packed import (
+    OFFSET_BYTES,
+    REPEATED_VALUES_ESTIMATE,
+    SLOW_TYPES,
+    VALIDITY_BYTES,
+    fixed_bytes,
+)
 from lode.ingest.decode.proto.plan import INT64, INTEGERS, F, WireShape
 from lode.ingest.types.columns import arrow_type
 
@@ -219,7 +225,7 @@ def _slow_values(fields: tuple[Field, ...]) -> int:
     for field in fields:
         alone = SLOW_TYPES.get(field.column.type, 1) if _is_slow(field) else 0
         inner = _slow_values(field.fields) if field.fields else alone
-        count += MANY_VALUES if inner and field.repeated else inner
+        count += REPEATED_VALUES_ESTIMATE if inner and field.repeated else inner
     return count
 
 
