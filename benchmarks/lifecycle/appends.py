@@ -46,8 +46,8 @@ def run(options: Options) -> Table:
         ],
         ratios=_COLUMNS,
         notes=[
-            "Both sync what they acknowledge. DuckLake gets its rows as a small Parquet file, written before the "
-            "clock runs."
+            "Both sync what they acknowledge. DuckLake gets its rows as a small Parquet file, written "
+            "before the clock runs."
         ],
     )
 

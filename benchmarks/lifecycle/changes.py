@@ -41,8 +41,8 @@ def run(options: Options) -> Table:
         [row_of(name, outcome, None if name == "Lode" else "Lode") for name, outcome in outcomes.items()],
         ratios=_COLUMNS[:2],
         notes=[
-            "Each in a process of its own; the rows are counted after each step. The rows to delete and the keys "
-            "are spread over all files.",
+            "Each in a process of its own; the rows are counted after each step. The rows to delete and the "
+            "keys are spread over all files.",
             "Lode and Delta rewrite the files, so that every reader of Parquet sees the rows that are left. "
             "Lance and DuckLake write which rows are gone, and every reader has to leave them out.",
             "The memory of DuckLake is that of another process and is not measured.",

@@ -40,8 +40,8 @@ def run(options: Options) -> Table:
         ],
         ratios=_COLUMNS[:2],
         notes=[
-            f"For {seconds:.0f} s after all writers have begun. One more process compacts again and again, with a "
-            "pause as long as each compaction took. Every row is found again once."
+            f"For {seconds:.0f} s after all writers have begun. One more process compacts again and again, "
+            "with a pause as long as each compaction took. Every row is found again once."
         ],
     )
 

@@ -136,8 +136,9 @@ def test_every_codec_reads_back_through_every_compressor(
 ) -> None:
     dataset = lode.Dataset("events", store, codec=CODECS[codec], compressor=compressor, checksum="xxh3-128")
     snapshot = dataset.write(ROWS)
+    name = {"jsonl": "data.jsonl", "parquet": "data.parquet", "arrow": "data.arrows"}[codec]
     extension = {"noop": "", "gzip": ".gz", "zstd": ".zst"}[compressor]
-    assert snapshot.files[0].path.endswith(f"/data/data{extension}")
+    assert snapshot.files[0].path.endswith(f"/data/{name}{extension}")
     assert rows_of(dataset.read(snapshot, verify=True)) == ROWS
     assert dataset.scan().read_all() == TABLE
 
