@@ -40,6 +40,15 @@ def test_a_column_that_was_dropped_and_added_again_does_not_come_back(without_de
     assert lode.open_dataset("d", without_definition).scan().read_all().to_pylist() == [{"b": "x", "a": None}]
 
 
+def test_files_from_before_a_rename_keep_their_values_after_a_delete(without_definition: Path) -> None:
+    dataset = lode.open_dataset("d", without_definition)
+    dataset.evolve(rename={"a": "c"})
+    dataset.write(pa.table({"c": [2, 3], "b": ["y", "z"]}))
+    dataset.delete("c = 3")
+    rows = lode.open_dataset("d", without_definition).scan().read_all().sort_by("c").to_pylist()
+    assert rows == [{"c": 1, "b": "x"}, {"c": 2, "b": "y"}]
+
+
 def test_files_from_before_a_rename_keep_their_values_when_others_are_removed(
     without_definition: Path,
 ) -> None:
@@ -52,4 +61,5 @@ def test_files_from_before_a_rename_keep_their_values_when_others_are_removed(
     found = dataset.scan(since=since, on_removal="report").read_all().to_pylist()
     assert found == [{"c": 5, "b": "y", "_change": "delete"}, {"c": 1, "b": "x", "_change": "delete"}]
     dataset.restore(1)
-    assert dataset.scan().read_all().to_pylist() == [{"a": 1, "b": "x"}]
+    dataset.evolve(rename={"b": "d"})
+    assert dataset.scan().read_all().to_pylist() == [{"a": 1, "d": "x"}]

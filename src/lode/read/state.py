@@ -121,24 +121,24 @@ class States:
         return (), steps
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
-        """The manifests, each with a reference to the definition of its files.
+        """The manifests, oldest first, each with a reference to the definition of its files.
 
-        Those of 0.1 and Go have none. Theirs is that of a snapshot next to them in the whole history, which
-        may have no visible files.
+        Those of 0.1 and Go have none. Theirs is that of a snapshot near them, which may have no visible file.
         """
         if all(manifest.definition is not None for manifest in steps):
             return steps
-        history = self._history.oldest_first(head)
-        found = zip(history, self._definitions.by_manifest(history), strict=True)
-        digests = {manifest.snapshot_id: then.digest for manifest, then in found if then is not None}
-        return [
-            manifest
-            if manifest.definition is not None or manifest.snapshot_id not in digests
-            else msgspec.structs.replace(
-                manifest, x={**(manifest.x or {}), "definition": digests[manifest.snapshot_id]}
-            )
-            for manifest in steps
-        ]
+        current = self._definitions.reference_before(steps[0])
+        if current is None:
+            # Not the first of these: a restored state is older than the snapshots between it and its restore.
+            digests = (manifest.definition for manifest in self._history.oldest_first(head))
+            current = next((digest for digest in digests if digest is not None), None)
+        found: list[Manifest] = []
+        for manifest in steps:
+            current = manifest.definition or current
+            if manifest.definition is None and current is not None:
+                manifest = msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": current})
+            found.append(manifest)
+        return found
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:
         """The number of rows of one of several files; counted if its codec keeps no statistics."""
