@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
+from lode.read.incremental import CHANGE
 from lode.read.scan import Scan
 from lode.runtime import REAL
 
@@ -15,10 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lode.filter import Filter
-    from lode.format.manifest import FileRef, Manifest
-
-CHANGE: Final = "_change"
-"""The column that says what happened to a row: ``insert`` or ``delete``."""
+    from lode.format.manifest import Manifest
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +49,6 @@ class ChangeScan(Scan):
         pairs = zip(self.kinds, self.manifests, strict=True)
         for kind, group in groupby(pairs, key=lambda pair: pair[0]):
             yield kind, [manifest for _, manifest in group]
-
-    def changes(self) -> Iterator[tuple[str, FileRef]]:
-        """Every file in order, with what happened to its rows."""
-        for kind, manifests in self.runs():
-            for manifest in manifests:
-                yield from ((kind, file) for file in manifest.files)
 
     def schema(self) -> pa.Schema:
         """The columns of the files, and that of the change."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 OnRemoval: TypeAlias = Literal["fail", "ignore", "report"]
 """What a read with ``since`` does about rows that were removed in its range."""
+CHANGE: Final = "_change"
+"""The column that says what happened to a row."""
 INSERT: Final = "insert"
 DELETE: Final = "delete"
 
@@ -161,6 +163,6 @@ def _removed(manifest: Manifest) -> RowsRemovedError:
         f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r} ({manifest.operation}) removed "
         'or rewrote rows from before the range, which on_removal="fail" refuses: with on_removal="ignore" '
         'only the rows that were added are read, with on_removal="report" the removed rows too, marked in a '
-        "column _change; or read the whole dataset again",
+        f"column {CHANGE}; or read the whole dataset again",
         snapshot_id=manifest.snapshot_id,
     )
