@@ -50,6 +50,8 @@ class BegunWrite:
     idempotency: tuple[str, str] | None
     snapshot_id: str | None
     append: bool
+    # Whether others have certainly committed since the head that this process knows.
+    is_behind: bool = False
     target_file_bytes: int | None = None
     sort_by: Sequence[str] | None = None
 
@@ -108,7 +110,7 @@ class Writes:
         if definition.digest == begun.definition.digest:
             return None
         components = self._handle.components(begun.found, definition)
-        return replace(begun, definition=definition, components=components)
+        return replace(begun, definition=definition, components=components, is_behind=True)
 
     def begin(
         self,
@@ -163,6 +165,7 @@ class Writes:
             begun.idempotency,
             writer=self._handle.writer,
             append=begun.append,
+            is_behind=begun.is_behind,
             fresh=begun.snapshot_id is None,
             stager=stager,
             metadata=begun.metadata,

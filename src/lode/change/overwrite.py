@@ -13,7 +13,7 @@ from lode.codec.columnar import to_batch
 from lode.codec.protocol import has_schema
 from lode.codec.records import chunks_of, is_rereadable, peek_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
-from lode.format.manifest import Removes
+from lode.format.manifest import Removed, Removes
 from lode.format.paths import canonical_partition, partition_path
 from lode.write.rebase import common_partition, partitions_of
 from lode.write.removal import Removal
@@ -109,12 +109,12 @@ def _partitions(
             removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
             _check_inside(staged.files, removal.partitions, layout, id)
         removal.depends_on = _depends_on(removal.partitions)
-        head = begun.found.committer.capture().manifest
-        if head is not None:
-            removes = Removes(removal.partitions)
-            removal.removed = begun.found.states.fold(head).removed(removes)
+        removes, states = Removes(removal.partitions), begun.found.states
+        removal.count_on = lambda parent: states.fold(parent).removed(removes)
         if dry_run:
-            return Change("overwrite", None, removal.removed, amount(staged.files, staged.row_count))
+            head = begun.found.committer.settle().manifest
+            removed = Removed() if head is None else removal.count_on(head)
+            return Change("overwrite", None, removed, amount(staged.files, staged.row_count))
         if redo:
             transaction.follow_any()
         return Change.of(transaction.commit())
