@@ -72,7 +72,7 @@ class Writes:
             return self._write(begun, data, schema, evolve=evolve)
         except SchemaViolationError:
             # Somebody else may have changed the columns. What can be read only once cannot be tried again.
-            newer = self._with_newest_definition(begun) if is_rereadable(data) else None
+            newer = self.with_newest_definition(begun) if is_rereadable(data) else None
             if newer is None:
                 raise
         return self._write(newer, data, schema, evolve=evolve)
@@ -98,12 +98,12 @@ class Writes:
         try:
             return self._transaction(begun, schema, evolve=evolve, removal=removal)
         except SchemaViolationError:
-            newer = self._with_newest_definition(begun)
+            newer = self.with_newest_definition(begun)
             if newer is None:
                 raise
         return self._transaction(newer, schema, evolve=evolve, removal=removal)
 
-    def _with_newest_definition(self, begun: BegunWrite) -> BegunWrite | None:
+    def with_newest_definition(self, begun: BegunWrite) -> BegunWrite | None:
         """The same write to the dataset as it is defined now; None if that is what was known."""
         newest = begun.found.chain.resolve().manifest
         definition = self._handle.definition_at(begun.found, newest)

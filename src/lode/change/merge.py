@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from lode.change.base import Base, ChangeContext, check_redo
 from lode.change.result import Change
+from lode.codec.coerce import as_mapping
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import rows_of
 from lode.codec.records import chunks_of, peek_schema
@@ -59,12 +60,14 @@ def merge(
             raise InvalidOptionError(f"{what} is {given!r}: it must be one of {', '.join(choices)}")
     base = context.base()
     keys = _keys(base, on)
-    rows = _table(base, data, context.handle.id)
-    _check_keys(rows, keys)
+    given = _table(base, data, context.handle.id, whole_rows=when_matched == "update")
+    _check_keys(given, keys)
 
     def attempt(removal: Removal) -> Change:
         base = context.base()
         removal.prepared_on = base.manifest.snapshot_id
+        # Another writer may have widened a column since.
+        rows = _table(base, given, context.handle.id)
         source = Source(rows, keys, base.definition.schema)
         with context.transaction(removal, metadata, idempotency_key, base) as transaction:
             if transaction.replayed is not None:
@@ -176,19 +179,50 @@ def _keys(base: Base, on: Sequence[str] | None) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _table(base: Base, data: Any, dataset_id: str) -> pa.Table:
-    """The rows as one table with those columns of the dataset that they have."""
+def _table(base: Base, data: Any, dataset_id: str, *, whole_rows: bool = False) -> pa.Table:
+    """The rows as one table with those columns of the dataset that they have.
+
+    Args:
+        base: The dataset.
+        data: The rows.
+        dataset_id: For errors.
+        whole_rows: Refuse records of which some lack a column that others have.
+    """
     schema = base.definition.schema
     assert schema is not None
     data, given = peek_schema(data)
     if given is None:
         records = [record for chunk in chunks_of(data) for record in rows_of(chunk)]
-        batches = [to_batch(records, schema, first_row=0)]
-        return pa.Table.from_batches(batches, schema)
+        present = _present(schema, records, whole_rows=whole_rows)
+        batches = [to_batch(records, present, first_row=0)]
+        return pa.Table.from_batches(batches, present)
     check_columns(base.definition, given, dataset_id)
     present = pa.schema([field for field in schema if field.name in given.names])
     batches = [to_batch(chunk, present, first_row=0) for chunk in chunks_of(data)]
     return pa.Table.from_batches(batches, present)
+
+
+def _present(schema: pa.Schema, records: list[Any], *, whole_rows: bool) -> pa.Schema:
+    """The columns that records have: a column that none of them has keeps its values."""
+    first: frozenset[str] | None = None
+    names: set[str] = set()
+    for row, record in enumerate(records):
+        found = as_mapping(record)
+        if found is None:
+            return schema  # ``to_batch`` names what it is
+        these = frozenset(found)
+        if whole_rows and first is not None and these != first:
+            column = min(these ^ first)
+            raise SchemaViolationError(
+                f"row {row}: some rows have a column {column!r} and others do not, so it is not known whether "
+                "to keep its values or to set them to null: add it to all rows, or merge these rows apart",
+                column=column,
+            )
+        first = these
+        names |= these
+    known = set(schema.names)
+    # With an unknown column, ``to_batch`` says which ones there are.
+    return schema if not records or not names <= known else pa.schema([f for f in schema if f.name in names])
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Chunk
     from lode.format.manifest import FileRef
     from lode.format.paths import Layout
-    from lode.writes import IdempotencyKey
+    from lode.writes import BegunWrite, IdempotencyKey
 
     PartitionSpec = str | Mapping[str, Any]
 
@@ -91,33 +91,44 @@ def _partitions(
     redo: bool,
 ) -> Change:
     """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
-    removal = Removal("overwrite")
     begun = context.writes.begin(metadata, idempotency_key, None, None, "raise")
     schema = None
     if has_schema(begun.components.codec):
         data, schema = peek_schema(data)
-    with context.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
-        if transaction.replayed is not None:
-            return Change.of(transaction.replayed)
-        staged = transaction.stager.stage_named(data, "")
-        transaction.add(staged)
-        layout, id = begun.found.layout, context.handle.id
-        touched = partitions_of(id, staged.files, layout)
-        if everything:
-            removal.partitions = ("",)
-        else:
-            removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
-            _check_inside(staged.files, removal.partitions, layout, id)
-        removal.depends_on = _depends_on(removal.partitions)
-        removes, states = Removes(removal.partitions), begun.found.states
-        removal.count_on = lambda parent: states.fold(parent).removed(removes)
-        if dry_run:
-            head = begun.found.committer.settle().manifest
-            removed = Removed() if head is None else removal.count_on(head)
-            return Change("overwrite", None, removed, amount(staged.files, staged.row_count))
-        if redo:
-            transaction.follow_any()
-        return Change.of(transaction.commit())
+
+    def attempt(begun: BegunWrite) -> Change:
+        removal = Removal("overwrite")
+        with context.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
+            if transaction.replayed is not None:
+                return Change.of(transaction.replayed)
+            staged = transaction.stager.stage_named(data, "")
+            transaction.add(staged)
+            layout, id = begun.found.layout, context.handle.id
+            touched = partitions_of(id, staged.files, layout)
+            if everything:
+                removal.partitions = ("",)
+            else:
+                removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
+                _check_inside(staged.files, removal.partitions, layout, id)
+            removal.depends_on = _depends_on(removal.partitions)
+            removes, states = Removes(removal.partitions), begun.found.states
+            removal.count_on = lambda parent: states.fold(parent).removed(removes)
+            if dry_run:
+                head = begun.found.committer.settle().manifest
+                removed = Removed() if head is None else removal.count_on(head)
+                return Change("overwrite", None, removed, amount(staged.files, staged.row_count))
+            if redo:
+                transaction.follow_any()
+            return Change.of(transaction.commit())
+
+    try:
+        return attempt(begun)
+    except SchemaViolationError:
+        # As for a write: somebody else may have changed the columns.
+        newer = context.writes.with_newest_definition(begun) if is_rereadable(data) else None
+        if newer is None:
+            raise
+    return attempt(newer)
 
 
 def _depends_on(partitions: Iterable[str]) -> Callable[[str], bool]:
