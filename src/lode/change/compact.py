@@ -8,6 +8,7 @@ from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.format.manifest import Removed, Removes, check_metadata
+from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
 from lode.write.parallel import pipelined
 from lode.write.removal import COMPACT, Compaction, Rewritten
@@ -43,6 +44,7 @@ def compact(
 ) -> Change:
     """Rewrite small files into larger ones. See ``Dataset.compact``."""
     check_metadata(metadata)
+    check_options(None, where, None)
     base = context.base()
     if base.scan.components.codec is None:
         raise InvalidOptionError(f"dataset {context.handle.id!r} holds blobs, which cannot be put together")

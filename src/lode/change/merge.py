@@ -111,17 +111,19 @@ class Source:
         self.keys = list(keys)
         self.schema = schema
         numbers = pa.array(range(rows.num_rows), pa.int64())
-        self._numbered: pa.Table = rows.select(self.keys).append_column(_ROW, numbers)
-        self._single: Any = rows.column(self.keys[0]).combine_chunks() if len(self.keys) == 1 else None
+        plain = [_plain(rows.column(key).combine_chunks()) for key in self.keys]
+        self._numbered = pa.Table.from_arrays([*plain, numbers], names=[*self.keys, _ROW])
+        self._single: Any = plain[0] if len(plain) == 1 else None
 
     def lookup(self, batch: pa.RecordBatch) -> Any:
         """For each row of a batch, the number of the source row with the same keys, or null."""
         import pyarrow.compute as pc
 
+        columns = [_plain(batch.column(key)) for key in self.keys]
         if self._single is not None:
-            return pc.index_in(batch.column(self.keys[0]), value_set=self._single, skip_nulls=True)
+            return pc.index_in(columns[0], value_set=self._single, skip_nulls=True)
         places = pa.array(range(batch.num_rows), pa.int64())
-        left = pa.Table.from_batches([batch.select(self.keys)]).append_column(_PLACE, places)
+        left = pa.Table.from_arrays([*columns, places], names=[*self.keys, _PLACE])
         joined = left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE)
         return joined.column(_ROW).combine_chunks()
 
@@ -159,6 +161,11 @@ class Source:
         return mask is None or bool(pc.any(mask).as_py())
 
 
+def _plain(array: Any) -> Any:
+    """An array of a type by which pyarrow can look up."""
+    return array.dictionary_decode() if isinstance(array.type, pa.DictionaryType) else array
+
+
 def _keys(base: Base, on: Sequence[str] | None) -> list[str]:
     schema = base.definition.schema
     if schema is None:
@@ -174,9 +181,15 @@ def _keys(base: Base, on: Sequence[str] | None) -> list[str]:
             hint = column_hint(name, schema.names)
             raise InvalidOptionError(f"on names {name!r}, which is no column: {hint}")
         kind = schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        if any(is_kind(kind) for is_kind in _no_keys()):
             raise InvalidOptionError(f"column {name!r} is {kind}, which cannot be a key: choose another")
     return list(dict.fromkeys(names))
+
+
+def _no_keys() -> tuple[Callable[[pa.DataType], bool], ...]:
+    """Types by which rows cannot be looked up, or not reliably."""
+    kinds = pa.types
+    return kinds.is_nested, kinds.is_floating, kinds.is_null, kinds.is_string_view, kinds.is_binary_view
 
 
 def _table(base: Base, data: Any, dataset_id: str, *, whole_rows: bool = False) -> pa.Table:

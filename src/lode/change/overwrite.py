@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lode.change.base import ChangeContext, check_redo
@@ -19,7 +19,7 @@ from lode.write.rebase import common_partition, partitions_of
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.compute as pc
 
@@ -48,7 +48,11 @@ def overwrite(
 ) -> Change:
     """Replace rows by ``data``. See ``Dataset.overwrite``."""
     redo = check_redo(on_conflict)
-    if sum((partitions is not None, where is not None, bool(everything))) > 1:
+    if not isinstance(everything, bool):
+        raise InvalidOptionError(f"everything is {everything!r}: it must be True or False")
+    if partitions is not None and (isinstance(partitions, str) or not isinstance(partitions, Iterable)):
+        raise InvalidOptionError(f"partitions is {partitions!r}: give a list, such as ['day=mon']")
+    if sum((partitions is not None, where is not None, everything)) > 1:
         raise InvalidOptionError("partitions, where and everything exclude each other: give one of them")
     layout = context.handle.find().layout
     if partitions is None and where is None and not everything and not layout.keys:

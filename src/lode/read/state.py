@@ -89,7 +89,7 @@ class States:
 
     def _since_checkpoint(self, head: Manifest) -> tuple[Iterable[Manifest], list[Manifest]]:
         """The newest known state, and the manifests after it, newest first."""
-        steps: list[Manifest] = []
+        steps = _Steps()
         restored: set[str] = set()
         current: Manifest | None = head
         while current is not None:
@@ -98,24 +98,67 @@ class States:
                 if is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
-                        return known, steps
+                        steps.meet(manifest.definition)
+                        return known, steps.finish()
                 if manifest.restores is not None:
+                    steps.meet(manifest.definition)
+                    current = self._restored(manifest)
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
                     restored.add(manifest.snapshot_id)
-                    current = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
                     break
                 steps.append(manifest)
                 removes = manifest.removes
                 if removes is not None and "" in removes.partitions:
-                    return (), steps
-        return (), steps
+                    return (), steps.finish()
+        return (), steps.finish()
+
+    def _restored(self, manifest: Manifest) -> Manifest:
+        """The snapshot that another one restores. It must be older, so that following it comes to an end."""
+        found = self._chain.ancestor(manifest.restores or "", manifest.snapshot_id)
+        if found.sequence is not None and (manifest.sequence is None or found.sequence >= manifest.sequence):
+            raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
+        return found
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:
         """The number of rows of one of several files; counted if its codec keeps no statistics."""
         if file.stats is not None:
             return file.stats.row_count
         return count_rows(self._chain.store, file, self._components_of(manifest))
+
+
+class _Steps:
+    """Manifests, newest first, each with the definition under which its files were written.
+
+    A manifest of 0.1 or Go references none. It has that of the nearest snapshot before it, else of the first
+    after it. That snapshot may have no visible files, so it must be found while the whole history is walked.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[Manifest] = []
+        self._undefined: list[int] = []
+        self._oldest: str | None = None
+
+    def append(self, manifest: Manifest) -> None:
+        self.meet(manifest.definition)
+        if manifest.definition is None and manifest.files:
+            self._undefined.append(len(self._found))
+        self._found.append(manifest)
+
+    def meet(self, digest: str | None) -> None:
+        """A snapshot before all others has this definition."""
+        if digest is None:
+            return
+        self._oldest = digest
+        for place in self._undefined:
+            manifest = self._found[place]
+            defined = {**(manifest.x or {}), "definition": digest}
+            self._found[place] = msgspec.structs.replace(manifest, x=defined)
+        self._undefined.clear()
+
+    def finish(self) -> list[Manifest]:
+        self.meet(self._oldest)
+        return self._found
 
 
 def is_checkpoint(manifest: Manifest) -> bool:
