@@ -52,6 +52,8 @@ class BegunWrite:
     append: bool
     # Whether others have certainly committed since the head that this process knows.
     is_behind: bool = False
+    # Whether stored rows are rewritten. They need not fit a stricter schema that the caller has given.
+    rewrites: bool = False
     target_file_bytes: int | None = None
     sort_by: Sequence[str] | None = None
 
@@ -156,7 +158,9 @@ class Writes:
         if removal is not None:
             evolution = partial(_with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
-        stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
+        stager = self._handle.stager(
+            found, begun.definition, target, schema, begun.snapshot_id, rewrites=begun.rewrites
+        )
         if begun.target_file_bytes is not None or begun.sort_by is not None:
             stager = stager.with_files(begun.target_file_bytes, begun.sort_by)
         draft = DatasetDraft(

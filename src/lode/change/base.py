@@ -105,7 +105,7 @@ class ChangeContext:
         begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
-        begun = replace(begun, definition=base.definition, components=components)
+        begun = replace(begun, definition=base.definition, components=components, rewrites=True)
         with self.writes.transaction(begun, None, evolve=False, removal=removal) as transaction:
             try:
                 yield transaction
