@@ -65,12 +65,17 @@ class States:
 
     def fold(self, head: Manifest) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots."""
-        base, steps = self._since_checkpoint(head)
+        checkpoint, base, steps = self._since_checkpoint(head)
         state = Fold(self._partition_of, self._rows_of)
         for manifest in base:
             state.add(manifest)
+        if checkpoint is not None:
+            state.follow(checkpoint)
         for manifest in reversed(steps):
-            state.apply(manifest)
+            if manifest.restores is None:
+                state.apply(manifest)
+            else:
+                state.follow(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
 
@@ -87,9 +92,9 @@ class States:
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
-    def _since_checkpoint(self, head: Manifest) -> tuple[Iterable[Manifest], list[Manifest]]:
-        """The newest known state, and the manifests after it, newest first."""
-        steps = _Steps()
+    def _since_checkpoint(self, head: Manifest) -> tuple[Manifest | None, Iterable[Manifest], list[Manifest]]:
+        """The newest snapshot with a checkpoint, its state, and the manifests after it, newest first."""
+        steps: list[Manifest] = []
         restored: set[str] = set()
         current: Manifest | None = head
         while current is not None:
@@ -98,24 +103,23 @@ class States:
                 if is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
-                        steps.meet(manifest.definition)
-                        return known, steps.finish()
+                        return manifest, known, steps
                 if manifest.restores is not None:
-                    steps.meet(manifest.definition)
-                    current = self._restored(manifest)
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
                     restored.add(manifest.snapshot_id)
+                    current = self._restored(manifest, manifest.restores)
+                    steps.append(manifest)
                     break
                 steps.append(manifest)
                 removes = manifest.removes
                 if removes is not None and "" in removes.partitions:
-                    return (), steps.finish()
-        return (), steps.finish()
+                    return None, (), steps
+        return None, (), steps
 
-    def _restored(self, manifest: Manifest) -> Manifest:
+    def _restored(self, manifest: Manifest, snapshot_id: str) -> Manifest:
         """The snapshot that another one restores. It must be older, so that following it comes to an end."""
-        found = self._chain.ancestor(manifest.restores or "", manifest.snapshot_id)
+        found = self._chain.ancestor(snapshot_id, manifest.snapshot_id)
         if found.sequence is not None and (manifest.sequence is None or found.sequence >= manifest.sequence):
             raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
         return found
@@ -125,40 +129,6 @@ class States:
         if file.stats is not None:
             return file.stats.row_count
         return count_rows(self._chain.store, file, self._components_of(manifest))
-
-
-class _Steps:
-    """Manifests, newest first, each with the definition under which its files were written.
-
-    A manifest of 0.1 or Go references none. It has that of the nearest snapshot before it, else of the first
-    after it. That snapshot may have no visible files, so it must be found while the whole history is walked.
-    """
-
-    def __init__(self) -> None:
-        self._found: list[Manifest] = []
-        self._undefined: list[int] = []
-        self._oldest: str | None = None
-
-    def append(self, manifest: Manifest) -> None:
-        self.meet(manifest.definition)
-        if manifest.definition is None and manifest.files:
-            self._undefined.append(len(self._found))
-        self._found.append(manifest)
-
-    def meet(self, digest: str | None) -> None:
-        """A snapshot before all others has this definition."""
-        if digest is None:
-            return
-        self._oldest = digest
-        for place in self._undefined:
-            manifest = self._found[place]
-            defined = {**(manifest.x or {}), "definition": digest}
-            self._found[place] = msgspec.structs.replace(manifest, x=defined)
-        self._undefined.clear()
-
-    def finish(self) -> list[Manifest]:
-        self.meet(self._oldest)
-        return self._found
 
 
 def is_checkpoint(manifest: Manifest) -> bool:
@@ -178,6 +148,10 @@ class Fold:
         self._files: dict[str, tuple[FileRef, Manifest]] = {}
         # Paths by partition; None until a partition is first removed.
         self._partitions: dict[str, dict[str, None]] | None = None
+        # Snapshots of Go and 0.1 refer to no definition: theirs is the nearest before them, or the first one.
+        self._definition: str | None = None
+        self._first_definition: str | None = None
+        self._definitions: dict[str, str | None] = {}
         # The number of files that were read from manifests after a checkpoint.
         self.folded = 0
 
@@ -191,10 +165,20 @@ class Fold:
 
     def add(self, manifest: Manifest) -> None:
         """Add the files of a snapshot."""
+        self.follow(manifest)
         for file in manifest.files:
             self._files[file.path] = (file, manifest)
             if self._partitions is not None:
                 self._partitions.setdefault(self._partition(file.path), {})[file.path] = None
+
+    def follow(self, manifest: Manifest) -> None:
+        """Take note of the definition at a snapshot."""
+        digest = manifest.definition
+        if digest is None:
+            self._definitions[manifest.snapshot_id] = self._definition
+        else:
+            self._definition = digest
+            self._first_definition = self._first_definition or digest
 
     def apply(self, manifest: Manifest) -> list[tuple[FileRef, Manifest]]:
         """Remove what a snapshot removes, then add its files. Returns what was removed.
@@ -237,8 +221,19 @@ class Fold:
             pairs = list(entries)
             manifest = pairs[0][1]
             files = tuple(file for file, _ in pairs)
-            found.append(manifest if len(files) == len(manifest.files) else self._only(manifest, files))
+            if len(files) != len(manifest.files):
+                manifest = self._only(manifest, files)
+            found.append(self._defined(manifest))
         return found
+
+    def _defined(self, manifest: Manifest) -> Manifest:
+        """The manifest with a reference to its definition: the snapshots that tell may be left out."""
+        if manifest.definition is not None:
+            return manifest
+        digest = self._definitions.get(manifest.snapshot_id) or self._first_definition
+        if digest is None:
+            return manifest
+        return msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": digest})
 
     def _only(self, manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
         rows = sum(
