@@ -47,6 +47,7 @@ from lode.errors import (
     PermissionDeniedError,
     RangeMissingError,
     RangeReadNotSupportedError,
+    RowsRemovedError,
     SchemaViolationError,
     SnapshotConflictError,
     SnapshotExpiredError,
@@ -58,6 +59,7 @@ from lode.evolution import Evolution
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
 from lode.reader import DatasetReader, ManifestRef
 from lode.reads import SnapshotRef
@@ -135,6 +137,7 @@ __all__ = [
     "ObjectWriter",
     "OnChangeConflict",
     "OnConflict",
+    "OnRemoval",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
     "Parquet",
@@ -148,6 +151,7 @@ __all__ = [
     "Removed",
     "Removes",
     "Retry",
+    "RowsRemovedError",
     "Runtime",
     "Scan",
     "SchemaSpec",
