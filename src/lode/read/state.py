@@ -75,7 +75,8 @@ class States:
         for manifest in base:
             state.add(manifest)
         for manifest in self._defined(steps[::-1], head):
-            state.apply(manifest)
+            if manifest.restores is None:
+                state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
 
@@ -112,7 +113,8 @@ class States:
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
                     restored.add(manifest.snapshot_id)
-                    current = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
+                    current = self._restored(manifest, manifest.restores)
+                    steps.append(manifest)
                     break
                 steps.append(manifest)
                 removes = manifest.removes
@@ -138,6 +140,13 @@ class States:
             if manifest.definition is None and current is not None:
                 manifest = msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": current})
             found.append(manifest)
+        return found
+
+    def _restored(self, manifest: Manifest, snapshot_id: str) -> Manifest:
+        """The snapshot that another one restores. It must be older, so that following it comes to an end."""
+        found = self._chain.ancestor(snapshot_id, manifest.snapshot_id)
+        if found.sequence is not None and (manifest.sequence is None or found.sequence >= manifest.sequence):
+            raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
         return found
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:

@@ -180,6 +180,8 @@ class DatasetDraft(Draft[Manifest]):
         if self.operation is not None:
             found["operation"] = self.operation
         if self.removal is not None:
+            if self.removal.count_on is not None and parent is not None:
+                self.removal.removed = self.removal.count_on(parent)
             found |= _removal_fields(self.removal)
         before = 1 if parent is None else self.definitions.floor_at(parent)
         if self.removal is not None and self.removal.restores is not None:

@@ -11,6 +11,7 @@ from lode.format.paths import canonical_partition
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from lode.format.manifest import Manifest
     from lode.write.draft import CommitSummary
     from lode.write.stage import Staged
 
@@ -55,6 +56,8 @@ class Removal:
     # The snapshot that the commit was prepared on, and how much it removes from that.
     prepared_on: str | None = None
     removed: Removed = field(default_factory=Removed)
+    # Counts what the commit removes from its parent, if that depends on which commits came first.
+    count_on: Callable[[Manifest], Removed] | None = None
     superseded: bool = False
 
     @property
