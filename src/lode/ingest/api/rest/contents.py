@@ -1,24 +1,27 @@
 """The contents of tables for REST v2: the numbers of rows and bytes, and any page of rows.
 
-History only grows. So a cached state stays valid, and an update reads only the snapshots since then.
+While snapshots only append, a cached state stays valid, and an update reads only the snapshots since then.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from cachetools import LRUCache
 
-from lode.errors import MissingError
+from lode.definition import REMOVALS
+from lode.errors import MissingError, UsageError
 from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
+from lode.read.which import ExactId
+from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -30,7 +33,6 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
-    from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
 _MAX_CACHED_TABLES: Final = 32
@@ -49,7 +51,7 @@ class TableContent:
     ends: tuple[int, ...] = ()
     size: int = 0
     partitions: frozenset[str] = frozenset()
-    # The number of files up to each snapshot.
+    # The number of files up to each snapshot whose rows are the first ones of these.
     file_counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -94,6 +96,17 @@ class ContentCache:
             self._cached[dataset.id] = (dataset, known)
         return known
 
+    def at(self, definition: TableDefinition, content: TableContent, snapshot_id: str) -> TableContent:
+        """Return a content that has the rows at a snapshot first; the current one, unless some were removed."""
+        if not snapshot_id or snapshot_id in content.file_counts:
+            return content
+        dataset = self._known(definition)[0]
+        try:
+            snapshot = dataset.snapshot(ExactId(snapshot_id))
+            return _visible(dataset, layout_of(definition.partitioning), snapshot)
+        except (MissingError, UsageError):
+            return content  # which refuses the snapshot
+
     def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:
         with self._lock:
             known = self._cached.get(definition.dataset_id)
@@ -137,12 +150,31 @@ def _page(content: TableContent, first: int, last: int) -> list[Manifest]:
 
 
 def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot) -> TableContent:
-    """Add the snapshots since the cached state, up to ``head``."""
+    """Add the snapshots since the cached state, up to ``head``. If one removes files, begin anew."""
+    if known.head is None and REMOVALS in dataset.definition_at(head).features:
+        return _visible(dataset, layout, head)
     try:
-        added = dataset.changes(since=known.head, as_of=head)
+        added = dataset.snapshots(since=known.head, as_of=head)
     except MissingError:
+        if known.head is None:
+            raise
         # A concurrent update has replaced the cached history, or the store was replaced.
-        known, added = TableContent(), dataset.changes(as_of=head)
+        return _extended(dataset, layout, TableContent(), head)
+    if not all(snapshot.manifest.is_append for snapshot in added):
+        return _visible(dataset, layout, head)
+    return _with(dataset, layout, known, head, added)
+
+
+def _visible(dataset: Dataset, layout: Layout, head: Snapshot) -> TableContent:
+    """Return the content at a snapshot, from the files that are visible there."""
+    manifests = dataset.plan(as_of=head).manifests
+    found = _with(dataset, layout, TableContent(), head, [Snapshot(manifest) for manifest in manifests])
+    return replace(found, file_counts={head.id: len(found.files)})
+
+
+def _with(
+    dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot, added: Sequence[Snapshot]
+) -> TableContent:
     files = [file for snapshot in added for file in snapshot.manifest.files]
     counts = [count_rows(dataset.store, file) for file in files]
     totals = accumulate((len(snapshot.manifest.files) for snapshot in added), initial=len(known.files))
