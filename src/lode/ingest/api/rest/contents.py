@@ -97,7 +97,7 @@ class ContentCache:
         return known
 
     def at(self, definition: TableDefinition, content: TableContent, snapshot_id: str) -> TableContent:
-        """Return a content that has the rows at a snapshot first; the current one, unless some were removed."""
+        """Return a content that begins with the rows at a snapshot; the current one if it does."""
         if not snapshot_id or snapshot_id in content.file_counts:
             return content
         dataset = self._known(definition)[0]
