@@ -1,6 +1,7 @@
 """Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
 
 from lode.change.base import OnChangeConflict
+from lode.change.drop import DropReport
 from lode.change.merge import WhenMatched, WhenNotMatched
 from lode.change.result import Change
 from lode.codec.arrow import ArrowIPC
@@ -24,6 +25,7 @@ from lode.errors import (
     CommitUnpublishedError,
     ComponentMismatchError,
     DataError,
+    DatasetDroppedError,
     DatasetExistsError,
     DatasetsNotModeledError,
     HistoryForkedError,
@@ -104,11 +106,13 @@ __all__ = [
     "CopyReport",
     "DataError",
     "Dataset",
+    "DatasetDroppedError",
     "DatasetExistsError",
     "DatasetReader",
     "DatasetsNotModeledError",
     "DefaultLayout",
     "Definition",
+    "DropReport",
     "Evolution",
     "ExpireReport",
     "FileRef",

@@ -104,7 +104,7 @@ def _limit(older_than: Any, runtime: Runtime) -> datetime:
     if isinstance(older_than, datetime):
         if older_than.tzinfo is None or older_than.utcoffset() is None:
             raise InvalidOptionError(
-                f"older_than is {older_than.isoformat()}, without a time zone: give it one, such as tzinfo=UTC"
+                f"older_than is {older_than.isoformat()} without a time zone: give it one, such as tzinfo=UTC"
             )
         return older_than
     if not isinstance(older_than, timedelta):
