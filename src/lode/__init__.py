@@ -71,6 +71,7 @@ from lode.store.open import open_store
 from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
 from lode.upkeep.expire import ExpireReport, expire
+from lode.upkeep.rename import rename
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume, VolumeSnapshotRef
@@ -191,6 +192,7 @@ __all__ = [
     "open_dataset",
     "open_store",
     "open_volume",
+    "rename",
     "sweep",
     "verify",
 ]

@@ -505,7 +505,7 @@ class Dataset:
         check_codec(self._handle.given.codec, definition.schema)
         if base.manifest is None and (base.pointer is None or base.dropped is not None):
             try:
-                return self._handle.commit_definition(found, base, definition, {}, "create")
+                return self._handle.commit_definition(found, base, definition, {}, "create", creates=True)
             except SnapshotConflictError:
                 pass
         raise DatasetExistsError(

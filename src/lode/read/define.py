@@ -83,7 +83,12 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
     found = _among(inside, guessing=layout is None)
     if found is None or not found.exists:
         found = _among(outside, thorough=layout is None) or found
-    if found is not None and found.exists and layout is not None and found.chain.paths != layout.chain(dataset_id):
+    if (
+        found is not None
+        and found.exists
+        and layout is not None
+        and found.chain.paths != layout.chain(dataset_id)
+    ):
         raise ComponentMismatchError(
             f"dataset {dataset_id!r} in {store.url} has the layout {layout_name(found.layout)!r} and is "
             f"opened with {layout_name(layout)!r}: leave the layout out, or give the one it has"
