@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 import typer
@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lode.store.protocol import Store
+
+InputFormat: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
+OnConflict: TypeAlias = Literal["raise", "redo"]
 
 ROOT_VARIABLE: Final = "LODE_ROOT"
 _MAX_COMPLETED_SNAPSHOTS: Final = 20
@@ -246,4 +249,23 @@ COMPRESSOR: Final[Any] = typer.Option(None, "--compressor", help="noop, gzip or 
 CHECKSUM: Final[Any] = typer.Option(None, "--checksum", help="md5, sha256 or xxh3-128.")
 TIMESTAMP_COLUMN: Final[Any] = typer.Option(
     None, "--timestamp-column", metavar="COLUMN", help="The column whose range each snapshot records."
+)
+FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to read; - or none is stdin.")
+FROM: Final[Any] = typer.Option(
+    None, "--from", help="The format of files without a known suffix. Default of stdin: jsonl."
+)
+KEY: Final[Any] = typer.Option(
+    None, "--idempotency-key", "-k", metavar="KEY", help="A second call with this key changes nothing."
+)
+EVOLVE: Final[Any] = typer.Option(
+    False, "--evolve", help="Add new columns and wider types of the files to the dataset."
+)
+ALLOW_EMPTY: Final[Any] = typer.Option(
+    False, "--allow-empty", help="Commit a snapshot even if the files have no rows."
+)
+DRY_RUN: Final[Any] = typer.Option(False, "--dry-run", help="Only report what would change.")
+ON_CONFLICT: Final[Any] = typer.Option(
+    "raise",
+    "--on-conflict",
+    help="If another writer changes the same rows first: raise fails with exit code 4, redo starts again.",
 )
