@@ -100,7 +100,9 @@ def row_change(manifest: Manifest) -> RowChange:
     if len(carried) == len(manifest.files):
         rewritten = added
     else:
-        rewritten = sum(file.stats.row_count for file in manifest.files if file.path in carried and file.stats)
+        rewritten = sum(
+            file.stats.row_count for file in manifest.files if file.path in carried and file.stats
+        )
     return RowChange(added - rewritten, max(0, removed - rewritten))
 
 

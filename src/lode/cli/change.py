@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from lode.change.result import Change
     from lode.dataset import Dataset
 
+
 def open_existing(dataset: str, root: str, store_option: list[str]) -> Dataset:
     """Open the dataset that a command changes; it must exist."""
     from lode.discover import open_dataset
@@ -55,7 +56,7 @@ class InputRows:
         self._inputs = [
             stack.enter_context(open_input(name, source, definition.schema)) for name in names or ["-"]
         ]
-        self.has_rows = any([file.has_rows() for file in self._inputs])
+        self.has_rows = any(file.has_rows() for file in self._inputs)
         self.columns = columns_of(definition, self._inputs)
         if whole and self.columns is not None and definition.schema is not None:
             self.columns = _completed(self.columns, definition.schema)

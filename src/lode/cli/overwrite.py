@@ -32,8 +32,7 @@ _PARTITION: Final[Any] = typer.Option(
     [],
     "--partition",
     metavar="KEY=VALUE",
-    help="Replace this partition, such as day=mon or day=mon/hour=3. May be repeated. Default: the partitions "
-    "that the files have rows for.",
+    help="Replace this partition, such as day=mon or day=mon/hour=3. May be repeated.",
 )
 _WHERE: Final[Any] = typer.Option(
     None, "--where", "-w", metavar="SQL", help="Replace the rows for which this is true."
