@@ -126,7 +126,8 @@ class Source:
         """The source rows that the dataset does not have."""
         if not found.matched:
             return self.rows
-        return self.rows.take([row for row in range(self.rows.num_rows) if row not in found.matched])
+        left = [row for row in range(self.rows.num_rows) if row not in found.matched]
+        return self.rows.take(pa.array(left, pa.int64()))
 
     def may_be_in(self, file: FileRef) -> bool:
         """Whether the statistics of a file leave room for one of the keys."""
