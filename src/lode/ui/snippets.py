@@ -109,10 +109,11 @@ def _python(target: SnippetTarget) -> str:
             newest = "dataset.latest()" if whole else "snapshot"
             lines += [f"data = dataset.read({newest})", "print(len(data), 'bytes')"]
         case "records":
-            history = "dataset.snapshots()" if whole else "[snapshot]"
+            # A scan leaves out what later snapshots removed.
+            batches = "dataset.scan()" if whole else "[dataset.read(snapshot)]"
             lines += [
-                f"for each in {history}:",
-                "    for record in dataset.read(each):",
+                f"for batch in {batches}:",
+                f"    for record in batch{'.to_pylist()' if whole else ''}:",
                 "        print(record)",
             ]
         case "rows" if whole:
