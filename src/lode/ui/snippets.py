@@ -109,11 +109,10 @@ def _python(target: SnippetTarget) -> str:
             newest = "dataset.latest()" if whole else "snapshot"
             lines += [f"data = dataset.read({newest})", "print(len(data), 'bytes')"]
         case "records":
-            # A scan leaves out what later snapshots removed.
-            batches = "dataset.scan()" if whole else "[dataset.read(snapshot)]"
+            history = "dataset.snapshots()" if whole else "[snapshot]"
             lines += [
-                f"for batch in {batches}:",
-                f"    for record in batch{'.to_pylist()' if whole else ''}:",
+                f"for each in {history}:",
+                "    for record in dataset.read(each):  # as this snapshot added it",
                 "        print(record)",
             ]
         case "rows" if whole:
