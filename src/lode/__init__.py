@@ -51,6 +51,7 @@ from lode.errors import (
     SnapshotConflictError,
     SnapshotExpiredError,
     StoreError,
+    TagExistsError,
     TransactionClosedError,
     UsageError,
 )
@@ -59,6 +60,7 @@ from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Remo
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.scan import Scan
+from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
 from lode.reads import SnapshotRef
 from lode.runtime import Runtime
@@ -66,6 +68,7 @@ from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
+from lode.upkeep.expire import ExpireReport, expire
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume, VolumeSnapshotRef
@@ -107,6 +110,7 @@ __all__ = [
     "DefaultLayout",
     "Definition",
     "Evolution",
+    "ExpireReport",
     "FileRef",
     "FileStats",
     "FlatLayout",
@@ -163,6 +167,8 @@ __all__ = [
     "StreamWriter",
     "SupportsCompareAndSwap",
     "Sweep",
+    "Tag",
+    "TagExistsError",
     "Timestamped",
     "Transaction",
     "TransactionClosedError",
@@ -177,6 +183,7 @@ __all__ = [
     "WhenNotMatched",
     "__version__",
     "copy",
+    "expire",
     "open_dataset",
     "open_store",
     "open_volume",

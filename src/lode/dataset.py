@@ -36,12 +36,13 @@ from lode.evolution import (
     column_names,
     evolve,
 )
-from lode.format.ids import check_id, check_writer
+from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
 from lode.handle import DatasetHandle
 from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.files import read_files
+from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
 from lode.reads import Reads, SnapshotRef
 from lode.runtime import REAL, Runtime
@@ -51,6 +52,7 @@ from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_retry
 from lode.write.stream import StreamWriter
+from lode.write.tags import put_tag, remove_tag
 from lode.writes import IdempotencyKey, Writes
 
 if TYPE_CHECKING:
@@ -698,7 +700,7 @@ class Dataset:
         """The snapshot that ``ref`` names.
 
         Args:
-            ref: An id or its unique beginning, a number from 1, ``latest``, ``latest~2``, or a time: a
+            ref: An id or its unique beginning, a tag, a number from 1, ``latest``, ``latest~2``, or a time: a
                 ``datetime``, a ``date`` or a text such as ``2026-11-15T12:00Z`` is the newest snapshot then.
                 A time as text without a zone is in UTC. A date means 00:00 UTC, when it begins.
         """
@@ -736,6 +738,36 @@ class Dataset:
         They are read only as far as you iterate.
         """
         return map(Snapshot, self._reads.newest_first(since, as_of))
+
+    def tag(self, name: str, snapshot: SnapshotRef = "latest") -> Tag:
+        """Give a snapshot a name, which is accepted wherever a snapshot is named.
+
+        ``lode.expire`` keeps the files of tagged snapshots. A tag is not a snapshot: history does not change.
+        To tag a snapshot again with the same name changes nothing.
+
+        Args:
+            name: The name. It must not look like a number, a date or ``latest``.
+            snapshot: Which one, as in ``snapshot(ref)``.
+
+        Raises:
+            TagExistsError: The name is that of another snapshot.
+            SnapshotExpiredError: The snapshot is expired.
+        """
+        manifest = self._reads.manifest(snapshot)
+        check_new_id(self.id, kind="dataset")
+        return put_tag(self.chain, name, manifest, self._reads.floor, self._runtime.now_ns)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. The snapshot stays, as long as ``lode.expire`` keeps it.
+
+        Raises:
+            NotFoundError: There is no such tag.
+        """
+        remove_tag(self.chain, name)
+
+    def tags(self) -> list[Tag]:
+        """All tags, by name."""
+        return load_tags(self.chain)
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ LodeError
 │   ├── PartitioningNotSupportedError
 │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
 │   ├── DatasetExistsError           Dataset.create on a dataset that exists
+│   ├── TagExistsError               the tag names another snapshot
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
@@ -93,6 +94,10 @@ class ComponentMismatchError(UsageError):
 
 class DatasetExistsError(UsageError):
     """``Dataset.create`` found a dataset of that name."""
+
+
+class TagExistsError(UsageError):
+    """A tag of that name exists and names another snapshot."""
 
 
 class DatasetsNotModeledError(UsageError):

@@ -37,6 +37,7 @@ from lode.format.volume import (
 )
 from lode.read.blocks import PIECE_BYTES, VolumeFile, range_missing, read_block, read_verified
 from lode.read.resolve import Chain
+from lode.read.tags import Tag, load_tags
 from lode.read.which import Moment, ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, VolumeSnapshot
@@ -46,6 +47,7 @@ from lode.write.commit import Committer
 from lode.write.file import DataFile
 from lode.write.retry import check_retry
 from lode.write.swept import SweptBlocks
+from lode.write.tags import put_tag, remove_tag
 
 if TYPE_CHECKING:
     import os
@@ -216,7 +218,7 @@ class Volume:
         return VolumeSnapshot(self._checked(head.manifest))
 
     def snapshot(self, ref: VolumeSnapshotRef) -> VolumeSnapshot:
-        """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a time."""
+        """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a tag, a time."""
         return VolumeSnapshot(self._manifest(ref))
 
     def snapshots(
@@ -258,6 +260,20 @@ class Volume:
                 f"snapshot {start!r} is not in the history of volume {self.id!r}"
                 + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
             )
+
+    def tag(self, name: str, snapshot: VolumeSnapshotRef = "latest") -> Tag:
+        """Give a snapshot a name, as of a dataset. Snapshots of a volume do not expire."""
+        manifest = self._manifest(snapshot)
+        check_new_id(self.id, kind="volume")
+        return put_tag(self._chain, name, manifest, lambda: 1, self._runtime.now_ns)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. The snapshot stays."""
+        remove_tag(self._chain, name)
+
+    def tags(self) -> list[Tag]:
+        """All tags, by name."""
+        return load_tags(self._chain)
 
     # -- reading -------------------------------------------------------------------------------
 

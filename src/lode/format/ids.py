@@ -36,6 +36,8 @@ _RESERVED: Final = {
             "tags",
         }
     ),
+    # In a flat layout these objects would be the manifest or the intent of a snapshot "tags".
+    "tag": frozenset({"intent", "manifest"}),
 }
 
 
