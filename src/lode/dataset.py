@@ -36,6 +36,7 @@ from lode.evolution import (
     column_names,
     evolve,
 )
+from lode.extras import needs
 from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
@@ -60,8 +61,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as pads
 
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
@@ -824,8 +827,47 @@ class Dataset:
         limit: int | None = None,
     ) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
+        with needs("to_pandas", "pandas"):
+            import pandas  # noqa: F401  # a missing one is reported before anything is read
         found = self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit)
         return found.read_pandas()
+
+    def to_polars(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        limit: int | None = None,
+    ) -> pl.DataFrame:
+        """A scan with these arguments as one polars data frame. Needs polars."""
+        with needs("to_polars", "polars"):
+            import polars as pl
+        return pl.DataFrame(self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit))
+
+    def dataset(
+        self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None
+    ) -> pads.Dataset:
+        """Everything up to ``as_of`` as a ``pyarrow.dataset.Dataset``, for other query engines.
+
+        DuckDB, polars (``scan_pyarrow_dataset``), pandas and DataFusion push their columns and filters into
+        it, and open only files that can match. Only manifests are read here. It can be scanned many times and
+        pickles; with ``where`` it does not pickle, and DataFusion does not take it.
+
+        Args:
+            as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
+            where: Only rows for which this is true, as for ``scan``.
+
+        Raises:
+            InvalidOptionError: pyarrow cannot read the files as they are: they are not Parquet, a compressor
+                wraps them, or a column has another name in some. ``scan`` reads all of these.
+        """
+        return self._reads.existing(None, as_of).dataset(where)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, for every tool that takes one: ``pa.table(ds)``."""
+        return self._reads.existing(None, None).__arrow_c_stream__(requested_schema)
 
     def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""

@@ -14,7 +14,7 @@ from lode.codec.arrow_cast import cast_batch
 from lode.codec.columnar import to_batch
 from lode.errors import InvalidFormatError
 from lode.read.files import decode_file
-from lode.read.source import arrow_filesystem, check_sizes
+from lode.read.filesystem import arrow_filesystem
 from lode.spark.filters import Condition, together
 
 if TYPE_CHECKING:
@@ -83,7 +83,6 @@ class PieceReader:
     def _row_groups(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         # Spark's tasks are parallel already: without filters, a task decodes on its own thread alone. And
         # importing pyarrow's dataset module, which imports pandas, costs a fresh worker more than a scan.
-        check_sizes(self.store, [piece.file])
         batches = self._filtered(piece) if self.conditions else self._whole(piece)
         try:
             for batch in batches:
