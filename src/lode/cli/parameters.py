@@ -147,6 +147,16 @@ def complete_snapshot(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
     return []
 
 
+def complete_tag(ctx: Any, incomplete: str) -> list[str]:
+    """Complete the name of a tag."""
+    with suppress(Exception):
+        from lode.discover import open_dataset
+
+        dataset = open_dataset(ctx.params["dataset"], _completed_root(ctx))
+        return [tag.name for tag in dataset.tags() if tag.name.startswith(incomplete)]
+    return []
+
+
 def _completed_root(ctx: Any) -> Store:
     root = ctx.params.get("root") or os.environ[ROOT_VARIABLE]
     return open_root(root, ctx.params.get("store_option") or ())
@@ -225,7 +235,8 @@ DATASET: Final[Any] = typer.Argument(
 SNAPSHOT: Final[Any] = typer.Argument(
     "latest",
     metavar="SNAPSHOT",
-    help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a date or a time.",
+    help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a tag, a date or a "
+    "time.",
     autocompletion=complete_snapshot,
     show_default="latest",
 )
