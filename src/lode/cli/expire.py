@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, open_root
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, age_or_time, open_root
 from lode.cli.terminal import print_json, print_lines, progress
 from lode.errors import InvalidOptionError
-from lode.units import age, count, size
+from lode.units import count, size
 
 _OLDER: Final[Any] = typer.Option(
     None,
     "--older-than",
-    metavar="TIME",
-    help="Keep the dataset as it was at any time since then, such as 30d.",
+    metavar="AGE|TIME",
+    help="Keep the dataset as it was at any time since then: an age such as 30d, a date or a time.",
 )
 _KEEP: Final[Any] = typer.Option(None, "--keep", min=1, metavar="N", help="Keep the newest N snapshots.")
 _DELETE: Final[Any] = typer.Option(
@@ -41,7 +41,7 @@ def expire(
 
     if (older_than is None) == (keep is None):
         raise InvalidOptionError("give --older-than, such as 30d, or --keep, such as 10")
-    limit = None if older_than is None else age(older_than)
+    limit = None if older_than is None else age_or_time(older_than)
     opened = open_dataset(dataset, open_root(root, store_option))
     with progress(f"expiring {dataset}", "files") as advance:
         done = expire_snapshots(opened, older_than=limit, keep=keep, dry_run=not delete, progress=advance)

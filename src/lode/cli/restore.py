@@ -21,7 +21,7 @@ from lode.cli.parameters import (
 _SNAPSHOT: Final[Any] = typer.Argument(
     ...,
     metavar="SNAPSHOT",
-    help="An id or its beginning, a number from 1, latest~2 for two before the newest, a tag, a date or time.",
+    help="An id or its beginning, a number from 1, latest~2 for two before the newest, a tag or a time.",
     autocompletion=complete_snapshot,
 )
 
