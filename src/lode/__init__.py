@@ -1,6 +1,7 @@
 """Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
 
 from lode.change.base import OnChangeConflict
+from lode.change.drop import DropReport
 from lode.change.merge import WhenMatched, WhenNotMatched
 from lode.change.result import Change
 from lode.codec.arrow import ArrowIPC
@@ -24,6 +25,7 @@ from lode.errors import (
     CommitUnpublishedError,
     ComponentMismatchError,
     DataError,
+    DatasetDroppedError,
     DatasetExistsError,
     DatasetsNotModeledError,
     HistoryForkedError,
@@ -69,6 +71,7 @@ from lode.store.open import open_store
 from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
 from lode.upkeep.expire import ExpireReport, expire
+from lode.upkeep.rename import rename
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume, VolumeSnapshotRef
@@ -104,11 +107,13 @@ __all__ = [
     "CopyReport",
     "DataError",
     "Dataset",
+    "DatasetDroppedError",
     "DatasetExistsError",
     "DatasetReader",
     "DatasetsNotModeledError",
     "DefaultLayout",
     "Definition",
+    "DropReport",
     "Evolution",
     "ExpireReport",
     "FileRef",
@@ -187,6 +192,7 @@ __all__ = [
     "open_dataset",
     "open_store",
     "open_volume",
+    "rename",
     "sweep",
     "verify",
 ]

@@ -16,6 +16,7 @@ import msgspec
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
 from lode.change.delete import delete
+from lode.change.drop import DropReport, drop_dataset
 from lode.change.merge import WhenMatched, WhenNotMatched, merge
 from lode.change.overwrite import overwrite
 from lode.change.restore import restore
@@ -240,7 +241,7 @@ class Dataset:
 
     @property
     def exists(self) -> bool:
-        """Whether it has a snapshot, seen by this object or found on the store now."""
+        """Whether it has a snapshot now. One that was dropped has none."""
         return self._handle.exists
 
     @property
@@ -505,9 +506,9 @@ class Dataset:
             check_sort_by(definition.schema, definition.sort_by)
         check_storable(definition)
         check_codec(self._handle.given.codec, definition.schema)
-        if base.manifest is None and base.pointer is None:
+        if base.manifest is None and (base.pointer is None or base.dropped is not None):
             try:
-                return self._handle.commit_definition(found, base, definition, {}, "create")
+                return self._handle.commit_definition(found, base, definition, {}, "create", creates=True)
             except SnapshotConflictError:
                 pass
         raise DatasetExistsError(
@@ -688,6 +689,32 @@ class Dataset:
             SnapshotConflictError: Another writer has changed rows meanwhile; nothing was restored.
         """
         return restore(self._changes, snapshot, metadata, dry_run=dry_run)
+
+    def drop(
+        self,
+        *,
+        force: bool = False,
+        base: SnapshotRef | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> DropReport:
+        """Drop the dataset: all rows, all snapshots and their files. This cannot be undone.
+
+        The drop is a commit. A writer that comes later is refused with ``DatasetDroppedError``. Then the files
+        are removed. If that is interrupted, call it again. A dataset of the same name can be created at once.
+
+        Args:
+            force: Also drop it if it has tags.
+            base: Only if this is still the newest snapshot.
+            dry_run: Only report what would be removed.
+            progress: Called with (objects removed, None) now and then.
+
+        Raises:
+            NoSnapshotsError: It does not exist.
+            InvalidOptionError: It has tags.
+            SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
+        """
+        return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""

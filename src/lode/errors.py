@@ -19,6 +19,7 @@ LodeError
 │   └── MissingDependencyError (ImportError)
 ├── MissingError (LookupError)       it is not there: write it first, or ask for another
 │   ├── NotFoundError                no such object, snapshot or dataset
+│   │   └── DatasetDroppedError      it was dropped while it was written
 │   ├── NoSnapshotsError             the history is empty
 │   ├── SnapshotExpiredError         its files were removed by lode.expire
 │   ├── NoManifestsError             objects, but no manifest among them
@@ -129,6 +130,10 @@ class MissingError(LodeError, LookupError):
 
 class NotFoundError(MissingError):
     """No such object, snapshot or dataset."""
+
+
+class DatasetDroppedError(NotFoundError):
+    """The dataset or volume was dropped while this was written; this write did not land."""
 
 
 class NoSnapshotsError(MissingError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lode.definition import Definition
 from lode.errors import NoSnapshotsError, NotFoundError, SnapshotExpiredError
+from lode.format.manifest import MAX_SEQUENCE
 from lode.near import question
 from lode.read.scan import Scan
 from lode.read.tags import is_tagged
@@ -83,9 +84,9 @@ class Reads:
         )
 
     def floor(self) -> int:
-        """The sequence of the oldest snapshot that can be read now."""
+        """The sequence of the oldest snapshot that can be read now; beyond all if there is none."""
         found, head = self._handle.look()
-        return 1 if head.manifest is None else found.definitions.floor_at(head.manifest)
+        return MAX_SEQUENCE if head.manifest is None else found.definitions.floor_at(head.manifest)
 
     def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         """A scan of the files of these snapshots, as the dataset is defined at ``end``."""

@@ -10,6 +10,7 @@ keeps the definition under which it was written.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final
 
@@ -19,12 +20,12 @@ from lode.definition import REMOVALS
 from lode.errors import LodeError
 from lode.format.manifest import Removed
 from lode.format.paths import canonical_partition
-from lode.read.checkpoint import encode_checkpoint, load_checkpoint
+from lode.read.checkpoint import encode_checkpoint, load_checkpoint, reduced
 from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lode.codec.components import Components
     from lode.format.manifest import FileRef, Manifest, Removes
@@ -81,6 +82,20 @@ class States:
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
 
+    def each(self, head: Manifest) -> Iterator[tuple[Manifest, Callable[[], list[Manifest]]]]:
+        """Every snapshot up to ``head``, oldest first, with its state as a checkpoint of it has it.
+
+        No checkpoint is read. Call the state before the next snapshot.
+        """
+        state = Fold(self._partition_of, self._rows_of)
+        for manifest in self._history.up_to(head):
+            if manifest.restores is None:
+                state.apply(manifest)
+            else:
+                target = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
+                state = self.fold(target, checkpoints=False)
+            yield manifest, partial(_as_checkpoint, state)
+
     def write_checkpoint(self, head: Manifest) -> None:
         """Write a checkpoint, best effort, unless it is large compared with what it saves reading."""
         try:
@@ -125,6 +140,10 @@ class States:
         if file.stats is not None:
             return file.stats.row_count
         return count_rows(self._chain.store, file, self._components_of(manifest))
+
+
+def _as_checkpoint(state: Fold) -> list[Manifest]:
+    return list(map(reduced, state.manifests()))
 
 
 def is_checkpoint(manifest: Manifest) -> bool:

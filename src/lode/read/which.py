@@ -10,7 +10,8 @@
 | ``2026-11-15T12:00Z``, a ``datetime`` | the newest at that time; a text without a zone is in UTC |
 | ``2026-11-15``, a ``date`` | the newest when that day began, at 00:00 UTC |
 
-A text of the first two kinds, or of a date or time, is never taken as an id or a tag. New ones cannot look so.
+A text of the first two kinds, or of a date or time, is never taken as an id or a tag. New ones cannot look
+like one.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from lode.errors import InvalidOptionError, InvalidPathError, NoSnapshotsError, NotFoundError
 from lode.format.ids import MAX_ID_BYTES, check_id, check_new_id, shortened
+from lode.format.manifest import DROP_SUFFIX
 from lode.near import near, question
-from lode.read.tags import SUFFIX, load_tag, missing_target, tag_names
 from lode.read.resolve import AnyManifest
+from lode.read.tags import SUFFIX, load_tag, missing_target, tag_names
 from lode.snapshot import Snapshot
 from lode.times import datetime_to_ns, parse_timestamp, rfc3339_to_ns, text_to_date
 
@@ -195,13 +197,19 @@ def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Call
     steps = wanted.steps if isinstance(wanted, Back) else length - wanted.value
     found = ancestry.back(newest, steps) if 0 <= steps < length else None
     if found is None:
-        raise _missing(chain, str(wanted), f"it has {length:,}, numbered from 1")
+        first = newest.begins
+        count = f"{length - first + 1:,}, numbered from {first:,}"
+        raise _missing(chain, str(wanted), f"it has {count}")
     return found
 
 
 def check_new_snapshot_id(id: str) -> str:
     """Return an id that a new snapshot may have. One that means something else in this grammar is refused."""
-    return _check_meaning(check_new_id(id, kind="snapshot"), "snapshot id", f"run-{id}")
+    if check_new_id(id, kind="snapshot").endswith(DROP_SUFFIX):
+        raise InvalidPathError(
+            f"snapshot id {id!r} ends with {DROP_SUFFIX}, as those of drops: choose another"
+        )
+    return _check_meaning(id, "snapshot id", f"run-{id}")
 
 
 def check_new_tag(name: str) -> str:
