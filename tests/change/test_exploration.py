@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lode.testing.explore import Report, Scenario, explore
-from lode.testing.walk import walks
 from support.change.actors import (
     LAYOUTS,
     Operation,
@@ -19,8 +18,6 @@ from support.change.actors import (
     in_one_thread,
     merge,
     overwrite,
-    reader,
-    restore,
 )
 
 if TYPE_CHECKING:

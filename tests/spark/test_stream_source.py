@@ -174,14 +174,6 @@ def test_after_prepare_for_available_now_the_source_ends_where_history_ended_the
     assert source.latestOffset(end, ReadAllAvailable()) == end
 
 
-def expire(dataset: lode.Dataset, floor: int) -> None:
-    """Commit a floor, as an expiry does before it deletes files."""
-    found, head = dataset._handle.find_to_write()
-    dataset._handle.commit_definition(
-        found, head, dataset.definition, {}, "expire", lambda unchanged: unchanged, floor=floor
-    )
-
-
 def test_a_compaction_moves_the_position_and_brings_no_rows(lake: str) -> None:
     dataset = dataset_in(lake)
     snapshots = grow(dataset, 2)
@@ -198,7 +190,7 @@ def test_a_position_that_is_expired_names_the_remedy_and_a_new_stream_begins_wit
 ) -> None:
     dataset = dataset_in(lake)
     snapshots = grow(dataset, 4)
-    expire(dataset, 3)
+    lode.expire(dataset, keep=2, dry_run=False)
     source = StreamSource({"path": lake, "dataset": "d", "maxSnapshotsPerBatch": "1"}, SCHEMA)
     start = Position(1, snapshots[0].id).to_json()
     with pytest.raises(lode.SnapshotExpiredError, match=r"begins at number 3 now.*a new checkpoint"):

@@ -100,7 +100,11 @@ def _scan(
         raise InvalidOptionError(f"--on-removal {on_removal} is for the rows after --since: give it too")
     if snapshot is None and since is None and dataset.components.codec is None:
         # A snapshot of a blob dataset replaces the blob, so the newest one is the dataset.
-        return dataset.plan_snapshot("latest" if as_of is None else as_of)
+        newest = dataset.snapshot("latest" if as_of is None else as_of)
+        if newest.manifest.is_append:
+            return dataset.plan_snapshot(newest)
+        plan = dataset.plan(as_of=newest)
+        return plan.of(plan.manifests[-1:])
     if snapshot is None:
         return dataset.plan(as_of=as_of, since=since, on_removal=on_removal)
     if as_of is not None or since is not None:

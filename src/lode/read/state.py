@@ -10,6 +10,7 @@ keeps the definition under which it was written.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -19,12 +20,12 @@ from lode.definition import REMOVALS
 from lode.errors import LodeError
 from lode.format.manifest import Removed
 from lode.format.paths import canonical_partition
-from lode.read.checkpoint import encode_checkpoint, load_checkpoint
+from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lode.codec.components import Components
     from lode.format.manifest import FileRef, Manifest, Removes
@@ -66,12 +67,17 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest | None) -> Fold:
-        """The files at a snapshot, ready to be changed by later snapshots."""
+    def fold(self, head: Manifest | None, *, checkpoints: bool = True) -> Fold:
+        """The files at a snapshot, ready to be changed by later snapshots.
+
+        Args:
+            head: The snapshot; None for no files.
+            checkpoints: Begin with the newest checkpoint; else the whole history is read.
+        """
         state = Fold(self._partition_of, self._rows_of)
         if head is None:
             return state
-        base, steps = self._since_checkpoint(head)
+        base, steps = self._since_checkpoint(head, checkpoints=checkpoints)
         for manifest in base:
             state.add(manifest)
         for manifest in self._defined(steps[::-1], head):
@@ -83,6 +89,20 @@ class States:
     def reduced(self, entries: Iterable[Entry]) -> list[Manifest]:
         """The snapshots that added these files, each with only those of them that follow each other."""
         return reduced(entries, self._rows_of)
+
+    def each(self, head: Manifest) -> Iterator[tuple[Manifest, Callable[[], list[Manifest]]]]:
+        """Every snapshot up to ``head``, oldest first, with its state as a checkpoint of it has it.
+
+        No checkpoint is read. Call the state before the next snapshot.
+        """
+        state = Fold(self._partition_of, self._rows_of)
+        for manifest in self._defined(list(self._history.up_to(head)), head):
+            if manifest.restores is None:
+                state.apply(manifest)
+            else:
+                target = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
+                state = self.fold(target, checkpoints=False)
+            yield manifest, partial(_as_checkpoint, state)
 
     def write_checkpoint(self, head: Manifest) -> None:
         """Write a checkpoint, best effort, unless it is large compared with what it saves reading."""
@@ -97,7 +117,9 @@ class States:
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
-    def _since_checkpoint(self, head: Manifest) -> tuple[Iterable[Manifest], list[Manifest]]:
+    def _since_checkpoint(
+        self, head: Manifest, *, checkpoints: bool
+    ) -> tuple[Iterable[Manifest], list[Manifest]]:
         """The newest known state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
         restored: set[str] = set()
@@ -105,7 +127,7 @@ class States:
         while current is not None:
             start, current = current, None
             for manifest in self._history.newest_first(start):
-                if is_checkpoint(manifest):
+                if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
                         return known, steps
@@ -154,6 +176,10 @@ class States:
         if file.stats is not None:
             return file.stats.row_count
         return count_rows(self._chain.store, file, self._components_of(manifest))
+
+
+def _as_checkpoint(state: Fold) -> list[Manifest]:
+    return list(map(stripped, state.manifests()))
 
 
 def is_checkpoint(manifest: Manifest) -> bool:

@@ -14,7 +14,6 @@ from google.cloud import bigquery
 from google.cloud.bigquery import SchemaField, Table
 
 from lode.ingest.api.rest.rows import InsertIds
-from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused
 from support.ingest.rest_served import RestServed
 
@@ -236,22 +235,6 @@ def test_pages_have_no_rows_newer_than_the_first_page(client: Client) -> None:
     client.insert_rows_json(table, [{"id": 9}])
     assert first + [row["id"] for page in pages for row in page] == [0, 1, 2, 3]
     assert len(listed(client, table)) == 5
-
-
-def test_a_page_keeps_the_rows_of_the_first_page_when_rows_are_removed(
-    served: RestServed, client: Client
-) -> None:
-    table = make(client, *PAIR)
-    for start in (0, 2):
-        client.insert_rows_json(table, [{"id": number} for number in (start, start + 1)])
-    pages = client.list_rows(table, page_size=3).pages
-    first = [row["id"] for row in next(pages)]
-    stored = served.catalog.table(TableName(client.project, "d", "t")).open(served.store)
-    stored.delete("id = 1")
-    stored.compact()
-    assert first + [row["id"] for page in pages for row in page] == [0, 1, 2, 3]
-    assert sorted(row["id"] for row in listed(client, table)) == [0, 2, 3]
-    assert client.get_table(table).num_rows == 3
 
 
 def test_only_the_selected_columns_are_listed(client: Client) -> None:

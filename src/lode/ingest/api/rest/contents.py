@@ -1,6 +1,7 @@
 """The contents of tables for REST v2: the numbers of rows and bytes, and any page of rows.
 
-While snapshots only append, a cached state stays valid, and an update reads only the snapshots since then.
+While snapshots only append, an update of a cached state reads only the snapshots since then. A snapshot that
+removes files is the beginning of a new state.
 """
 
 from __future__ import annotations
@@ -15,13 +16,12 @@ import msgspec
 from cachetools import LRUCache
 
 from lode.definition import REMOVALS
-from lode.errors import MissingError, UsageError
+from lode.errors import InvalidPathError, MissingError
 from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
 from lode.read.which import ExactId
-from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lode.format.paths import Layout
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
+    from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
 _MAX_CACHED_TABLES: Final = 32
@@ -51,7 +52,7 @@ class TableContent:
     ends: tuple[int, ...] = ()
     size: int = 0
     partitions: frozenset[str] = frozenset()
-    # The number of files up to each snapshot whose rows are the first ones of these.
+    # The number of files up to each snapshot since the last one that removed files.
     file_counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -66,13 +67,13 @@ class TableContent:
     def modified_ms(self) -> int:
         return int(self.head.created_at.timestamp() * 1000) if self.head else 0
 
-    def rows_at(self, snapshot_id: str) -> int:
-        """Return the number of rows at one snapshot."""
+    def rows_at(self, snapshot_id: str) -> int | None:
+        """Return the number of rows at one snapshot; None if it has other files than the first of these."""
         if not snapshot_id:
             return 0
-        if snapshot_id not in self.file_counts:
-            raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
-        count = self.file_counts[snapshot_id]
+        count = self.file_counts.get(snapshot_id)
+        if count is None:
+            return None
         return self.ends[count - 1] if count else 0
 
 
@@ -96,16 +97,29 @@ class ContentCache:
             self._cached[dataset.id] = (dataset, known)
         return known
 
-    def at(self, definition: TableDefinition, content: TableContent, snapshot_id: str) -> TableContent:
-        """Return a content that begins with the rows at a snapshot; the current one if it does."""
-        if not snapshot_id or snapshot_id in content.file_counts:
-            return content
-        dataset = self._known(definition)[0]
+    def at(
+        self, definition: TableDefinition, content: TableContent, snapshot_id: str
+    ) -> tuple[TableContent, int]:
+        """Return a content that begins with the rows of one snapshot, and the number of these rows.
+
+        Args:
+            definition: The table.
+            content: Its current content.
+            snapshot_id: The snapshot, as a page token names it.
+        """
+        rows = content.rows_at(snapshot_id)
+        if rows is not None:
+            return content, rows
+        # Rows were removed since then. This is rare enough to be read for every page.
+        dataset, _ = self._known(definition)
         try:
             snapshot = dataset.snapshot(ExactId(snapshot_id))
-            return _visible(dataset, layout_of(definition.partitioning), snapshot)
-        except (MissingError, UsageError):
-            return content  # which refuses the snapshot
+            found = _whole(dataset, layout_of(definition.partitioning), snapshot)
+            return found, found.rows
+        except (MissingError, InvalidPathError):
+            raise invalid(
+                "Invalid value for pageToken: it is not of this table, or expired, start again without one."
+            ) from None
 
     def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:
         with self._lock:
@@ -150,35 +164,34 @@ def _page(content: TableContent, first: int, last: int) -> list[Manifest]:
 
 
 def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot) -> TableContent:
-    """Add the snapshots since the cached state, up to ``head``. If one removes files, begin anew."""
-    if known.head is None and REMOVALS in dataset.definition_at(head).features:
-        return _visible(dataset, layout, head)
+    """Add the snapshots since the cached state, up to ``head``."""
     try:
-        added = dataset.snapshots(since=known.head, as_of=head)
+        added = dataset.snapshots(since=known.head, as_of=head) if known.head else []
     except MissingError:
-        if known.head is None:
-            raise
         # A concurrent update has replaced the cached history, or the store was replaced.
-        return _extended(dataset, layout, TableContent(), head)
-    if not all(snapshot.manifest.is_append for snapshot in added):
-        return _visible(dataset, layout, head)
-    return _with(dataset, layout, known, head, added)
+        added = []
+    if not added or not all(snapshot.manifest.is_append for snapshot in added):
+        return _whole(dataset, layout, head)
+    return _plus(dataset, layout, known, [snapshot.manifest for snapshot in added], head)
 
 
-def _visible(dataset: Dataset, layout: Layout, head: Snapshot) -> TableContent:
-    """Return the content at a snapshot, from the files that are visible there."""
-    manifests = dataset.plan(as_of=head).manifests
-    found = _with(dataset, layout, TableContent(), head, [Snapshot(manifest) for manifest in manifests])
-    return replace(found, file_counts={head.id: len(found.files)})
+def _whole(dataset: Dataset, layout: Layout, head: Snapshot) -> TableContent:
+    """Read the visible files at a snapshot."""
+    scan = dataset.plan(as_of=head)
+    found = _plus(dataset, layout, TableContent(), scan.manifests, head)
+    if scan.definition is not None and REMOVALS in scan.definition.features:
+        # The files of an earlier snapshot are not the first ones of these.
+        found = replace(found, file_counts={head.id: len(found.files)})
+    return found
 
 
-def _with(
-    dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot, added: Sequence[Snapshot]
+def _plus(
+    dataset: Dataset, layout: Layout, known: TableContent, added: Sequence[Manifest], head: Snapshot
 ) -> TableContent:
-    files = [file for snapshot in added for file in snapshot.manifest.files]
+    files = [file for manifest in added for file in manifest.files]
     counts = [count_rows(dataset.store, file) for file in files]
-    totals = accumulate((len(snapshot.manifest.files) for snapshot in added), initial=len(known.files))
-    file_counts = dict(zip((snapshot.id for snapshot in added), list(totals)[1:], strict=True))
+    totals = accumulate((len(manifest.files) for manifest in added), initial=len(known.files))
+    file_counts = dict(zip((manifest.snapshot_id for manifest in added), list(totals)[1:], strict=True))
     return TableContent(
         head=head,
         files=(*known.files, *files),
@@ -190,14 +203,14 @@ def _with(
     )
 
 
-def _digests(known: TableContent, added: Sequence[Snapshot]) -> tuple[str | None, ...]:
+def _digests(known: TableContent, added: Sequence[Manifest]) -> tuple[str | None, ...]:
     """Return the definition of each file. A snapshot of 0.1 or Go has the previous one, else the first."""
     found = list(known.definitions)
     current = found[-1] if found else None
-    for snapshot in added:
-        digest = snapshot.manifest.definition
+    for manifest in added:
+        digest = manifest.definition
         if current is None and digest is not None:
             found = [digest] * len(found)
         current = digest or current
-        found += [current] * len(snapshot.manifest.files)
+        found += [current] * len(manifest.files)
     return tuple(found)
