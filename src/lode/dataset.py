@@ -37,6 +37,7 @@ from lode.evolution import (
     column_names,
     evolve,
 )
+from lode.extras import needs
 from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
@@ -61,8 +62,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as pads
 
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
@@ -70,6 +73,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
+    from lode.read.incremental import OnRemoval
     from lode.read.resolve import Chain
     from lode.read.scan import Scan
     from lode.write.stage import Stager
@@ -750,12 +754,17 @@ class Dataset:
         *,
         as_of: SnapshotRef | None = None,
     ) -> list[Snapshot]:
-        """The same as ``snapshots(since=…, as_of=…)``. ``until`` is the deprecated name of ``as_of``."""
+        """The snapshots after ``since``, up to and including ``as_of``, oldest first, without compactions.
+
+        A compaction changes no rows: ``snapshots`` has it too. ``Snapshot.operation`` and
+        ``Snapshot.removed`` say what each of them did. ``until`` is the deprecated name of ``as_of``.
+        """
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
             warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
-        return self.snapshots(since=since, as_of=until if as_of is None else as_of)
+        found = self._reads.between(since, until if as_of is None else as_of)[0]
+        return [Snapshot(manifest) for manifest in found if not manifest.is_compaction]
 
     def history(
         self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
@@ -818,8 +827,11 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pa.RecordBatchReader:
-        """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
+        """The rows at ``as_of``, or those that came after ``since``, as a stream of Arrow batches.
+
+        Rows that a compaction, a delete or a merge has only rewritten did not come.
 
         Args:
             as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
@@ -828,8 +840,18 @@ class Dataset:
             where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
                 expression. Files that cannot have any are not opened.
             limit: Stop after so many rows.
+            on_removal: With ``since``, if rows were removed after it. ``"fail"``, the default, raises if rows
+                from before were removed; otherwise it returns what the dataset has more than at ``since``.
+                ``"ignore"`` returns all rows that were added, also those removed later. ``"report"`` returns
+                what each snapshot removed and added, in order, with a column ``_change``: ``"delete"`` or
+                ``"insert"``. Applied to the rows at ``since``, they give the rows at ``as_of``.
+
+        Raises:
+            RowsRemovedError: Rows from before ``since`` were removed, and ``on_removal`` is ``"fail"``.
+            SnapshotExpiredError: Files of the range may be gone.
         """
-        return self._reads.existing(since, as_of).read(columns=columns, where=where, limit=limit)
+        found = self._reads.existing(since, as_of, on_removal)
+        return found.read(columns=columns, where=where, limit=limit)
 
     def count(
         self,
@@ -837,9 +859,10 @@ class Dataset:
         as_of: SnapshotRef | None = None,
         since: SnapshotRef | None = None,
         where: pc.Expression | str | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> int:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
-        return self._reads.existing(since, as_of).count(where)
+        return self._reads.existing(since, as_of, on_removal).count(where)
 
     def to_pandas(
         self,
@@ -849,14 +872,66 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
-        found = self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit)
+        with needs("to_pandas", "pandas"):
+            import pandas  # noqa: F401  # a missing one is reported before anything is read
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
         return found.read_pandas()
 
-    def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
+    def to_polars(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        limit: int | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> pl.DataFrame:
+        """A scan with these arguments as one polars data frame. Needs polars."""
+        with needs("to_polars", "polars"):
+            import polars as pl
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
+        return pl.DataFrame(found)
+
+    def dataset(
+        self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None
+    ) -> pads.Dataset:
+        """Everything up to ``as_of`` as a ``pyarrow.dataset.Dataset``, for other query engines.
+
+        DuckDB, polars (``scan_pyarrow_dataset``), pandas and DataFusion push their columns and filters into
+        it, and open only files that can match. Only manifests are read here. It can be scanned many times and
+        pickles; with ``where`` it does not pickle, and DataFusion does not take it.
+
+        Args:
+            as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
+            where: Only rows for which this is true, as for ``scan``.
+
+        Raises:
+            InvalidOptionError: pyarrow cannot read the files as they are: they are not Parquet, a compressor
+                wraps them, or a column has another name in some. ``scan`` reads all of these.
+        """
+        return self._reads.existing(None, as_of).dataset(where)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, for every tool that takes one: ``pa.table(ds)``."""
+        return self._reads.existing(None, None).__arrow_c_stream__(requested_schema)
+
+    def plan(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
-        return self._reads.plan(since, as_of)
+        return self._reads.plan(since, as_of, on_removal)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
