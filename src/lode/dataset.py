@@ -16,6 +16,7 @@ import msgspec
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
 from lode.change.delete import delete
+from lode.change.drop import DropReport, drop_dataset
 from lode.change.merge import WhenMatched, WhenNotMatched, merge
 from lode.change.overwrite import overwrite
 from lode.change.restore import restore
@@ -37,12 +38,13 @@ from lode.evolution import (
     evolve,
 )
 from lode.extras import needs
-from lode.format.ids import check_id, check_writer
+from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
 from lode.handle import DatasetHandle
 from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.files import read_files
+from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
 from lode.reads import Reads, SnapshotRef
 from lode.runtime import REAL, Runtime
@@ -52,6 +54,7 @@ from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_retry
 from lode.write.stream import StreamWriter
+from lode.write.tags import put_tag, remove_tag
 from lode.writes import IdempotencyKey, Writes
 
 if TYPE_CHECKING:
@@ -238,7 +241,7 @@ class Dataset:
 
     @property
     def exists(self) -> bool:
-        """Whether it has a snapshot, seen by this object or found on the store now."""
+        """Whether it has a snapshot now. One that was dropped has none."""
         return self._handle.exists
 
     @property
@@ -503,7 +506,7 @@ class Dataset:
             check_sort_by(definition.schema, definition.sort_by)
         check_storable(definition)
         check_codec(self._handle.given.codec, definition.schema)
-        if base.manifest is None and base.pointer is None:
+        if base.manifest is None and (base.pointer is None or base.dropped is not None):
             try:
                 return self._handle.commit_definition(found, base, definition, {}, "create")
             except SnapshotConflictError:
@@ -687,6 +690,32 @@ class Dataset:
         """
         return restore(self._changes, snapshot, metadata, dry_run=dry_run)
 
+    def drop(
+        self,
+        *,
+        force: bool = False,
+        base: SnapshotRef | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> DropReport:
+        """Drop the dataset: all rows, all snapshots and their files. This cannot be undone.
+
+        The drop is a commit. A writer that comes later is refused with ``DatasetDroppedError``. Then the files
+        are removed. If that is interrupted, call it again. A dataset of the same name can be created at once.
+
+        Args:
+            force: Also drop it if it has tags.
+            base: Only if this is still the newest snapshot.
+            dry_run: Only report what would be removed.
+            progress: Called with (objects removed, None) now and then.
+
+        Raises:
+            NoSnapshotsError: It does not exist.
+            InvalidOptionError: It has tags.
+            SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
+        """
+        return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
+
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
         self._handle.find().committer.settle()
@@ -701,7 +730,7 @@ class Dataset:
         """The snapshot that ``ref`` names.
 
         Args:
-            ref: An id or its unique beginning, a number from 1, ``latest``, ``latest~2``, or a time: a
+            ref: An id or its unique beginning, a tag, a number from 1, ``latest``, ``latest~2``, or a time: a
                 ``datetime``, a ``date`` or a text such as ``2026-11-15T12:00Z`` is the newest snapshot then.
                 A time as text without a zone is in UTC. A date means 00:00 UTC, when it begins.
         """
@@ -739,6 +768,36 @@ class Dataset:
         They are read only as far as you iterate.
         """
         return map(Snapshot, self._reads.newest_first(since, as_of))
+
+    def tag(self, name: str, snapshot: SnapshotRef = "latest") -> Tag:
+        """Give a snapshot a name, which is accepted wherever a snapshot is named.
+
+        ``lode.expire`` keeps the files of tagged snapshots. A tag is not a snapshot: history does not change.
+        To tag a snapshot again with the same name changes nothing.
+
+        Args:
+            name: The name. It must not look like a number, a date or ``latest``.
+            snapshot: Which one, as in ``snapshot(ref)``.
+
+        Raises:
+            TagExistsError: The name is that of another snapshot.
+            SnapshotExpiredError: The snapshot is expired.
+        """
+        manifest = self._reads.manifest(snapshot)
+        check_new_id(self.id, kind="dataset")
+        return put_tag(self.chain, name, manifest, self._reads.floor, self._runtime.now_ns)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. The snapshot stays, as long as ``lode.expire`` keeps it.
+
+        Raises:
+            NotFoundError: There is no such tag.
+        """
+        remove_tag(self.chain, name)
+
+    def tags(self) -> list[Tag]:
+        """All tags, by name."""
+        return load_tags(self.chain)
 
     # -- reading -------------------------------------------------------------------------------
 

@@ -12,12 +12,14 @@ LodeError
 │   ├── PartitioningNotSupportedError
 │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
 │   ├── DatasetExistsError           Dataset.create on a dataset that exists
+│   ├── TagExistsError               the tag names another snapshot
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
 │   └── MissingDependencyError (ImportError)
 ├── MissingError (LookupError)       it is not there: write it first, or ask for another
 │   ├── NotFoundError                no such object, snapshot or dataset
+│   │   └── DatasetDroppedError      it was dropped while it was written
 │   ├── NoSnapshotsError             the history is empty
 │   ├── SnapshotExpiredError         its files were removed by lode.expire
 │   ├── NoManifestsError             objects, but no manifest among them
@@ -95,6 +97,10 @@ class DatasetExistsError(UsageError):
     """``Dataset.create`` found a dataset of that name."""
 
 
+class TagExistsError(UsageError):
+    """A tag of that name exists and names another snapshot."""
+
+
 class DatasetsNotModeledError(UsageError):
     """The layout has no place that enumerates datasets."""
 
@@ -124,6 +130,10 @@ class MissingError(LodeError, LookupError):
 
 class NotFoundError(MissingError):
     """No such object, snapshot or dataset."""
+
+
+class DatasetDroppedError(NotFoundError):
+    """The dataset or volume was dropped while this was written; this write did not land."""
 
 
 class NoSnapshotsError(MissingError):

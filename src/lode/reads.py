@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lode.definition import Definition
 from lode.errors import NoSnapshotsError, NotFoundError, SnapshotExpiredError
+from lode.format.manifest import MAX_SEQUENCE
 from lode.near import question
 from lode.read.scan import Scan
+from lode.read.tags import is_tagged
 from lode.read.which import ExactId, Moment, find, parsed
 from lode.reader import DatasetReader
 from lode.snapshot import Snapshot
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from lode.handle import DatasetHandle
 
 SnapshotRef: TypeAlias = Snapshot | str | int | date
-"""What names a snapshot: itself, an id, a number, ``latest~2`` or a time. See ``Dataset.snapshot``."""
+"""What names a snapshot: itself, an id, a tag, a number, ``latest~2`` or a time."""
 
 
 class Reads:
@@ -55,7 +57,11 @@ class Reads:
         if head.manifest is None or head.manifest.snapshot_id == manifest.snapshot_id:
             return
         floor = found.definitions.floor_at(head.manifest)
-        if floor > 1 and found.chain.sequence_of(manifest) < floor:
+        if (
+            floor > 1
+            and found.chain.sequence_of(manifest) < floor
+            and not is_tagged(found.chain, manifest.snapshot_id)
+        ):
             raise SnapshotExpiredError(
                 f"snapshot {manifest.snapshot_id} of dataset {self._handle.id!r} is expired: history can be "
                 f"read from number {floor} on"
@@ -76,6 +82,11 @@ class Reads:
             [manifest],
             runtime=self._handle.runtime,
         )
+
+    def floor(self) -> int:
+        """The sequence of the oldest snapshot that can be read now; beyond all if there is none."""
+        found, head = self._handle.look()
+        return MAX_SEQUENCE if head.manifest is None else found.definitions.floor_at(head.manifest)
 
     def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         """A scan of the files of these snapshots, as the dataset is defined at ``end``."""

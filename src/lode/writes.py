@@ -50,6 +50,7 @@ class BegunWrite:
     idempotency: tuple[str, str] | None
     snapshot_id: str | None
     append: bool
+    creates: bool
     # Whether others have certainly committed since the head that this process knows.
     is_behind: bool = False
     # Whether stored rows are rewritten. They need not fit a stricter schema that the caller has given.
@@ -139,6 +140,7 @@ class Writes:
             pair,
             id,
             append,
+            head.manifest is None,
         )
 
     def _transaction(
@@ -156,7 +158,7 @@ class Writes:
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)
         if removal is not None:
-            evolution = partial(_with_removals, first=evolution)
+            evolution = partial(with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._handle.stager(
             found, begun.definition, target, schema, begun.snapshot_id, rewrites=begun.rewrites
@@ -170,6 +172,7 @@ class Writes:
             writer=self._handle.writer,
             append=begun.append,
             is_behind=begun.is_behind,
+            creates=begun.creates,
             fresh=begun.snapshot_id is None,
             stager=stager,
             metadata=begun.metadata,
@@ -204,7 +207,7 @@ class Writes:
         return change
 
 
-def _with_removals(definition: Definition, first: Evolution | None) -> Definition:
+def with_removals(definition: Definition, first: Evolution | None = None) -> Definition:
     """The definition of a dataset whose commits remove files, so that readers must fold its history."""
     changed = definition if first is None else first(definition)
     if REMOVALS in changed.features:

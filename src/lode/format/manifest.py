@@ -114,8 +114,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        found = (self.x or {}).get("operation", "append")
-        return found if isinstance(found, str) else "append"
+        return operation_of(self.x)
 
     @property
     def removes(self) -> "Removes | None":
@@ -143,6 +142,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """The sequence of the oldest snapshot that can be read; older ones are expired. 1 if none is."""
         found: int = (self.x or {}).get("floor", 1)
         return found
+
+    @property
+    def begins(self) -> int:
+        """The sequence of the first snapshot of its history: larger than 1 after a drop."""
+        return begins_of(self.x)
 
     @property
     def is_append(self) -> bool:
@@ -198,10 +202,30 @@ class _Extension(msgspec.Struct, gc=False):
     carried: list[str] | None = None
     restores: Text | None = None
     floor: Sequence | None = None
+    begins: Sequence | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
 _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
+
+
+# Fields that are positions in history.
+_PLACES: Final = frozenset(("floor", "begins"))
+# What a commit does that drops a dataset or a volume, and how its id ends. So a pointer tells of a drop.
+DROP: Final = "drop"
+DROP_SUFFIX: Final = "-drop"
+
+
+def operation_of(extension: dict[str, Any] | None) -> str:
+    """What a commit did, by a manifest's extension."""
+    found = (extension or {}).get("operation", "append")
+    return found if isinstance(found, str) else "append"
+
+
+def begins_of(extension: dict[str, Any] | None) -> int:
+    """The sequence of the first snapshot of a history, by a manifest's extension."""
+    found = (extension or {}).get("begins", 1)
+    return found if isinstance(found, int) else 1
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
@@ -322,7 +346,7 @@ def check_free_fields(
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    return type(value) is str if name in _TEXTS else name == "floor" and type(value) is int and value > 0
+    return type(value) is str if name in _TEXTS else name in _PLACES and type(value) is int and value > 0
 
 
 def _is_shallow(value: dict[str, Any], depth: int = MAX_JSON_DEPTH) -> bool:

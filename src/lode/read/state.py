@@ -63,9 +63,14 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest) -> Fold:
-        """The files at a snapshot, ready to be changed by later snapshots."""
-        checkpoint, base, steps = self._since_checkpoint(head)
+    def fold(self, head: Manifest, *, checkpoints: bool = True) -> Fold:
+        """The files at a snapshot, ready to be changed by later snapshots.
+
+        Args:
+            head: The snapshot.
+            checkpoints: Begin with the newest checkpoint; else the whole history is read.
+        """
+        checkpoint, base, steps = self._since_checkpoint(head, checkpoints=checkpoints)
         state = Fold(self._partition_of, self._rows_of)
         for manifest in base:
             state.add(manifest)
@@ -92,7 +97,9 @@ class States:
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
-    def _since_checkpoint(self, head: Manifest) -> tuple[Manifest | None, Iterable[Manifest], list[Manifest]]:
+    def _since_checkpoint(
+        self, head: Manifest, *, checkpoints: bool
+    ) -> tuple[Manifest | None, Iterable[Manifest], list[Manifest]]:
         """The newest snapshot with a checkpoint, its state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
         restored: set[str] = set()
@@ -100,7 +107,7 @@ class States:
         while current is not None:
             start, current = current, None
             for manifest in self._history.newest_first(start):
-                if is_checkpoint(manifest):
+                if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
                         return manifest, known, steps

@@ -86,6 +86,18 @@ class Removal:
 
 
 @dataclass(slots=True)
+class Drop(Removal):
+    """Everything is removed, whatever others have committed; or only if nobody has committed anything."""
+
+    exactly: bool = False
+
+    def overlap(self, later: Iterable[CommitSummary]) -> str | None:
+        for commit in later if self.exactly else ():
+            return f"snapshot {commit.snapshot_id} was committed"
+        return None
+
+
+@dataclass(slots=True)
 class Compaction(Removal):
     """Files that are replaced by fewer with the same rows.
 
