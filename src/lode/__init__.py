@@ -49,6 +49,7 @@ from lode.errors import (
     PermissionDeniedError,
     RangeMissingError,
     RangeReadNotSupportedError,
+    RowsRemovedError,
     SchemaViolationError,
     SnapshotConflictError,
     SnapshotExpiredError,
@@ -61,6 +62,7 @@ from lode.evolution import Evolution
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
 from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
@@ -71,6 +73,7 @@ from lode.store.open import open_store
 from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
 from lode.upkeep.expire import ExpireReport, expire
+from lode.upkeep.rename import rename
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume, VolumeSnapshotRef
@@ -143,6 +146,7 @@ __all__ = [
     "ObjectWriter",
     "OnChangeConflict",
     "OnConflict",
+    "OnRemoval",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
     "Parquet",
@@ -156,6 +160,7 @@ __all__ = [
     "Removed",
     "Removes",
     "Retry",
+    "RowsRemovedError",
     "Runtime",
     "Scan",
     "SchemaSpec",
@@ -191,6 +196,7 @@ __all__ = [
     "open_dataset",
     "open_store",
     "open_volume",
+    "rename",
     "sweep",
     "verify",
 ]

@@ -302,6 +302,8 @@ class DatasetHandle:
         removal: Removal | None = None,
         floor: int | None = None,
         suffix: str = "",
+        *,
+        creates: bool = False,
     ) -> Snapshot:
         """Commit a snapshot without files: it records what the dataset is, and what it removes."""
         components = self.components(found, definition)
@@ -325,7 +327,7 @@ class DatasetHandle:
             operation=operation,
             removal=removal,
             floor=floor,
-            creates=base.parent is base.dropped,
+            creates=creates,
         )
         committed = found.committer.commit(draft)
         return Snapshot(committed.manifest, committed.report)

@@ -71,7 +71,9 @@ def test_a_statement_that_writes_is_refused_with_the_commands_that_do(
     run: Run, verb: str, query: str
 ) -> None:
     ended = run("sql", query)
-    sentence = f"lode: {verb} changes data, and lode sql only reads: use lode write, create or evolve\n"
+    sentence = (
+        f"lode: {verb} changes data, and lode sql only reads: use lode write, overwrite, delete or merge\n"
+    )
     assert (ended.code, ended.out, ended.err) == (2, "", sentence)
 
 

@@ -8,11 +8,11 @@ from lode.change.base import MAX_REDOS
 from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
-from lode.format.manifest import Removed, Removes, check_metadata
+from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
 from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
 from lode.write.parallel import pipelined
-from lode.write.removal import COMPACT, Compaction, Rewritten
+from lode.write.removal import Compaction, Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -258,10 +258,10 @@ class _Remover(Generic[M]):
 
     def _derived(self, dropped: M) -> Iterator[str]:
         """Checkpoints and history segments: others can be made again."""
-        root = self._chain.paths.root
-        for entry in self._store.list(f"{root}/state/"):
+        paths = self._chain.paths
+        for entry in self._store.list(paths.states):
             yield entry.path
-        for entry in self._store.list(f"{root}/history/"):
+        for entry in self._store.list(f"{paths.root}/history/"):
             last = entry.path.rpartition("/")[2].removesuffix(".json.zst")
             if last.isdecimal() and int(last) <= self._chain.sequence_of(dropped):
                 yield entry.path

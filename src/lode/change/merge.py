@@ -60,14 +60,14 @@ def merge(
             raise InvalidOptionError(f"{what} is {given!r}: it must be one of {', '.join(choices)}")
     base = context.base()
     keys = _keys(base, on)
-    given = _table(base, data, context.handle.id, whole_rows=when_matched == "update")
-    _check_keys(given, keys)
+    source_rows = _table(base, data, context.handle.id, whole_rows=when_matched == "update")
+    _check_keys(source_rows, keys)
 
     def attempt(removal: Removal) -> Change:
         base = context.base()
         removal.prepared_on = base.manifest.snapshot_id
         # Another writer may have widened a column since.
-        rows = _table(base, given, context.handle.id)
+        rows = _table(base, source_rows, context.handle.id)
         source = Source(rows, keys, base.definition.schema)
         with context.transaction(removal, metadata, idempotency_key, base) as transaction:
             if transaction.replayed is not None:
@@ -227,8 +227,8 @@ def _present(schema: pa.Schema, records: list[Any], *, whole_rows: bool) -> pa.S
         if whole_rows and first is not None and these != first:
             column = min(these ^ first)
             raise SchemaViolationError(
-                f"row {row}: some rows have a column {column!r} and others do not, so it is not known whether "
-                "to keep its values or to set them to null: add it to all rows, or merge these rows apart",
+                f"row {row}: some rows have a column {column!r} and others do not, so it is not known "
+                "whether to keep its values or to set them to null: add it to all rows, or merge these apart",
                 column=column,
             )
         first = these

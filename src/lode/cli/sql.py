@@ -201,7 +201,7 @@ def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
 
 def _only_reads(kind: str) -> Exception:
     return InvalidOptionError(
-        f"{kind} changes data, and lode sql only reads: use lode write, create or evolve"
+        f"{kind} changes data, and lode sql only reads: use lode write, overwrite, delete or merge"
     )
 
 

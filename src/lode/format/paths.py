@@ -57,9 +57,14 @@ class ChainPaths:
         """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
         return f"{self.root}/history/{level}/{last:012d}.json.zst"
 
+    @property
+    def states(self) -> str:
+        """The prefix of the checkpoints."""
+        return f"{self.root}/state/"
+
     def state(self, snapshot_id: str) -> str:
         """The checkpoint: the visible files of a dataset at a snapshot."""
-        return f"{self.root}/state/{snapshot_id}.json.zst"
+        return f"{self.states}{snapshot_id}.json.zst"
 
     @property
     def tags(self) -> str:

@@ -83,7 +83,12 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
     found = _among(inside, guessing=layout is None)
     if found is None or not found.exists:
         found = _among(outside, thorough=layout is None) or found
-    if found is not None and found.exists and layout is not None and found.chain.paths != layout.chain(dataset_id):
+    if (
+        found is not None
+        and found.exists
+        and layout is not None
+        and found.chain.paths != layout.chain(dataset_id)
+    ):
         raise ComponentMismatchError(
             f"dataset {dataset_id!r} in {store.url} has the layout {layout_name(found.layout)!r} and is "
             f"opened with {layout_name(layout)!r}: leave the layout out, or give the one it has"
@@ -194,7 +199,7 @@ class Definitions:
         digests = [manifest.definition for manifest in manifests]
         current = next((digest for digest in digests if digest is not None), None)
         if digests and digests[0] is None:
-            current = self._reference_before(manifests[0]) or current
+            current = self.reference_before(manifests[0]) or current
         found: list[Definition | None] = []
         for digest in digests:
             current = digest or current
@@ -220,10 +225,10 @@ class Definitions:
         self._loaded[definition.digest] = definition
 
     def _without_reference(self, manifest: Manifest) -> Definition:
-        digest = self._reference_before(manifest)
+        digest = self.reference_before(manifest)
         return self._derive(manifest) if digest is None else self.load(digest)
 
-    def _reference_before(self, manifest: Manifest) -> str | None:
+    def reference_before(self, manifest: Manifest) -> str | None:
         """The digest in the nearest snapshot up to this one that has one."""
         if manifest.parent_snapshot_id is None:
             return manifest.definition

@@ -22,7 +22,14 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import is_id, shortened
-from lode.format.manifest import DROP, DROP_SUFFIX, MAX_MANIFEST_BYTES, MAX_SEQUENCE, Manifest, decode_manifest
+from lode.format.manifest import (
+    DROP,
+    DROP_SUFFIX,
+    MAX_MANIFEST_BYTES,
+    MAX_SEQUENCE,
+    Manifest,
+    decode_manifest,
+)
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
@@ -334,7 +341,9 @@ class Chain(Generic[M]):
         manifests = {found.snapshot_id: found for found in self.listed()}
         parents = {found.parent_snapshot_id for found in manifests.values()}
         # A drop removes the manifests before it. Those that it has left need not form a line.
-        after = max((found.sequence or 0 for found in manifests.values() if found.operation == DROP), default=0)
+        after = max(
+            (found.sequence or 0 for found in manifests.values() if found.operation == DROP), default=0
+        )
         heads = sorted(id for id in manifests.keys() - parents if (manifests[id].sequence or after) >= after)
         if len(heads) > 1:
             raise HistoryForkedError(

@@ -197,14 +197,18 @@ def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Call
     steps = wanted.steps if isinstance(wanted, Back) else length - wanted.value
     found = ancestry.back(newest, steps) if 0 <= steps < length else None
     if found is None:
-        raise _missing(chain, str(wanted), f"it has {length:,}, numbered from 1")
+        first = newest.begins
+        count = f"{length - first + 1:,}, numbered from {first:,}"
+        raise _missing(chain, str(wanted), f"it has {count}")
     return found
 
 
 def check_new_snapshot_id(id: str) -> str:
     """Return an id that a new snapshot may have. One that means something else in this grammar is refused."""
     if check_new_id(id, kind="snapshot").endswith(DROP_SUFFIX):
-        raise InvalidPathError(f"snapshot id {id!r} ends with {DROP_SUFFIX}, as those of drops: choose another")
+        raise InvalidPathError(
+            f"snapshot id {id!r} ends with {DROP_SUFFIX}, as those of drops: choose another"
+        )
     return _check_meaning(id, "snapshot id", f"run-{id}")
 
 

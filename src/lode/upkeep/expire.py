@@ -14,19 +14,19 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.dataset import Dataset
-from lode.definition import REMOVALS
 from lode.errors import InvalidOptionError
 from lode.format.ids import shortened
-from lode.read.tags import load_tags, missing_target
 from lode.read.which import moment_of
 from lode.runtime import REAL, Runtime
+from lode.upkeep.retained import retained
 from lode.volume import Volume
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterator
+    from collections.abc import Callable, Iterator
 
     from lode.format.manifest import Manifest
     from lode.handle import FoundDataset
+    from lode.upkeep.retained import Retained
 
 EXPIRE: Final = "expire"
 # Objects that are removed between two calls of ``progress``.
@@ -57,7 +57,7 @@ class ExpireReport:
 
 
 def expire(
-    target: Dataset,
+    target: Dataset | Volume,
     *,
     older_than: timedelta | datetime | None = None,
     keep: int | None = None,
@@ -182,10 +182,12 @@ class _Expiry:
         else:
             moment = moment_of(limit)
             oldest = list(islice(filter(moment.includes, kept), 1))
-        return found.chain.sequence_of(oldest[0]) if oldest else 1
+        return found.chain.sequence_of(oldest[0]) if oldest else newest.begins
 
     def _commit(self, found: FoundDataset, floor: int) -> Manifest:
         base = found.committer.settle()
+        if base.manifest is None:
+            raise self._context.reads.no_snapshots()
         definition = self._handle.definition_at(found, base.manifest)
         if self._handle.define(found, base, definition):
             base = found.committer.settle()
@@ -193,61 +195,21 @@ class _Expiry:
             found, base, definition, {}, EXPIRE, lambda unchanged: unchanged, floor=floor
         )
         newest = found.committer.settle().manifest
-        assert newest is not None, "an expiry follows a snapshot"
+        if newest is None:
+            raise self._context.reads.no_snapshots()
         return newest
 
     # -- what can be removed -------------------------------------------------------------------
 
     def _plan(self, found: FoundDataset, newest: Manifest, floor: int) -> _Plan:
-        tagged = self._tagged(found, floor)
-        sequence = found.chain.sequence_of(newest)
-        # Without removals every file is visible from now on.
-        if floor <= 1 or REMOVALS not in found.definitions.at(newest).features:
-            return _Plan({}, [], tuple(tagged.values()))
-        lowest: Manifest | None = None
-        kept: set[str] = set()
-        restored: list[str] = []
-        candidates: set[str] = set()
-        below: list[str] = []
-        for manifest in found.history.newest_first(newest):
-            paths = [file.path for file in manifest.files]
-            if sequence >= floor:
-                lowest = manifest
-                kept.update(paths)
-                if manifest.restores is not None:
-                    restored.append(manifest.restores)
-            else:
-                candidates.update(paths)
-                below.append(manifest.snapshot_id)
-            sequence -= 1
-        if lowest is None or sequence:
-            raise found.chain.damaged(
-                newest.snapshot_id, f"has the floor {floor}, which history does not reach"
-            )
-        # Besides the files that later snapshots add, those of these states must stay. Checkpoints are not
-        # used: a wrong one must not decide what is removed.
-        for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
-            manifest = found.chain.ancestor(snapshot_id, newest.snapshot_id)
-            kept |= found.states.fold(manifest, checkpoints=False).paths
+        needed = retained(found, newest, floor)
         return _Plan(
-            dict(self._existing(found, candidates - kept)),
-            list(self._old_checkpoints(found, lowest, below, tagged)),
-            tuple(tagged.values()),
+            dict(self._existing(found, needed.expired)),
+            list(self._old_checkpoints(found, needed)),
+            tuple((needed.tagged or {}).values()),
         )
 
-    def _tagged(self, found: FoundDataset, floor: int) -> dict[str, int]:
-        """The snapshots below the floor that a tag keeps, and their places in history."""
-        kept: dict[str, int] = {}
-        for tag in load_tags(found.chain):
-            manifest = found.chain.manifest(tag.snapshot_id)
-            if manifest is None:
-                raise missing_target(found.chain, tag)
-            sequence = found.chain.sequence_of(manifest)
-            if sequence < floor:
-                kept[tag.snapshot_id] = sequence
-        return kept
-
-    def _existing(self, found: FoundDataset, wanted: set[str]) -> Iterator[tuple[str, int]]:
+    def _existing(self, found: FoundDataset, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
         """Those of the files that exist, with their sizes. Nothing but data files of this dataset."""
         if not wanted:
             return
@@ -255,19 +217,19 @@ class _Expiry:
             if entry.path in wanted and found.layout.staged(self._id, entry.path) is not None:
                 yield entry.path, entry.size
 
-    def _old_checkpoints(
-        self, found: FoundDataset, lowest: Manifest, below: list[str], tagged: Container[str]
-    ) -> Iterator[str]:
+    def _old_checkpoints(self, found: FoundDataset, needed: Retained) -> Iterator[str]:
         """Checkpoints below the floor, except the newest of them: the state at the floor is read from it."""
+        if needed.lowest is None:
+            return
         paths = found.chain.paths
-        existing = {entry.path for entry in self._store.list(f"{paths.root}/state/")}
-        needed = paths.state(lowest.snapshot_id) in existing
-        for snapshot_id in below:
+        existing = {entry.path for entry in self._store.list(paths.states)}
+        has_newer = paths.state(needed.lowest.snapshot_id) in existing
+        for snapshot_id in needed.below:
             path = paths.state(snapshot_id)
             if path in existing:
-                if needed and snapshot_id not in tagged:
+                if has_newer and snapshot_id not in (needed.tagged or {}):
                     yield path
-                needed = True
+                has_newer = True
 
     # -- removing ------------------------------------------------------------------------------
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from lode.format.manifest import Removed, Removes
+from lode.format.manifest import COMPACT, Removed, Removes
 from lode.format.paths import canonical_partition
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from lode.format.manifest import Manifest
     from lode.write.draft import CommitSummary
     from lode.write.stage import Staged
-
-COMPACT: Final = "compact"
 
 
 def nowhere(_partition: str) -> bool:
