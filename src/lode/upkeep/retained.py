@@ -1,4 +1,4 @@
-"""Which files of a dataset can still be read: those of the snapshots from its floor on, and of tagged ones."""
+"""Which files of a dataset can be read: those of the snapshots from its floor on, and of tagged ones."""
 
 from __future__ import annotations
 
