@@ -49,6 +49,7 @@ from lode.errors import (
     PermissionDeniedError,
     RangeMissingError,
     RangeReadNotSupportedError,
+    RowsRemovedError,
     SchemaViolationError,
     SnapshotConflictError,
     SnapshotExpiredError,
@@ -61,6 +62,7 @@ from lode.evolution import Evolution
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
 from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
@@ -144,6 +146,7 @@ __all__ = [
     "ObjectWriter",
     "OnChangeConflict",
     "OnConflict",
+    "OnRemoval",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
     "Parquet",
@@ -157,6 +160,7 @@ __all__ = [
     "Removed",
     "Removes",
     "Retry",
+    "RowsRemovedError",
     "Runtime",
     "Scan",
     "SchemaSpec",

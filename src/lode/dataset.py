@@ -73,6 +73,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
+    from lode.read.incremental import OnRemoval
     from lode.read.resolve import Chain
     from lode.read.scan import Scan
     from lode.write.stage import Stager
@@ -753,12 +754,17 @@ class Dataset:
         *,
         as_of: SnapshotRef | None = None,
     ) -> list[Snapshot]:
-        """The same as ``snapshots(since=…, as_of=…)``. ``until`` is the deprecated name of ``as_of``."""
+        """The snapshots after ``since``, up to and including ``as_of``, oldest first, without compactions.
+
+        A compaction changes no rows: ``snapshots`` has it too. ``Snapshot.operation`` and
+        ``Snapshot.removed`` say what each of them did. ``until`` is the deprecated name of ``as_of``.
+        """
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
             warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
-        return self.snapshots(since=since, as_of=until if as_of is None else as_of)
+        found = self._reads.between(since, until if as_of is None else as_of)[0]
+        return [Snapshot(manifest) for manifest in found if not manifest.is_compaction]
 
     def history(
         self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
@@ -821,8 +827,11 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pa.RecordBatchReader:
-        """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
+        """The rows at ``as_of``, or those that came after ``since``, as a stream of Arrow batches.
+
+        Rows that a compaction, a delete or a merge has only rewritten did not come.
 
         Args:
             as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
@@ -831,8 +840,18 @@ class Dataset:
             where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
                 expression. Files that cannot have any are not opened.
             limit: Stop after so many rows.
+            on_removal: With ``since``, if rows were removed after it. ``"fail"``, the default, raises if rows
+                from before were removed; otherwise it returns what the dataset has more than at ``since``.
+                ``"ignore"`` returns all rows that were added, also those removed later. ``"report"`` returns
+                what each snapshot removed and added, in order, with a column ``_change``: ``"delete"`` or
+                ``"insert"``. Applied to the rows at ``since``, they give the rows at ``as_of``.
+
+        Raises:
+            RowsRemovedError: Rows from before ``since`` were removed, and ``on_removal`` is ``"fail"``.
+            SnapshotExpiredError: Files of the range may be gone.
         """
-        return self._reads.existing(since, as_of).read(columns=columns, where=where, limit=limit)
+        found = self._reads.existing(since, as_of, on_removal)
+        return found.read(columns=columns, where=where, limit=limit)
 
     def count(
         self,
@@ -840,9 +859,10 @@ class Dataset:
         as_of: SnapshotRef | None = None,
         since: SnapshotRef | None = None,
         where: pc.Expression | str | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> int:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
-        return self._reads.existing(since, as_of).count(where)
+        return self._reads.existing(since, as_of, on_removal).count(where)
 
     def to_pandas(
         self,
@@ -852,11 +872,14 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
         with needs("to_pandas", "pandas"):
             import pandas  # noqa: F401  # a missing one is reported before anything is read
-        found = self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit)
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
         return found.read_pandas()
 
     def to_polars(
@@ -867,11 +890,15 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pl.DataFrame:
         """A scan with these arguments as one polars data frame. Needs polars."""
         with needs("to_polars", "polars"):
             import polars as pl
-        return pl.DataFrame(self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit))
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
+        return pl.DataFrame(found)
 
     def dataset(
         self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None
@@ -896,9 +923,15 @@ class Dataset:
         """The rows as an Arrow stream, for every tool that takes one: ``pa.table(ds)``."""
         return self._reads.existing(None, None).__arrow_c_stream__(requested_schema)
 
-    def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
+    def plan(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
-        return self._reads.plan(since, as_of)
+        return self._reads.plan(since, as_of, on_removal)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""

@@ -16,6 +16,7 @@ LodeError
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
+│   ├── RowsRemovedError             a read with since, and rows from before it were removed
 │   └── MissingDependencyError (ImportError)
 ├── MissingError (LookupError)       it is not there: write it first, or ask for another
 │   ├── NotFoundError                no such object, snapshot or dataset
@@ -111,6 +112,20 @@ class RangeReadNotSupportedError(UsageError):
 
 class TransactionClosedError(UsageError):
     """The transaction or stream was committed or aborted before."""
+
+
+class RowsRemovedError(UsageError):
+    """A read of new rows whose range removes older ones; ``snapshot_id`` names the snapshot that does.
+
+    ``on_removal="ignore"`` or ``"report"`` reads such a range.
+    """
+
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
 
 
 class MissingDependencyError(UsageError, ImportError):

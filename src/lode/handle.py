@@ -237,6 +237,8 @@ class DatasetHandle:
         target: Definition,
         schema: pa.Schema | None,
         snapshot_id: str | None,
+        *,
+        rewrites: bool = False,
     ) -> Stager:
         """Make a stager of files that fit ``target``, which was made from ``base``.
 
@@ -246,8 +248,9 @@ class DatasetHandle:
             target: Its definition once the files are committed.
             schema: The columns of the data, if they are known; they are checked here.
             snapshot_id: The id of the snapshot; a new one if not given.
+            rewrites: Stored rows are rewritten, so a stricter schema that was given does not count.
         """
-        components = self._components_to_write(found, target)
+        components = self.components(found, target) if rewrites else self._components_to_write(found, target)
         if target.schema is not None and has_schema(components.codec):
             if schema is not None:
                 check_columns(target, schema, self.id)

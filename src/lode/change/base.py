@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -103,6 +103,9 @@ class ChangeContext:
         After a conflict its files are removed: they were chosen by what the dataset had before.
         """
         begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
+        # This process may know an older definition than the one the operation was prepared on.
+        components = self.handle.components(base.found, base.definition)
+        begun = replace(begun, definition=base.definition, components=components, rewrites=True)
         with self.writes.transaction(begun, None, evolve=False, removal=removal) as transaction:
             try:
                 yield transaction

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lode.change.base import ChangeContext, check_redo
@@ -13,13 +13,13 @@ from lode.codec.columnar import to_batch
 from lode.codec.protocol import has_schema
 from lode.codec.records import chunks_of, is_rereadable, peek_schema
 from lode.errors import InvalidOptionError, SchemaViolationError
-from lode.format.manifest import Removes
+from lode.format.manifest import Removed, Removes
 from lode.format.paths import canonical_partition, partition_path
 from lode.write.rebase import common_partition, partitions_of
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow.compute as pc
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Chunk
     from lode.format.manifest import FileRef
     from lode.format.paths import Layout
-    from lode.writes import IdempotencyKey
+    from lode.writes import BegunWrite, IdempotencyKey
 
     PartitionSpec = str | Mapping[str, Any]
 
@@ -48,7 +48,11 @@ def overwrite(
 ) -> Change:
     """Replace rows by ``data``. See ``Dataset.overwrite``."""
     redo = check_redo(on_conflict)
-    if sum((partitions is not None, where is not None, bool(everything))) > 1:
+    if not isinstance(everything, bool):
+        raise InvalidOptionError(f"everything is {everything!r}: it must be True or False")
+    if partitions is not None and (isinstance(partitions, str) or not isinstance(partitions, Iterable)):
+        raise InvalidOptionError(f"partitions is {partitions!r}: give a list, such as ['day=mon']")
+    if sum((partitions is not None, where is not None, everything)) > 1:
         raise InvalidOptionError("partitions, where and everything exclude each other: give one of them")
     layout = context.handle.find().layout
     if partitions is None and where is None and not everything and not layout.keys:
@@ -91,33 +95,44 @@ def _partitions(
     redo: bool,
 ) -> Change:
     """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
-    removal = Removal("overwrite")
     begun = context.writes.begin(metadata, idempotency_key, None, None, "raise")
     schema = None
     if has_schema(begun.components.codec):
         data, schema = peek_schema(data)
-    with context.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
-        if transaction.replayed is not None:
-            return Change.of(transaction.replayed)
-        staged = transaction.stager.stage_named(data, "")
-        transaction.add(staged)
-        layout, id = begun.found.layout, context.handle.id
-        touched = partitions_of(id, staged.files, layout)
-        if everything:
-            removal.partitions = ("",)
-        else:
-            removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
-            _check_inside(staged.files, removal.partitions, layout, id)
-        removal.depends_on = _depends_on(removal.partitions)
-        head = begun.found.committer.capture().manifest
-        if head is not None:
-            removes = Removes(removal.partitions)
-            removal.removed = begun.found.states.fold(head).removed(removes)
-        if dry_run:
-            return Change("overwrite", None, removal.removed, amount(staged.files, staged.row_count))
-        if redo:
-            transaction.follow_any()
-        return Change.of(transaction.commit())
+
+    def attempt(begun: BegunWrite) -> Change:
+        removal = Removal("overwrite")
+        with context.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
+            if transaction.replayed is not None:
+                return Change.of(transaction.replayed)
+            staged = transaction.stager.stage_named(data, "")
+            transaction.add(staged)
+            layout, id = begun.found.layout, context.handle.id
+            touched = partitions_of(id, staged.files, layout)
+            if everything:
+                removal.partitions = ("",)
+            else:
+                removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
+                _check_inside(staged.files, removal.partitions, layout, id)
+            removal.depends_on = _depends_on(removal.partitions)
+            removes, states = Removes(removal.partitions), begun.found.states
+            removal.count_on = lambda parent: states.fold(parent).removed(removes)
+            if dry_run:
+                head = begun.found.committer.settle().manifest
+                removed = Removed() if head is None else removal.count_on(head)
+                return Change("overwrite", None, removed, amount(staged.files, staged.row_count))
+            if redo:
+                transaction.follow_any()
+            return Change.of(transaction.commit())
+
+    try:
+        return attempt(begun)
+    except SchemaViolationError:
+        # As for a write: somebody else may have changed the columns.
+        newer = context.writes.with_newest_definition(begun) if is_rereadable(data) else None
+        if newer is None:
+            raise
+    return attempt(newer)
 
 
 def _depends_on(partitions: Iterable[str]) -> Callable[[str], bool]:

@@ -19,6 +19,8 @@ from lode.times import is_rfc3339
 
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
+# The operation that puts the same rows into fewer files.
+COMPACT: Final = "compact"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -152,6 +154,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_append(self) -> bool:
         """Whether the files before it stay as they are."""
         return self.removes is None and self.restores is None
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether its files hold the rows of those it removes, and no others."""
+        return self.operation == COMPACT
 
     @property
     def rebases(self) -> int:

@@ -199,7 +199,7 @@ class Definitions:
         digests = [manifest.definition for manifest in manifests]
         current = next((digest for digest in digests if digest is not None), None)
         if digests and digests[0] is None:
-            current = self._reference_before(manifests[0]) or current
+            current = self.reference_before(manifests[0]) or current
         found: list[Definition | None] = []
         for digest in digests:
             current = digest or current
@@ -225,10 +225,10 @@ class Definitions:
         self._loaded[definition.digest] = definition
 
     def _without_reference(self, manifest: Manifest) -> Definition:
-        digest = self._reference_before(manifest)
+        digest = self.reference_before(manifest)
         return self._derive(manifest) if digest is None else self.load(digest)
 
-    def _reference_before(self, manifest: Manifest) -> str | None:
+    def reference_before(self, manifest: Manifest) -> str | None:
         """The digest in the nearest snapshot up to this one that has one."""
         if manifest.parent_snapshot_id is None:
             return manifest.definition

@@ -118,7 +118,7 @@ def copy(
     ref: Any = as_of  # each of the two refuses the other's snapshots
     end = (source.latest() if ref is None else source.snapshot(ref)).manifest
     sides = sides_of(source, open_store(target), name, runtime)
-    if isinstance(source, Dataset) and isinstance(sides, DatasetSides):
+    if isinstance(source, Dataset) and isinstance(sides, DatasetSides) and isinstance(end, Manifest):
         sides.expired = _expired(source, end)
     return _Copier(sides, end, dry_run=dry_run, progress=progress, runtime=runtime).run()
 

@@ -57,7 +57,7 @@ class ExpireReport:
 
 
 def expire(
-    target: Dataset,
+    target: Dataset | Volume,
     *,
     older_than: timedelta | datetime | None = None,
     keep: int | None = None,

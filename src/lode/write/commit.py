@@ -220,7 +220,7 @@ class Committer(Generic[M]):
     def _place(self, draft: Draft[M], tally: _Tally, *, is_stale: bool) -> M:
         # Under contention the known head is certainly stale, so read it before the first swap. A draft that
         # is committed again already has the head that it lost to.
-        behind = is_stale and draft.declared is None
+        behind = (is_stale or draft.is_behind) and draft.declared is None
         known = self._head
         if draft.base is None:
             draft.base = self._capture()

@@ -19,12 +19,11 @@ from lode.errors import (
     SnapshotExpiredError,
 )
 from lode.evolution import adopt, check_schema
-from lode.format.manifest import DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
+from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, dropped, moment_after
 from lode.write.rebase import find_overlap, partitions_of, recent_commits
-from lode.write.removal import COMPACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -188,6 +187,8 @@ class DatasetDraft(Draft[Manifest]):
         if self.operation is not None:
             found["operation"] = self.operation
         if self.removal is not None:
+            if self.removal.count_on is not None and parent is not None:
+                self.removal.removed = self.removal.count_on(parent)
             found |= _removal_fields(self.removal)
         before = 1 if parent is None else self.definitions.floor_at(parent)
         if self.removal is not None and self.removal.restores is not None:

@@ -52,6 +52,8 @@ class Draft(ABC, Generic[M]):
     rebases: int = 0
     # Whether it may follow any commit, also one that overlaps.
     append: bool = False
+    # Whether the head that this process knows is certainly not the newest.
+    is_behind: bool = False
     # Whether the id is known to be unused. False for an id that the caller chose, until it is checked.
     fresh: bool = True
     # The head that was known when the idempotency key was last looked up.
