@@ -101,8 +101,9 @@ def _scan(
     if snapshot is None and since is None and dataset.components.codec is None:
         # A snapshot of a blob dataset replaces the blob, so the newest one is the dataset.
         newest = dataset.snapshot("latest" if as_of is None else as_of)
-        if newest.manifest.is_append:
+        if newest.files:
             return dataset.plan_snapshot(newest)
+        # A restore or an expiry has no files of its own.
         plan = dataset.plan(as_of=newest)
         return plan.of(plan.manifests[-1:])
     if snapshot is None:
