@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 import lode
 import lode.spark
+from lode.spark import DatasetRef
 from lode.spark.lineage import lineage_of
 from lode.spark.pipeline import Batch, Pipeline
-from lode.spark.place import Place
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,12 +35,12 @@ def without_robots(visits: DataFrame) -> DataFrame:
 def daily(lake: str) -> Pipeline:
     return Pipeline(
         "daily",
-        source=Place(lake, "visits"),
+        source=DatasetRef(lake, "visits"),
         steps=[
             without_robots,
             "SELECT day, page, sum(visits) AS visits FROM {input} GROUP BY day, page",
         ],
-        sink=Place(lake, "daily", partitionBy="day", checksum="xxh3-128"),
+        sink=DatasetRef(lake, "daily", partitionBy="day", checksum="xxh3-128"),
     )
 
 

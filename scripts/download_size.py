@@ -27,15 +27,16 @@ def announcement(dry_run: str, lock: dict[str, Any]) -> str | None:
     if found is None:
         return None
     count = int(found[1])
+    packages = f"{count} package{'' if count == 1 else 's'} to download"
     wanted = re.findall(r"^ [+~] (\S+)==(\S+)", dry_run, re.MULTILINE)
     files = [file_of(package) for package in lock["package"] if _key(package) in wanted]
     size, complete = total([file for file in files if file is not None])
     # The dry run does not say which packages the cache already has.
     cached = count < len(wanted)
     if not size or (cached and not complete):
-        return f"{count} packages to download, of unknown size"
+        return f"{packages}, of unknown size"
     about = "at most" if cached else "about" if complete else "more than"
-    return f"{count} packages to download, {about} {size / 1e6:,.0f} MB"
+    return f"{packages}, {about} {size / 1e6:,.0f} MB"
 
 
 def file_of(package: dict[str, Any]) -> dict[str, Any] | None:

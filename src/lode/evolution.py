@@ -108,7 +108,7 @@ def include(definition: Definition, schema: pa.Schema, *, declared: bool) -> Def
 
 
 def has_null_types(definition: Definition) -> bool:
-    """Tell whether a column has had only nulls, so that its type is not known."""
+    """Return whether a column has had only nulls, so that its type is not known."""
     return any(column.type == "null" for column in definition.columns or ())
 
 
@@ -174,7 +174,7 @@ def check_type(field: pa.Field[Any], stored: pa.Field[Any], dataset_id: str) -> 
 
 
 def is_wider(narrow: Any, wide: Any) -> bool:
-    """Tell whether every value of one type is also a value of the other, so that files need no rewriting."""
+    """Return whether every value of one type is also a value of the other: files need no rewriting."""
     if narrow == wide or pt.is_null(narrow):
         return True
     if isinstance(wide, pa.DictionaryType):

@@ -37,7 +37,7 @@ _HEADERS: Final = (
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host is this machine itself: ``localhost``, 127.0.0.0/8 or ``::1``."""
+    """Return whether a host is this machine itself: ``localhost``, 127.0.0.0/8 or ``::1``."""
     bare = host.removeprefix("[").removesuffix("]")
     if bare.lower() == "localhost":
         return True
@@ -51,7 +51,7 @@ class HttpGuard:
     """Refuses requests of foreign web pages with 403.
 
     Args:
-        app: The application behind it.
+        app: The application that it protects.
         hosts: The names to answer to, besides loopback; None answers to every name.
     """
 

@@ -32,7 +32,7 @@ MIN_VERSION: Final = 17
 MODULE: Final = "jdk.incubator.vector"
 
 _HOME: Final = "JAVA_HOME"
-_REAL: Final = "real-java"  # in a home made here: the path of the Java behind it
+_REAL: Final = "real-java"  # in a home made here: the path of the real Java
 _SECONDS: Final = 60.0
 _SCRIPT: Final = """\
 #!/bin/sh

@@ -10,7 +10,7 @@ __all__ = ["pa", "pc", "pt"]
 
 
 class _Lazy:
-    """Stands for a module; each name is looked up once."""
+    """A module that is imported on first use. Each name is looked up once."""
 
     def __init__(self, module: str) -> None:
         self._module = module

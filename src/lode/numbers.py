@@ -12,7 +12,7 @@ _NUMBER: Final = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE]([+
 
 
 def is_number(text: str) -> bool:
-    """Tell whether the text is a finite number."""
+    """Return whether the text is a finite number."""
     return _NUMBER.fullmatch(text) is not None
 
 

@@ -75,7 +75,7 @@ def one_by_one(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
 def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     """Run ``task`` over the items, several at once; a single item stays on this thread.
 
-    An error is raised only when all are done, so that whoever cleans up finds nothing still on its way.
+    An error is raised only when all are done, so that a cleanup finds nothing that is still running.
     """
     work = list(items)
     # A worker that waited for other workers could wait for ever: inside one, work stays where it is.

@@ -100,7 +100,7 @@ def rfc3339_to_ns(text: str) -> int:
 
 
 def is_rfc3339(text: str) -> bool:
-    """Tell whether ``text`` is a time as manifests write it that a datetime can hold in UTC."""
+    """Return whether ``text`` is a time as manifests write it that a datetime can hold in UTC."""
     try:
         return MIN_MICROS <= rfc3339_to_ns(text) // 1000 <= MAX_MICROS
     except ValueError:

@@ -51,6 +51,10 @@ def test_sweep_lists_and_removes_only_when_told(run: Run, visits: lode.Dataset, 
     assert staged.files[0].path in [item["path"] for item in told["leftovers"]]
     assert not left.exists()
     assert run("sweep", "visits", "--older-than", "soon").code == 2
+    assert run("sweep", "visits", "--older-than", "9999-01-01").err == (
+        "lode: 9999-01-01 is in the future: give a time that has passed\n"
+    )
+    assert run("sweep", "visits", "--older-than", "2026-13-01").code == 2
 
 
 def test_doctor_tells_whether_a_store_keeps_its_promises(run: Run, lake: Path) -> None:

@@ -187,10 +187,10 @@ def test_a_beginning_that_two_ids_share_is_no_name(run: Run, lake: Path) -> None
 
 def test_diff_adds_up_what_came_between_by_partition(run: Run, visits: lode.Dataset) -> None:
     visits.write([{"day": "wed", "page": "/", "visits": 1}, {"day": "thu", "page": "/", "visits": 1}])
-    (told,) = run("diff", "visits", "1", "--json").json
-    assert (told["snapshots"], told["rows"], told["files"]) == (2, 3, 3)
-    assert {name: part["rows"] for name, part in told["partitions"].items()} == {"day=thu": 1, "day=wed": 2}
-    assert told["columns"] == {}
+    (shown,) = run("diff", "visits", "1", "--json").json
+    assert (shown["snapshots"], shown["rows"], shown["files"]) == (2, 3, 3)
+    assert {name: part["rows"] for name, part in shown["partitions"].items()} == {"day=thu": 1, "day=wed": 2}
+    assert shown["columns"] == {}
     heading, _, _, thursday, wednesday = run("diff", "visits", "1", "3").lines
     assert heading.startswith("+3 rows, 3 files, ")
     assert thursday.split()[:3] == ["day=thu", "+1", "1"]
@@ -199,9 +199,9 @@ def test_diff_adds_up_what_came_between_by_partition(run: Run, visits: lode.Data
 
 def test_diff_shows_how_the_columns_changed(run: Run, visits: lode.Dataset) -> None:
     visits.evolve(add={"country": "string"}, relax=["day"], drop=["page"], rename={"visits": "views"})
-    (told,) = run("diff", "visits", "1", "--json").json
-    assert told["renamed"] == {"visits": "views"}
-    assert told["columns"] == {
+    (shown,) = run("diff", "visits", "1", "--json").json
+    assert shown["renamed"] == {"visits": "views"}
+    assert shown["columns"] == {
         "page": ["string", None],
         "day": ["string!", "string"],
         "views": ["int64", "int64"],
@@ -217,14 +217,14 @@ def test_diff_shows_a_column_dropped_and_added_again_as_one_with_two_types(
 ) -> None:
     visits.evolve(drop=["page"])
     visits.evolve(add={"page": "int64"})
-    (told,) = run("diff", "visits", "1", "--json").json
-    assert (told["columns"], told["renamed"]) == ({"page": ["string", "int64"]}, {})
+    (shown,) = run("diff", "visits", "1", "--json").json
+    assert (shown["columns"], shown["renamed"]) == ({"page": ["string", "int64"]}, {})
 
 
 def test_diff_compares_the_dataset_and_not_the_files_of_two_snapshots(run: Run, visits: lode.Dataset) -> None:
     visits.write([{"day": "thu"}])
-    (told,) = run("diff", "visits", "1", "--json").json
-    assert told["columns"] == {}
+    (shown,) = run("diff", "visits", "1", "--json").json
+    assert shown["columns"] == {}
 
 
 @pytest.mark.usefixtures("visits")
@@ -263,3 +263,22 @@ def test_log_tells_who_wrote_each_snapshot_if_somebody_said(run: Run, lake: Path
     assert heading.split()[-2:] == ["writer", "metadata"]
     assert first.split()[-1] == "crawler"
     assert run("log", "events", "--graph").lines[-1].strip() == "by crawler"
+
+
+def test_log_is_bounded_by_snapshots_and_times(run: Run, lake: Path) -> None:
+    dataset = lode.Dataset("events", str(lake))
+    volume = lode.Volume("disk", str(lake), total_length=100)
+    for number in range(4):
+        dataset.write(b"1")
+        volume.commit([volume.stage_write_at(number, b"x")], {})
+    for name in (["events"], ["disk", "--volume"]):
+        for bounds, numbers in {
+            (): [4, 3, 2, 1],
+            ("--since", "2"): [4, 3],
+            ("--as-of", "latest~1"): [3, 2, 1],
+            ("--since", "1", "--as-of", "3"): [3, 2],
+            ("--since", "2026-01-01"): [4, 3, 2, 1],
+            ("--as-of", "9999-01-01", "--number", "1"): [4],
+        }.items():
+            assert [line["sequence"] for line in run("log", *name, *bounds, "--json").json] == numbers, bounds
+    assert run("log", "events", "--as-of", "2026-01-01").code == 3

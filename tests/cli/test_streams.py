@@ -24,7 +24,7 @@ DATASET = PLAIN.short
 
 @pytest.fixture
 def engine(lake: Path) -> Iterator[Engine]:
-    """A server's engine at work on the lake, with its state where it is unless told otherwise."""
+    """A server's engine at work on the lake, with its state where it is unless another is given."""
     store = LocalStore(lake, durable=False)
     catalog = Catalog(store)
     catalog.create_dataset(DatasetName("p", "d"))
@@ -49,8 +49,8 @@ def test_streams_of_each_type_are_listed_with_what_is_staged_and_what_is_visible
     stream = next(stream for stream in engine.streams() if stream.id == buffered)
     engine.flush(stream.name, 1)
     found = {line["id"]: line for line in run("ls", "--streams", "--json").json}
-    told = {id: (line["type"], line["state"], line["rows"], line["visible"]) for id, line in found.items()}
-    assert told == {
+    shown = {id: (line["type"], line["state"], line["rows"], line["visible"]) for id, line in found.items()}
+    assert shown == {
         committed: ("COMMITTED", "open", 3, 3),
         pending: ("PENDING", "open", 4, 0),
         buffered: ("BUFFERED", "open", 5, 2),

@@ -38,3 +38,12 @@ def test_a_column_that_was_dropped_and_added_again_does_not_come_back(without_de
     dataset.evolve(drop=["a"])
     dataset.evolve(add={"a": "string"})
     assert lode.open_dataset("d", without_definition).scan().read_all().to_pylist() == [{"b": "x", "a": None}]
+
+
+def test_files_from_before_a_rename_keep_their_values_after_a_delete(without_definition: Path) -> None:
+    dataset = lode.open_dataset("d", without_definition)
+    dataset.evolve(rename={"a": "c"})
+    dataset.write(pa.table({"c": [2, 3], "b": ["y", "z"]}))
+    dataset.delete("c = 3")
+    rows = lode.open_dataset("d", without_definition).scan().read_all().sort_by("c").to_pylist()
+    assert rows == [{"c": 1, "b": "x"}, {"c": 2, "b": "y"}]

@@ -24,6 +24,7 @@ from support.docs.pages import (
     run_page,
     without_blocks,
 )
+from support.ingest.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,21 +46,14 @@ PARSERS: dict[str, Callable[[str], object]] = {
 
 # Blocks that no test runs, by their page and the beginning of their first line, and why.
 NOT_RUN = {
-    "README.md: client = BigQueryWriteClient": "needs the server above; docs/ingest.md runs the same calls",
-    "README.md: spark.read.format": "needs a bucket; docs/guides/spark.md runs the same calls",
-    "docs/console.md: lode ui": "does not end; tests/ui runs it",
     "docs/design/architecture.md: open ": "a drawing",
     "docs/design/filters.md: tokens.py": "a drawing",
     "docs/design/writing.md: codec/records.py": "a drawing",
-    "docs/guides/object-stores.md: from obstore.auth": "needs boto3 and an account",
-    "docs/guides/object-stores.md: $ export AWS": "needs the server of the block before it",
-    "docs/guides/object-stores.md: $ lode doctor": "needs a bucket; docs/reference/cli.md runs it on a disk",
-    "docs/guides/operating.md: credentials =": "needs a certificate; see tests/ingest/api/test_security.py",
+    "docs/guides/object-stores.md: s3://bucket/lake: safe": "output",
     "docs/guides/operating.md: lode serve": "needs a bucket and certificates; its flags are checked here",
     "docs/guides/pipelines.md: lode spark run": "needs a bucket; tests/cli/test_page.py runs it on a disk",
     "docs/guides/pipelines.md: batch 0:": "output",
     "docs/guides/testing-your-writer.md: pip install": "installs",
-    "docs/ingest.md: pip install": "installs, and serves on; tests/support/ingest/processes.py",
     "docs/reference/cli.md: name    kind": "output",
     "docs/reference/cli.md: table            stream": "output",
     "docs/reference/cli.md: ● 2": "output",
@@ -102,6 +96,7 @@ def test_every_test_named_in_a_reason_exists() -> None:
 )
 def test_the_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    Authority(tmp_path, "ca")  # a page on TLS reads ca.pem
     run_page(page)
 
 

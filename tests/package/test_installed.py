@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lode.extras import MODULES
 from package.conftest import FEATURES, Environments, checked, run
 
 if TYPE_CHECKING:
@@ -33,9 +34,11 @@ STATEMENTS: dict[str, tuple[str, str]] = {
     ),
 }
 SENTENCE = re.compile(r"(.+) needs (\S+), which is not installed: pip install 'lode-store\[(.+)\]'")
+# What the extra "all" is: every extra but those for tests.
+INCLUDED = set(MODULES) - {"testing", "node"}
 # The same requirement: each of them installs the others.
 BUCKETS = {"s3", "gcs", "azure"}
-ENVIRONMENTS = [(), ("sql",), ("s3",), ("server",), ("spark",), ("testing",)]
+ENVIRONMENTS = [(), ("sql",), ("s3",), ("gcs",), ("azure",), ("server",), ("spark",), ("testing",)]
 
 # A command, how it ends without its extras, and what it says to install.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -50,7 +53,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "python -m lode.demo": ("lode demo needs grpc", "server,spark"),
 }
 # Packages that cannot be imported: Python shows a traceback first.
-MODULES: dict[str, tuple[str, str]] = {
+IMPORTED: dict[str, tuple[str, str]] = {
     "python -m lode.ui": ("lode.ui needs starlette", "server"),
     "python -m lode.spark": ("lode.spark needs pyspark", "spark"),
 }
@@ -87,16 +90,25 @@ def test_a_command_that_lacks_its_extra_ends_with_one_sentence(
     assert (done.returncode, done.stdout) == (1, "")
 
 
-@pytest.mark.parametrize("command", MODULES)
+@pytest.mark.parametrize("command", IMPORTED)
 def test_a_module_that_lacks_its_extra_ends_with_that_sentence(
     command: str, environments: Environments, tmp_path: Path
 ) -> None:
     program, *words = command.split()
     done = run([environments().command(program), *words], cwd=tmp_path)
-    beginning, extra = MODULES[command]
+    beginning, extra = IMPORTED[command]
     assert done.stderr.endswith(
         f"MissingDependencyError: {beginning}, which is not installed: pip install 'lode-store[{extra}]'\n"
     )
+
+
+@pytest.mark.parametrize("extra", [*MODULES, "all"])
+def test_every_extra_alone_installs_all_that_it_names(
+    extra: str, environments: Environments, tmp_path: Path
+) -> None:
+    needed = MODULES.get(extra) or {module for one in INCLUDED for module in MODULES[one]}
+    code = "import importlib, sys\nfor name in sys.argv[1:]: importlib.import_module(name)"
+    checked(run([environments(extra).python, "-c", code, "lode", *needed], cwd=tmp_path))
 
 
 def test_without_extras_the_library_and_the_command_line_work(

@@ -56,7 +56,7 @@ def test_a_package_without_a_wheel_for_this_machine_comes_as_source() -> None:
 def test_only_what_will_be_installed_is_counted() -> None:
     sized = lock(*(wheel("py3-none-any", size) for size in (30_000_000, 12_000_000, 5_000_000)))
     assert announcement(DRY, sized) == "2 packages to download, about 42 MB"
-    assert announcement(DRY.replace("load 2", "load 1"), sized) == "1 packages to download, at most 42 MB"
+    assert announcement(DRY.replace("load 2", "load 1"), sized) == "1 package to download, at most 42 MB"
     assert announcement("Would make no changes\n", sized) is None
 
 

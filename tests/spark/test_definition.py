@@ -29,7 +29,7 @@ from lode.spark.batch import BatchReader, BatchWriter
 from lode.spark.read import _changed
 from lode.spark.schema import arrow_schema, scan_schema, spark_schema
 from lode.spark.source import LodeDataSource
-from lode.spark.splits import Share
+from lode.spark.splits import Split
 from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink, StreamSource
 from lode.store.wrappers import CountingStore
@@ -79,7 +79,7 @@ def load(lake: str, *filters: datasource.Filter, schema: StructType | None = Non
     reader.pushFilters(list(filters))
     found: list[Any] = []
     for share in reader.partitions():
-        assert isinstance(share, Share)
+        assert isinstance(share, Split)
         for batch in pickle.loads(pickle.dumps(reader)).read(pickle.loads(pickle.dumps(share))):
             found += batch.to_pylist()
     return found
@@ -268,7 +268,7 @@ def test_files_are_pruned_by_statistics_under_their_columns_present_names(
     source = LodeDataSource(options(lake))
     reader = source.reader(source.schema())
     reader.pushFilters([datasource.EqualTo(("new",), 7)])
-    pieces = [piece for share in reader.partitions() if isinstance(share, Share) for piece in share.pieces]
+    pieces = [piece for share in reader.partitions() if isinstance(share, Split) for piece in share.pieces]
     kept = [piece.file.path for piece in pieces]
     first, second = (snapshot.files[0].path for snapshot in evolved.snapshots() if snapshot.files)
     assert first in kept
@@ -336,7 +336,7 @@ def test_what_a_task_is_sent_does_not_grow_with_the_definition(lake: str) -> Non
     reader = BatchReader(options(lake), struct(n=LongType(), y=LongType()))
     shares = reader.partitions()
     assert len(shares) == 1
-    assert isinstance(shares[0], Share)
+    assert isinstance(shares[0], Split)
     assert len(shares[0].pieces) == 50
     assert len(pickle.dumps(shares[0])) < 50 * 250
 

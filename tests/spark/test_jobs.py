@@ -11,8 +11,8 @@ import pytest
 
 import lode
 from lode.spark import jobs
+from lode.spark.dataset_ref import DatasetRef
 from lode.spark.lineage import lineage_of
-from lode.spark.place import Place
 from lode.spark.spread import _balanced
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def test_verify_finds_what_lode_verify_finds_in_the_same_words(
 ) -> None:
     dataset = sales_in(lake)
     assert jobs.verify(spark, dataset) == lode.verify(dataset)
-    assert jobs.verify(spark, Place(lake, "sales")).ok
+    assert jobs.verify(spark, DatasetRef(lake, "sales")).ok
     first, second, third, fourth = (snapshot.files[0] for snapshot in dataset.snapshots())
     root = tmp_path / "lake"
     (root / first.path).unlink()
@@ -76,7 +76,7 @@ def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_th
 ) -> None:
     source = sales_in(lake)
     steps: list[tuple[int, int]] = []
-    copied = jobs.copy(spark, source, Place(lake, "twin"), progress=lambda *step: steps.append(step))
+    copied = jobs.copy(spark, source, DatasetRef(lake, "twin"), progress=lambda *step: steps.append(step))
     assert steps == [(4, 4)]
     twin = lode.Dataset("twin", lake, codec=lode.Parquet(SCHEMA), layout=source.layout, checksum="sha256")
     assert [snapshot.id for snapshot in twin.snapshots()] == [snapshot.id for snapshot in copied]
@@ -100,11 +100,11 @@ def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_th
 def test_a_copy_has_the_columns_of_the_origin_at_every_snapshot(spark: SparkSession, lake: str) -> None:
     source = lode.Dataset("source", lake, codec="parquet")
     source.write(pa.table({"n": [1], "old": ["a"]}))
-    jobs.copy(spark, source, Place(lake, "twin"))
+    jobs.copy(spark, source, DatasetRef(lake, "twin"))
     source.evolve(rename={"old": "new"})
     source.evolve(add={"old": "int64"})
     source.write(pa.table({"n": [2], "new": ["b"], "old": [3]}))
-    jobs.copy(spark, source, Place(lake, "twin"))
+    jobs.copy(spark, source, DatasetRef(lake, "twin"))
     twin = lode.open_dataset("twin", lake)
     assert [twin.schema_at(each) for each in twin.snapshots()] == [
         source.schema_at(each) for each in source.snapshots()
@@ -126,8 +126,8 @@ def test_copy_refuses_damaged_files_and_datasets_of_another_shape(
     damaged[10] ^= 1
     path.write_bytes(damaged)
     with pytest.raises(Exception, match="is not what its manifest says"):
-        jobs.copy(spark, source, Place(lake, "twin"))
-    assert Place(lake, "twin").open().snapshots() == []
+        jobs.copy(spark, source, DatasetRef(lake, "twin"))
+    assert DatasetRef(lake, "twin").open().snapshots() == []
 
 
 def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
@@ -137,13 +137,13 @@ def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
     for form in ("parquet", "json", "csv"):
         frame.write.format(form).save(str(tmp_path / form))
         found = spark.read.format(form).schema("day string, n long").load(str(tmp_path / form))
-        into = Place(lake, form, checksum="md5", sortBy="n")
+        into = DatasetRef(lake, form, checksum="md5", sortBy="n")
         (snapshot,) = jobs.import_(found, into, key="first", metadata={"from": form})
         assert (snapshot.row_count, snapshot.metadata["from"]) == (4, form)
         (again,) = jobs.import_(found, into, key="first")
         assert (again.id, again.commit and again.commit.replayed) == (snapshot.id, True)
 
-    days = Place(lake, "days", partitionBy="day")
+    days = DatasetRef(lake, "days", partitionBy="day")
     snapshots = jobs.import_(frame, days, key="days", split_by="day")
     assert [(snapshot.metadata["day"], snapshot.row_count) for snapshot in snapshots] == [
         (None, 1),
@@ -193,7 +193,7 @@ def test_rewrite_makes_one_sorted_snapshot_in_files_of_the_size_asked_for(
     source = sales_in(lake, 6, 400, layout=None)
     size = sum(snapshot.size_bytes for snapshot in source.snapshots()[2:])
     since = source.snapshots()[1]
-    sink = Place(lake, "tidy", checksum="md5")
+    sink = DatasetRef(lake, "tidy", checksum="md5")
     arguments: dict[str, Any] = {"since": since, "sort_by": ["n"], "target_file_bytes": size // 3}
     snapshot = jobs.rewrite(spark, source, sink, **arguments)
     tidy = lode.Dataset("tidy", lake, codec="parquet")

@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import functions as f
 
 import lode
-from lode.spark.definition import load, parse
+from lode.spark.dataset_ref import DatasetRef
 from lode.spark.lineage import lineage_of
 from lode.spark.pipeline import Pipeline
-from lode.spark.place import Place
+from lode.spark.pipeline_file import load, parse
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,7 +50,9 @@ def test_a_pipeline_takes_in_what_is_new_and_says_in_each_snapshot_what_that_was
     spark: SparkSession, lake: str
 ) -> None:
     source = visits_in(lake, {"/": 1, "/docs": 2}, {"/": 3})
-    pipeline = Pipeline("totals", Place(lake, "visits"), Place(lake, "totals"), [without_docs, TOTALS])
+    pipeline = Pipeline(
+        "totals", DatasetRef(lake, "visits"), DatasetRef(lake, "totals"), [without_docs, TOTALS]
+    )
     told: list[Any] = []
     (first,) = pipeline.run(spark, progress=told.append)
     assert told == [first]
@@ -75,20 +77,20 @@ def test_a_pipeline_takes_in_what_is_new_and_says_in_each_snapshot_what_that_was
 
 def test_a_batch_is_as_large_as_its_limit_and_may_come_out_empty(spark: SparkSession, lake: str) -> None:
     visits_in(lake, {"/docs": 1}, {"/": 2}, {"/": 3})
-    source = Place(lake, "visits", maxSnapshotsPerBatch=1)
-    batches = Pipeline("p", source, Place(lake, "out"), [without_docs]).run(spark)
+    source = DatasetRef(lake, "visits", maxSnapshotsPerBatch=1)
+    batches = Pipeline("p", source, DatasetRef(lake, "out"), [without_docs]).run(spark)
     assert [(batch.number, batch.snapshots_in, batch.rows_out) for batch in batches] == [
         (0, 1, 0),
         (1, 1, 1),
         (2, 1, 1),
     ]
     assert rows_in(lake, "out") == [("/", 2), ("/", 3)]
-    assert Pipeline("p", source, Place(lake, "out"), [without_docs]).run(spark) == []
+    assert Pipeline("p", source, DatasetRef(lake, "out"), [without_docs]).run(spark) == []
 
 
 def test_two_runners_of_one_pipeline_do_each_batch_once(spark: SparkSession, lake: str) -> None:
     visits_in(lake, {"/": 1})
-    source, sink = Place(lake, "visits"), Place(lake, "out")
+    source, sink = DatasetRef(lake, "visits"), DatasetRef(lake, "out")
     slow = Pipeline("p", source, sink, mode="continuous", every=0.01).batches(spark)
     rival = Pipeline("p", source, sink)
     assert next(slow).snapshots_in == 1
@@ -107,24 +109,28 @@ def test_tables_are_looked_up_as_they_are_then_in_sql_and_in_python(spark: Spark
     visits_in(lake, {"/": 1, "/docs": 2})
     names = lode.Dataset("names", lake, codec=lode.Parquet({"page": "string!", "name": "string!"}))
     snapshot = names.write([{"page": "/", "name": "home"}])
-    tables = {"names": Place(lake, "names")}
+    tables = {"names": DatasetRef(lake, "names")}
     sql = "SELECT name, visits FROM {input} JOIN {names} USING (page)"
     steps: tuple[Any, ...] = (sql, named)
     for number, step in enumerate(steps):
-        pipeline = Pipeline(f"p{number}", Place(lake, "visits"), Place(lake, f"out{number}"), [step], tables)
+        pipeline = Pipeline(
+            f"p{number}", DatasetRef(lake, "visits"), DatasetRef(lake, f"out{number}"), [step], tables
+        )
         (batch,) = pipeline.run(spark)
         assert rows_in(lake, f"out{number}") == [("home", 1)]
         lineage = lineage_of(batch.snapshot)
         assert lineage is not None
         assert lineage.tables["names"].up_to.snapshot == snapshot.id
-    wrong = Pipeline("p", Place(lake, "visits"), Place(lake, "out"), ["SELECT * FROM {pages}"], tables)
+    wrong = Pipeline(
+        "p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"), ["SELECT * FROM {pages}"], tables
+    )
     with pytest.raises(lode.InvalidOptionError, match=r"asks for \{pages\}: there are \{input\}, \{names\}"):
         wrong.run(spark)
 
 
 def test_a_pipeline_that_begins_late_remembers_where_it_began(spark: SparkSession, lake: str) -> None:
     visits_in(lake, {"/": 1})
-    pipeline = Pipeline("p", Place(lake, "visits", startingPosition="latest"), Place(lake, "out"))
+    pipeline = Pipeline("p", DatasetRef(lake, "visits", startingPosition="latest"), DatasetRef(lake, "out"))
     assert pipeline.run(spark) == []
     visits_in(lake, {"/": 2})
     assert len(pipeline.run(spark)) == 1
@@ -143,8 +149,8 @@ def test_a_continuous_pipeline_goes_on_until_it_is_told_to_stop(spark: SparkSess
         else:
             stop.set()
 
-    sink = Place(lake, "out", partitionBy="page")
-    Pipeline("p", Place(lake, "visits"), sink, mode="continuous", every=0.05).run(
+    sink = DatasetRef(lake, "out", partitionBy="page")
+    Pipeline("p", DatasetRef(lake, "visits"), sink, mode="continuous", every=0.05).run(
         spark, progress=progress, stop=stop
     )
     assert seen == [1, 1]
@@ -153,17 +159,17 @@ def test_a_continuous_pipeline_goes_on_until_it_is_told_to_stop(spark: SparkSess
 
 def test_a_step_that_fails_leaves_the_sink_as_it_was(spark: SparkSession, lake: str) -> None:
     visits_in(lake, {"/": 1})
-    sink = Place(lake, "out")
+    sink = DatasetRef(lake, "out")
     with pytest.raises(Exception, match="DIVIDE_BY_ZERO"):
-        Pipeline("p", Place(lake, "visits"), sink, ["SELECT 1 / (visits - visits) AS x FROM {input}"]).run(
-            spark
-        )
+        Pipeline(
+            "p", DatasetRef(lake, "visits"), sink, ["SELECT 1 / (visits - visits) AS x FROM {input}"]
+        ).run(spark)
     with pytest.raises(lode.InvalidOptionError, match="returned int"):
-        Pipeline("p", Place(lake, "visits"), sink, [lambda _: 3]).run(spark)
+        Pipeline("p", DatasetRef(lake, "visits"), sink, [lambda _: 3]).run(spark)
     with pytest.raises(lode.InvalidOptionError, match="nowhere:nothing cannot be loaded"):
-        Pipeline("p", Place(lake, "visits"), sink, ["nowhere:nothing"]).run(spark)
+        Pipeline("p", DatasetRef(lake, "visits"), sink, ["nowhere:nothing"]).run(spark)
     assert sink.open().snapshots() == []
-    assert len(Pipeline("p", Place(lake, "visits"), sink).run(spark)) == 1
+    assert len(Pipeline("p", DatasetRef(lake, "visits"), sink).run(spark)) == 1
 
 
 def test_a_definition_that_is_wrong_says_where() -> None:
@@ -173,12 +179,12 @@ def test_a_definition_that_is_wrong_says_where() -> None:
         "sink": {"path": "lake", "dataset": "b", "partitionBy": ["day", "page"]},
     }
     sink = parse(good).pipeline.sink
-    assert isinstance(sink, Place)
+    assert isinstance(sink, DatasetRef)
     assert sink.given == {"path": "lake", "dataset": "b", "partitionBy": "day,page"}
     for change, message in (
         ({"stepz": []}, "'stepz' is unknown: did you mean 'steps'"),
         ({"name": ""}, "'name' is missing"),
-        ({"source": {"path": "lake"}}, "'source': a place needs 'path' and 'dataset'"),
+        ({"source": {"path": "lake"}}, "'source': a dataset needs 'path' and 'dataset'"),
         ({"sink": "lake"}, "'sink' is a mapping, got str"),
         ({"steps": [{"sql": "x"}]}, "a step is SQL or 'module:function'"),
         ({"mode": "sometimes"}, "mode is 'sometimes'"),

@@ -16,7 +16,7 @@ from pyspark.sql.types import StructType
 import lode
 import lode.spark
 from lode.spark.batch import BatchReader
-from lode.spark.splits import Share
+from lode.spark.splits import Split
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -181,7 +181,7 @@ def test_the_plan_has_only_the_files_that_may_match(spark: SparkSession, lake: s
     filters: list[datasource.Filter] = [datasource.EqualTo(("day",), "d1"), datasource.LessThan(("n",), 100)]
     assert list(reader.pushFilters(filters)) == filters  # Spark applies them again
     (share,) = reader.partitions()
-    assert isinstance(share, Share)
+    assert isinstance(share, Split)
     assert len(share.pieces) == 1
     assert [batch.num_rows for batch in reader.read(share)] == [25]
 

@@ -37,3 +37,9 @@ def test_options_have_values_of_a_kind() -> None:
     assert options.Options({"idempotencyKey": "k"}).key("idempotencyKey") == ("", "k")
     with pytest.raises(lode.InvalidOptionError, match="option 'dataset' is empty"):
         options.Options({"dataset": " "}).text("dataset")
+
+
+def test_the_old_name_of_a_dataset_reference_still_works() -> None:
+    with pytest.warns(DeprecationWarning, match=r"use lode\.spark\.DatasetRef"):
+        from lode.spark.place import Place
+    assert Place is lode.spark.DatasetRef

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lode
 from lode.store import LocalStore, ObjectStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 AZURE = "az://files/lake/a"
 
@@ -87,6 +84,10 @@ def test_a_file_url_may_have_one_slash(tmp_path: Path) -> None:
         ("s3://user@bucket/lake", "names no bucket: write s3://bucket/prefix"),
         ("s3a://", "names no bucket"),
         ("abffs://files@shop.dfs.core.windows.net/lake", "did you mean 'abfs' or 'abfss'?"),
+        ("s3:/bucket/lake", "write 's3://bucket/lake', or put ./ in front for a directory"),
+        ("s3a:bucket/lake", "write 's3a://bucket/lake', or"),
+        ("https:/user:secret@example.org/lake", "write 'https://…@example.org/lake', or"),
+        ("file:lake", "write 'file:///absolute/path', or"),
         ("ftp://example.org/x", "known are memory://, file://, s3://, gs://, az://"),
     ],
 )
@@ -95,6 +96,12 @@ def test_what_cannot_be_opened_names_the_right_spelling(url: str, said: str) -> 
         lode.open_store(url)
     assert said in str(caught.value)
     assert "secret" not in str(caught.value)
+
+
+def test_a_directory_may_have_a_name_like_a_url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for target in ("./s3:/bucket", Path("s3:/bucket"), "run 1:/x"):
+        assert isinstance(lode.open_store(target), LocalStore)
 
 
 def test_an_account_in_the_url_and_another_in_the_options_is_refused() -> None:

@@ -166,8 +166,8 @@ def test_a_snapshot_tells_who_wrote_it_and_whether_it_was_rebased(fresh: Served)
     one.write([{"k": 1}])
     other.write([{"k": 2}])
     late = one.write([{"k": 3}])
-    told = fresh.ask(f"datasets/d/snapshots/{late.id}")
-    assert (told["writer"], told["rebased"]) == ("one", 1)
+    shown = fresh.ask(f"datasets/d/snapshots/{late.id}")
+    assert (shown["writer"], shown["rebased"]) == ("one", 1)
 
 
 def test_rows_are_texts_that_no_browser_rounds(lake: Served) -> None:

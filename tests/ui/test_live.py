@@ -16,6 +16,7 @@ from lode.ingest.core.strategies import StreamType
 from lode.store import MemoryStore
 from lode.testing.plugin import LodeServer
 from lode.ui import is_public
+from lode.ui.health import Doctor, health
 from support.ingest.engines import PLAIN, append, engine_on
 from support.ingest.engines import lake as tables
 from support.ui.browsing import NARROWEST, visiting
@@ -52,15 +53,21 @@ def test_the_api_tells_the_streams_of_the_engine(engine: Engine, live: Served) -
     append(stream, range(5))
     found = live.ask("streams")
     assert found["total"] == 1
-    (told,) = found["streams"]
-    assert (told["id"], told["type"], told["state"], told["rows"], told["visible"]) == (
+    (found_stream,) = found["streams"]
+    assert (
+        found_stream["id"],
+        found_stream["type"],
+        found_stream["state"],
+        found_stream["rows"],
+        found_stream["visible"],
+    ) == (
         stream.id,
         "PENDING",
         "open",
         5,
         0,
     )
-    assert (told["table"], told["dataset"]) == ("p.d.plain", "p.d.plain")
+    assert (found_stream["table"], found_stream["dataset"]) == ("p.d.plain", "p.d.plain")
 
 
 def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) -> None:
@@ -78,6 +85,7 @@ def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Vis
     visitor.page.clock.install()
     page = visitor.open(live.url)
     page.get_by_role("link", name="Streams").click()
+    expect(page.get_by_role("button", name=f"Copy the name of stream {stream.id}")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Streams")
     row = page.get_by_role("table", name="Write streams").locator("tbody tr")
     expect(row).to_have_count(1)
@@ -138,9 +146,33 @@ def test_health_shows_the_limits_of_the_server(engine: Engine, live: Served, vis
     assert found["streams"] == engine.settings.streams
     page = visitor.open(f"{live.url}#/health")
     limits = page.get_by_role("table", name="Limits of the server")
-    expect(limits.get_by_role("row", name="stream_ttl")).to_contain_text("3 days")
-    expect(limits.get_by_role("row", name="request_bytes")).to_contain_text("21 MB")
+    expect(limits.get_by_role("row", name="stream_ttl")).to_contain_text("3d")
+    expect(limits.get_by_role("row", name="request_bytes")).to_contain_text("20MiB")
     expect(page.get_by_role("region", name="Access")).to_contain_text("Tokennot required")
+
+
+def test_health_of_a_server_has_the_findings_of_the_doctor(live: Served, visitor: Visitor) -> None:
+    page = visitor.open(f"{live.url}#/health")
+    checks = page.get_by_role("table", name="Checks of the store and the server")
+    promise = "Of racing swaps exactly one wins"
+    expect(checks.get_by_role("row", name=promise)).to_contain_text("ok")
+    expect(page.get_by_role("region", name="Concurrent writers")).to_have_count(0)
+    first, second = (live.ask("health")["checks"] for _ in range(2))
+    probed = [check["detail"] for check in first if check["check"] == promise]
+    assert probed == [check["detail"] for check in second if check["check"] == promise]  # once
+
+
+def test_a_broken_promise_of_the_store_is_a_problem_of_the_server(engine: Engine) -> None:
+    class Careless(MemoryStore):
+        def compare_and_swap(self, path: str, expected: bytes | None, replacement: bytes) -> bool:
+            super().compare_and_swap(path, self.get(path) if self.exists(path) else None, replacement)
+            return True
+
+    store = Careless()
+    found = health(store, engine, Doctor(store))
+    broken = [check["check"] for check in found["checks"] if not check["ok"]]
+    assert "A pointer is swapped only from what it is" in broken
+    assert not list(store.list(".lode-doctor-"))
 
 
 def test_health_says_whether_the_server_is_ready_and_gives_no_secret_away(tmp_path: Path) -> None:

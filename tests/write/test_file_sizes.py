@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
     from lode.store.memory import MemoryStore
 
-SCHEMA = pa.schema([("n", pa.int64()), ("day", pa.string())])
+COLUMNS: list[pa.Field[Any]] = [pa.field("n", pa.int64()), pa.field("day", pa.string())]
+SCHEMA = pa.schema(COLUMNS)
 # A row group is 100 rows, so that a file knows its size after 100 rows.
 CODEC = lode.Parquet(SCHEMA, compression="none", row_group_rows=100, dictionary=False)
 DAYS = lode.HiveLayout("day")
@@ -30,6 +31,11 @@ DAYS = lode.HiveLayout("day")
 def table(rows: int, days: int = 1) -> pa.Table:
     numbers = [(number * 7919) % rows for number in range(rows)]
     return pa.table({"n": numbers, "day": [f"d{number % days}" for number in range(rows)]}, schema=SCHEMA)
+
+
+def numbers_of(events: lode.Dataset) -> list[Any]:
+    numbers: list[Any] = events.scan().read_all()["n"].to_pylist()
+    return sorted(numbers)
 
 
 def numbers_by_file(events: lode.Dataset) -> dict[str, list[Any]]:
@@ -69,7 +75,7 @@ def test_a_transaction_has_the_same_target_size(memory: MemoryStore) -> None:
         transaction.write_records(table(2_000, days=2).to_batches(100))
         snapshot = transaction.commit()
     assert len(snapshot.files) > 4
-    assert sorted(events.scan().read_all()["n"].to_pylist()) == list(range(2_000))
+    assert numbers_of(events) == list(range(2_000))
 
 
 def test_a_failed_write_removes_the_files_that_were_full(memory: MemoryStore) -> None:
@@ -162,7 +168,7 @@ def test_a_stream_into_partitions_is_held_only_up_to_the_bound(
     snapshot = events.write(batches())
     assert stored_while_pulled[-1] > 0, "files are stored before the stream has ended"
     assert snapshot.row_count == 10_000
-    assert sorted(events.scan().read_all()["n"].to_pylist()) == list(range(10_000))
+    assert numbers_of(events) == list(range(10_000))
 
 
 def test_a_pickled_stager_keeps_its_size_and_order(tmp_path: Path) -> None:

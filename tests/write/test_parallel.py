@@ -269,7 +269,7 @@ def test_the_other_files_stop_when_one_fails(memory: MemoryStore) -> None:
 
     jobs = [FileJob("", "-a", endless()), FileJob("", "-b", map(broken, [chunk]))]
     with pytest.raises(KeyError, match="the source broke"):
-        write_files(jobs, stager.rolling_file, stager.discard, in_threads)
+        write_files(jobs, stager._rolling_file, stager.discard, in_threads)
     assert contents(memory) == {}
 
 
@@ -286,7 +286,7 @@ def test_files_that_are_finished_after_an_interrupt_do_not_remain(memory: Memory
 
     jobs = [FileJob("", "-a", [chunk]), FileJob("", "-b", [])]
     with pytest.raises(KeyboardInterrupt):
-        write_files(jobs, stager.rolling_file, stager.discard, interrupted)
+        write_files(jobs, stager._rolling_file, stager.discard, interrupted)
     assert contents(memory) == {}
     late[0]()
     assert contents(memory) == {}

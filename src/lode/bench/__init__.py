@@ -1,9 +1,8 @@
-"""``lode bench``: this store with Lode, against the least that this store could do.
+"""``lode bench``: compares Lode on a store with the minimum of requests to the same store.
 
-``scratch.py`` is where it works and what it removes again; ``floor.py`` the least a commit can be;
-``commits.py``, ``contention.py``, ``opening.py`` and ``blobs.py`` measure one thing each, in rounds that take
-turns with the floor, so that a busy machine slows both; ``results.py`` is what they found, ``run.py`` puts
-them together.
+``scratch.py`` makes a folder and removes it. ``floor.py`` is a minimal commit. ``commits.py``,
+``contention.py``, ``opening.py`` and ``blobs.py`` measure one thing each, in rounds that alternate with the
+floor, so that a busy machine slows both. ``results.py`` has the results, ``run.py`` runs all.
 """
 
 from lode.bench.results import Results

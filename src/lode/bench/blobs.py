@@ -1,4 +1,4 @@
-"""A long stream of bytes: how fast it goes in, and how fast a plain upload of the same bytes does."""
+"""Throughput of a long stream of bytes, compared with a plain upload of the same bytes."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _NAME: Final = "blobs"
 _PIECE: Final = 1 << 20
-# Enough for an upload in parts, little enough for a slow line.
+# Large enough for a multipart upload, small enough for a slow connection.
 _PIECES: Final = 16
 _LEAST: Final = 2
 _MOST: Final = 50
 
 
 def measure_blobs(scratch: Scratch, *, seconds: float, advance: Advance) -> Blobs:
-    """Stream the same pieces in with Lode and without, in turns."""
+    """Stream the same pieces alternately with Lode and without."""
     piece = os.urandom(_PIECE)
     store = scratch.open()
     numbers = count()

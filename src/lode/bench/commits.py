@@ -1,4 +1,4 @@
-"""One writer: how long a commit takes, and how long the same bytes take without Lode."""
+"""Latency of a commit by one writer, compared with the same bytes without Lode."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
 _NAME: Final = "commits"
 _BYTES: Final = 16 << 10
 _MOST: Final = 1_000
-# Now and then a commit also sums up the history before it.
+# Some commits also write a history segment.
 _COUNTED: Final = 16
 
 
 def measure_commits(scratch: Scratch, *, seconds: float, advance: Advance) -> Commits:
-    """Commit the same bytes with Lode and without, in turns."""
+    """Commit the same bytes alternately with Lode and without."""
     content = os.urandom(_BYTES)
     store = scratch.open()
     dataset, floor = Dataset(_NAME, store), Floor(store, _NAME)
-    # The first of each makes what the others find.
+    # The first of each creates the objects that later ones find.
     dataset.write(content)
     floor.commit(content)
     lode, least = take_turns(

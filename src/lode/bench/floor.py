@@ -1,4 +1,4 @@
-"""The least that a commit can be on a store: put the bytes, swap a pointer to them."""
+"""A minimal commit: put the bytes, swap a pointer to them."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Floor:
-    """Commits that are nothing but a put and a swap.
+    """Commits of one put and one swap.
 
     Args:
         store: Where.
-        name: Of the pointer. Writers that give the same one are in each other's way.
-        writer: Tells the objects of one writer from those of others.
+        name: Name of the pointer. Writers with the same name contend.
+        writer: Number of the writer, part of the names of its objects.
     """
 
     def __init__(self, store: Store, name: str, writer: int = 0) -> None:
@@ -35,7 +35,7 @@ class Floor:
         return f"{self._folder}/pointer"
 
     def commit(self, content: bytes) -> None:
-        """Put it and make the pointer name it; who loses looks where the pointer is and tries again."""
+        """Put the content and swap the pointer to it; after a lost swap, read the pointer and try again."""
         self._count += 1
         path = f"{self._folder}/{self._writer}-{self._count}"
         self._store.put(path, content)

@@ -1,4 +1,4 @@
-"""A reader who comes for the first time: how long until it knows every file, against two plain reads."""
+"""Time of a new reader until it knows every file, compared with two plain reads."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST: Final = 200
 
 
 def measure_opening(scratch: Scratch, *, seconds: float, advance: Advance) -> Opening:
-    """Open the dataset the writers left and plan to read it all; the floor reads a pointer and an object."""
+    """Open the dataset of the writers and plan a full scan; the floor reads a pointer and an object."""
     lode, floor = take_turns(
         lambda: _plan(scratch.open()),
         lambda: Floor(scratch.open(), NAME).read(),

@@ -1,4 +1,4 @@
-"""What was measured. Times are in seconds; every ``floor`` is the same store without Lode."""
+"""The results. Times are in seconds; every ``floor`` is the same store without Lode."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """How long one thing took, again and again."""
+    """Repeated measurements of one operation."""
 
     median: float
     worst: float
@@ -25,7 +25,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Commits:
-    """One writer committing the same bytes again and again."""
+    """One writer that commits the same bytes repeatedly."""
 
     bytes: int
     lode: Times
@@ -34,8 +34,8 @@ class Commits:
 
 
 @dataclass(frozen=True, slots=True)
-class Contention:
-    """Many writers at once, each with a partition of its own; read back afterwards."""
+class ContentionResult:
+    """Concurrent writers, each with its own partition; the rows are read back afterwards."""
 
     writers: int
     processes: bool
@@ -51,7 +51,7 @@ class Contention:
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """Open what the writers left and plan to read all of it, each time as if for the first time."""
+    """Open the dataset of the writers and plan a full scan, each time with cold caches."""
 
     snapshots: int
     files: int
@@ -77,15 +77,15 @@ class Blobs:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """All of it."""
+    """All results."""
 
     url: str
     commits: Commits
-    contention: Contention
+    contention: ContentionResult
     opening: Opening
     blobs: Blobs
 
     @property
     def is_sound(self) -> bool:
-        """Whether every row that was acknowledged is there, once."""
+        """Whether every acknowledged row exists exactly once."""
         return not self.contention.lost and not self.contention.doubled

@@ -1,4 +1,4 @@
-"""Rounds in which two things take turns, for as long as there is time."""
+"""Rounds that alternate two operations until the time is over."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def take_turns(
     least: int = LEAST,
     advance: Advance,
 ) -> tuple[Times, Times]:
-    """Time both, one after the other and each as often first, until the time is over; (lode, floor)."""
+    """Time both operations, each first equally often; return the times of (lode, floor)."""
     taken: dict[Callable[[], object], list[float]] = {lode: [], floor: []}
     end = time.monotonic() + seconds
     done = 0
@@ -44,7 +44,7 @@ def take_turns(
 def calls_of(
     store: Store, prepare: Callable[[Store], Callable[[], object]], *, times: int = 1
 ) -> dict[str, float]:
-    """The calls on the store by kind, of a task that is not done for the first time; the average of some."""
+    """Return the average store calls by kind of a warm task."""
     counting = CountingStore(store)
     task = prepare(counting)
     task()

@@ -1,4 +1,4 @@
-"""All measurements, one after the other, within the time there is."""
+"""Run all measurements within a time limit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def unwatched(_what: str, _unit: str) -> Iterator[Advance]:
-    """Nobody watches."""
+    """Report no progress."""
     yield lambda _done, _total: None
 
 
@@ -37,14 +37,14 @@ def measure(
     writers: int = 4,
     progress: Progress = unwatched,
 ) -> Results:
-    """Measure Lode on this store, against the store itself.
+    """Compare Lode on a store with the store itself.
 
     Args:
-        root: The store, below which a fresh place is made and removed again.
-        options: What the store needs to be told.
-        seconds: About how long it may take; starting the writers and removing what was written come on top.
-        writers: How many commit at once.
-        progress: Is told what is being measured.
+        root: The store, below which a new folder is made and removed.
+        options: Options of the store.
+        seconds: Approximate duration, without starting the writers and removing the data.
+        writers: Number of concurrent writers.
+        progress: Called with the name of each measurement.
     """
     if seconds <= 0:
         raise InvalidOptionError(f"seconds is {seconds:g}: it must be more than 0")

@@ -1,4 +1,4 @@
-"""A fresh place below a root, removed again whatever happens."""
+"""A new folder below a root, which is always removed."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _DELETES_AT_ONCE: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Scratch:
-    """Where the measuring is done: a URL with its options, which another process can open too."""
+    """The URL and options of the folder, which another process can open too."""
 
     url: str
     options: Mapping[str, Any]
 
     def open(self) -> Store:
-        """Open it anew: the store remembers nothing of what was done through another."""
+        """Open it with cold caches."""
         return open_store(self.url, **self.options)
 
     @property
@@ -40,7 +40,7 @@ class Scratch:
 
 @contextmanager
 def scratch_below(root: str, options: Mapping[str, Any]) -> Iterator[Scratch]:
-    """A place that is not there yet; all that was put into it is removed at the end."""
+    """Make a new folder; everything in it is removed at the end."""
     scratch = Scratch(_below(root, f"{NAME}{secrets.token_hex(8)}"), options)
     try:
         yield scratch

@@ -1,4 +1,4 @@
-"""One of many writers that commit at once: what it does in each round, and what it tells afterwards."""
+"""One of several concurrent writers: its work in each round, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 NAME: Final = "contention"
-# Nobody waits for a writer that has died.
+# Maximum wait for a writer that may have died.
 _MAX_WAIT_SECONDS: Final = 120.0
 
 
@@ -29,8 +29,8 @@ class Meeting(Protocol):
 
 
 @dataclass(slots=True)
-class Told:
-    """What one writer did: for each round how many commits in how many seconds, with Lode and without."""
+class WriterResult:
+    """The commits of one writer: number and seconds for each round, with Lode and without."""
 
     lode: list[tuple[int, float]] = field(default_factory=list)
     floor: list[tuple[int, float]] = field(default_factory=list)
@@ -41,34 +41,36 @@ class Told:
 
 
 def dataset_on(store: Store) -> Dataset:
-    """The dataset that all writers append to, each to a partition of its own."""
+    """Open the dataset that all writers append to, each to its own partition."""
     return Dataset(NAME, store, codec="jsonl", layout=HiveLayout("writer"))
 
 
-def write_in_rounds(scratch: Scratch, number: int, rounds: int, seconds: float, meeting: Meeting) -> Told:
-    """Commit as fast as it goes, together with all others, with Lode and without in turns."""
+def write_in_rounds(
+    scratch: Scratch, number: int, rounds: int, seconds: float, meeting: Meeting
+) -> WriterResult:
+    """Commit as fast as possible, alternately with Lode and without, in rounds common to all writers."""
     store = scratch.open()
-    dataset, floor, told = dataset_on(store), Floor(store, NAME, number), Told()
+    dataset, floor, result = dataset_on(store), Floor(store, NAME, number), WriterResult()
     content = f'{{"writer":"{number}","n":0}}\n'.encode()
 
     def append() -> None:
-        row = (str(number), len(told.acknowledged) + told.failed)
+        row = (str(number), len(result.acknowledged) + result.failed)
         began = time.perf_counter()
         try:
             snapshot = dataset.write([{"writer": row[0], "n": row[1]}])
         except CommitError:
-            told.failed += 1
+            result.failed += 1
             return
-        told.slowest = max(told.slowest, time.perf_counter() - began)
-        told.acknowledged.append(row)
-        told.rebases += snapshot.commit.rebases if snapshot.commit else 0
+        result.slowest = max(result.slowest, time.perf_counter() - began)
+        result.acknowledged.append(row)
+        result.rebases += snapshot.commit.rebases if snapshot.commit else 0
 
     for _ in range(rounds):
         meeting.wait(_MAX_WAIT_SECONDS)
-        told.floor.append(_repeat(lambda: floor.commit(content), seconds))
+        result.floor.append(_repeat(lambda: floor.commit(content), seconds))
         meeting.wait(_MAX_WAIT_SECONDS)
-        told.lode.append(_repeat(append, seconds))
-    return told
+        result.lode.append(_repeat(append, seconds))
+    return result
 
 
 def _repeat(task: Callable[[], None], seconds: float) -> tuple[int, float]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON_LINES, ROOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.parameters import AS_OF, DATASET, JSON_LINES, ROOT, SINCE, STORE_OPTION, VOLUME, open_root
 from lode.cli.terminal import FAINT, TextTable, brief, print_json, print_lines, printable, short_id
 from lode.units import count, moment, size
 
@@ -31,6 +31,8 @@ def log(
     root: str = ROOT,
     number: int | None = _NUMBER,
     graph: bool = _GRAPH,
+    as_of: str | None = AS_OF,
+    since: str | None = SINCE,
     volume: bool = VOLUME,
     json: bool = JSON_LINES,
     store_option: list[str] = STORE_OPTION,
@@ -40,23 +42,23 @@ def log(
 
     store = open_root(root, store_option)
     if volume:
-        lines: Iterable[dict[str, Any]] = _volume_lines(store, dataset)
+        lines: Iterable[dict[str, Any]] = _volume_lines(store, dataset, since, as_of)
     else:
         found = open_dataset(dataset, store)
-        lines = _dataset_lines(found)
+        lines = _dataset_lines(found, since, as_of)
     chosen = islice(lines, number)
     if json:
         for line in chosen:
             print_json(line)
     elif graph:
-        _print_graph(chosen, None if volume else _pending(found))
+        _print_graph(chosen, None if volume or as_of else _pending(found))
     else:
         _print_table(list(chosen), files="blocks" if volume else "files")
 
 
-def _dataset_lines(dataset: Dataset) -> Iterator[dict[str, Any]]:
+def _dataset_lines(dataset: Dataset, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
     sequence: int | None = None
-    for snapshot in dataset.history():
+    for snapshot in dataset.history(since=since, as_of=as_of):
         # Counted down from the newest: manifests of the Go implementation have no sequence number.
         sequence = dataset.chain.sequence_of(snapshot.manifest) if sequence is None else sequence - 1
         yield _line(dataset, snapshot, sequence)
@@ -82,11 +84,13 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
     }
 
 
-def _volume_lines(store: Store, name: str) -> Iterator[dict[str, Any]]:
+def _volume_lines(store: Store, name: str, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
     from lode.discover import open_volume
 
-    history = open_volume(name, store).snapshots()
-    for sequence, snapshot in reversed(list(enumerate(history, 1))):
+    volume = open_volume(name, store)
+    history = volume.snapshots(as_of=as_of)
+    chosen = len(volume.snapshots(since=since, as_of=as_of)) if since else len(history)
+    for sequence, snapshot in islice(reversed(list(enumerate(history, 1))), chosen):
         yield {
             "sequence": sequence,
             "id": snapshot.id,

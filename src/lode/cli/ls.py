@@ -10,7 +10,7 @@ import typer
 
 from lode.cli.failure import FAILED
 from lode.cli.parameters import JSON_LINES, ROOT, STORE_OPTION, complete_dataset, open_root
-from lode.cli.terminal import TextTable, print_json, print_lines, printable
+from lode.cli.terminal import TextTable, print_json, print_lines, printable, progress
 from lode.errors import LodeError
 from lode.units import count, moment, size
 
@@ -89,11 +89,13 @@ def _list_store(store: Store, state: Path | None, *, json: bool) -> None:
     found: list[dict[str, Any]] = []
     listed = [("dataset", _dataset_line, name) for name in dataset_names(store)]
     listed += [("volume", _volume_line, name) for name in volume_names(store)]
-    for kind, line_of, name in listed:
-        try:
-            found.append(line_of(store, name))
-        except LodeError as error:  # a damaged dataset does not hide the others
-            found.append({"name": name, "kind": kind, "error": str(error)})
+    with progress("listing", "datasets and volumes") as advance:
+        for kind, line_of, name in listed:
+            try:
+                found.append(line_of(store, name))
+            except LodeError as error:  # a damaged dataset does not hide the others
+                found.append({"name": name, "kind": kind, "error": str(error)})
+            advance(len(found), len(listed))
     if json:
         for line in found:
             print_json(line)

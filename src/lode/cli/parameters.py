@@ -6,7 +6,10 @@ They are default values, not annotations: typer takes both, and only default val
 from __future__ import annotations
 
 import os
+import re
+import time
 from contextlib import suppress
+from datetime import timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +17,7 @@ import msgspec
 import typer
 
 from lode.errors import InvalidMetadataError, InvalidOptionError, NotFoundError
-from lode.units import count, moment
+from lode.units import age, count, moment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -70,6 +73,23 @@ def parse_metadata(given: Iterable[str]) -> dict[str, Any]:
         except msgspec.MsgspecError as error:
             raise InvalidMetadataError(f"--metadata {text} is not a JSON object: {error}") from None
     return merged
+
+
+def age_or_time(text: str) -> timedelta:
+    """The age in ``36h``, or the age of what was made at the time ``2026-11-15`` or ``2026-11-15T12:00Z``."""
+    if not re.match(r"\d{4}-", text):
+        return age(text)
+    from lode.read.which import Moment, parsed
+
+    found = parsed(text)
+    if not isinstance(found, Moment):
+        raise InvalidOptionError(
+            f"{text!r} is no time: write 2026-11-15, 2026-11-15T12:00Z, or an age such as 36h"
+        )
+    nanoseconds = time.time_ns() - found.nanoseconds
+    if nanoseconds < 0:
+        raise InvalidOptionError(f"{text} is in the future: give a time that has passed")
+    return timedelta(microseconds=nanoseconds // 1000)
 
 
 def _key_value(text: str, option: str) -> tuple[str, str]:

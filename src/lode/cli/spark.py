@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lode.snapshot import Snapshot
-    from lode.spark.place import Place
+    from lode.spark.dataset_ref import DatasetRef
 
 app: Final = typer.Typer(
     help="Pipelines and work on whole datasets, on Spark.",
@@ -65,7 +65,7 @@ _PATH: Final[Any] = typer.Argument(..., metavar="PATH", help="The folder, as Spa
 _OVERWRITE: Final[Any] = typer.Option(False, "--overwrite", help="Replace what is in the folder.")
 _INTO: Final[Any] = typer.Argument(..., metavar="INTO", help="The other dataset.")
 _INTO_ROOT: Final[Any] = typer.Option(
-    None, "--into-root", metavar="URL", help="Where that lies, if elsewhere."
+    None, "--into-root", metavar="URL", help="Its store, if it is another one."
 )
 _SORT: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="Sort the rows by these columns over all files."
@@ -110,7 +110,7 @@ def write(
     """Write files as one snapshot, staged by tasks."""
     from lode.spark.write import write as write_frame
 
-    place = _place(root, dataset, store_option, partition_by)
+    place = _dataset_ref(root, dataset, store_option, partition_by)
     said = parse_metadata(metadata)
     with _session(master, conf, f"writing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
@@ -140,7 +140,7 @@ def import_(
     """
     from lode.spark import jobs
 
-    place = _place(root, dataset, store_option, partition_by)
+    place = _dataset_ref(root, dataset, store_option, partition_by)
     said = parse_metadata(metadata)
     with _session(master, conf, f"importing {dataset}") as spark:
         frame = _frame(spark, paths, source, option)
@@ -170,7 +170,7 @@ def export(
     """
     from lode.spark import jobs
 
-    place = _place(root, dataset, store_option)
+    place = _dataset_ref(root, dataset, store_option)
     with _session(master, conf, f"exporting {dataset}") as spark:
         made = jobs.export(
             spark,
@@ -213,8 +213,8 @@ def rewrite(
     from lode.spark import jobs
     from lode.write.open_files import TARGET_FILE_BYTES
 
-    source = _place(root, dataset, store_option)
-    sink = _place(into_root or root, into, store_option, partition_by)
+    source = _dataset_ref(root, dataset, store_option)
+    sink = _dataset_ref(into_root or root, into, store_option, partition_by)
     with _session(master, conf, f"rewriting {dataset}") as spark:
         snapshot = jobs.rewrite(
             spark,
@@ -246,7 +246,8 @@ def copy(
     from lode.spark import jobs
 
     source, sink = (
-        _place(where, name, store_option) for where, name in ((root, dataset), (into_root or root, into))
+        _dataset_ref(where, name, store_option)
+        for where, name in ((root, dataset), (into_root or root, into))
     )
     with _session(master, conf) as spark, progress(f"copying {dataset}", "snapshots") as advance:
         snapshots = jobs.copy(spark, source, sink, progress=advance)
@@ -270,7 +271,7 @@ def verify(
     from lode.cli.verify import print_verification
     from lode.spark import jobs
 
-    place = _place(root, dataset, store_option)
+    place = _dataset_ref(root, dataset, store_option)
     with _session(master, conf, f"verifying {dataset}") as spark:
         found = jobs.verify(spark, place, checksums=not quick)
     print_verification(dataset, found, json=json)
@@ -289,11 +290,11 @@ def _session(master: str, settings: list[str], what: str | None = None) -> Itera
             spark.stop()
 
 
-def _place(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> Place:
-    from lode.spark.place import Place
+def _dataset_ref(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> DatasetRef:
+    from lode.spark.dataset_ref import DatasetRef
 
     given = {f"store.{name}": value for name, value in key_values(options, "--store-option").items()}
-    return Place(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
+    return DatasetRef(root, dataset, **({"partitionBy": partition_by} if partition_by else {}), **given)
 
 
 def _frame(spark: SparkSession, paths: list[str], source: str, options: list[str]) -> DataFrame:

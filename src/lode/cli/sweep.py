@@ -6,15 +6,16 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME, open_root
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME, age_or_time, open_root
 from lode.cli.terminal import TextTable, print_json, print_lines, progress
-from lode.units import age, count, size
+from lode.units import count, size
 
 _OLDER: Final[Any] = typer.Option(
     "1d",
     "--older-than",
-    metavar="TIME",
-    help="The minimum age. Must exceed the duration of your longest write.",
+    metavar="AGE|TIME",
+    help="The minimum age, such as 36h, or the date or time before which they were last written. Must exceed "
+    "the duration of your longest write.",
 )
 _DELETE: Final[Any] = typer.Option(
     False, "--delete", help="Remove the files. Without it they are only listed."
@@ -34,7 +35,7 @@ def sweep(
     from lode.discover import open_damaged, open_damaged_volume
     from lode.upkeep.sweep import sweep as clean
 
-    min_age = age(older_than)
+    min_age = age_or_time(older_than)
     store = open_root(root, store_option)
     target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
     with progress(f"sweeping {dataset}", "objects") as advance:

@@ -90,7 +90,7 @@ def _single(array: Any) -> pa.Array[Any]:
 
 
 def _is_exact(values: Sequence[Any], kind: Any, nullable: bool) -> bool:
-    """Tell whether pyarrow, for these values and this type, either keeps every value or raises."""
+    """Return whether pyarrow, for these values and this type, either keeps every value or raises."""
     kinds = set(map(type, values))
     if _NONE in kinds:
         if not nullable:

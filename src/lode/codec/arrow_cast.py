@@ -40,7 +40,7 @@ def not_in(schema: pa.Schema) -> str:
 
 
 def _cannot_be_violated(schema: pa.Schema) -> bool:
-    """Tell whether data of this schema always fits it: that takes no look at values."""
+    """Return whether data of this schema always fits it: that takes no look at values."""
     return len(set(schema.names)) == len(schema.names) and all(
         field.nullable and not pt.is_nested(field.type) for field in schema
     )
@@ -77,7 +77,7 @@ def _cast(array: Any, field: pa.Field[Any], first_row: int) -> Any:
 
 
 def is_lossless(source: Any, target: Any, *, nested: bool = False) -> bool:
-    """Tell whether pyarrow's safe cast between these types keeps every value or fails.
+    """Return whether pyarrow's safe cast between these types keeps every value or fails.
 
     pyarrow would also parse text, count from booleans and cut times off datetimes: those are not here.
     """
@@ -113,12 +113,12 @@ def _is_nested(kind: Any) -> bool:
 
 
 def _any(tests: tuple[str, ...], kind: Any) -> bool:
-    """Tell whether one of pyarrow's tests, given by name, holds for a type."""
+    """Return whether one of pyarrow's tests, given by name, holds for a type."""
     return any(getattr(pt, test)(kind) for test in tests)
 
 
 def _overflowed(array: Any, cast: Any) -> bool:
-    """Tell whether narrowing floats made an infinity out of a number."""
+    """Return whether narrowing floats made an infinity out of a number."""
     if not pt.is_floating(array.type) or not pt.is_floating(cast.type):
         return False
     if cast.type.bit_width >= array.type.bit_width:
@@ -156,7 +156,7 @@ def _first_failure(array: Any, field: pa.Field[Any], first_row: int, error: Exce
 
 
 def _null_inside(array: Any) -> bool:
-    """Tell whether a nested array has a null where its type allows none."""
+    """Return whether a nested array has a null where its type allows none."""
     kind: Any = array.type
     if not _is_nested(kind):
         return False

@@ -190,7 +190,7 @@ def _with_parameters(text: str) -> Any:
 
 
 def _is_readable(kind: Any) -> bool:
-    """Tell whether the readable form restores this type; asked of the type itself, not of its children."""
+    """Return whether the readable form restores this type; asked of the type itself, not of its children."""
     if isinstance(kind, pa.DictionaryType) or pt.is_struct(kind) or pt.is_map(kind):
         return True
     if pt.is_fixed_size_list(kind) or any(getattr(pt, f"is_{name}")(kind) for name in _LISTS):

@@ -20,7 +20,7 @@ def batch_records(batch: pa.RecordBatch, *, first_row: int) -> list[dict[str, An
         if pt.is_timestamp(field.type):
             text = _time_text(batch.column(index), field, first_row)
             batch = batch.set_column(index, pa.field(field.name, pa.string()), text)
-    # Asking for dicts slows every value down, so only those who have maps pay for it.
+    # Conversion to dicts is slower for every value, so it is used only for data with maps.
     maps: Any = "strict" if any(pt.is_nested(field.type) for field in batch.schema) else None
     try:
         return batch.to_pylist(maps_as_pydicts=maps)

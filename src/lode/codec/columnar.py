@@ -66,8 +66,8 @@ def schema_for(chunk: Chunk, schema: pa.Schema | None) -> pa.Schema:
         return schema
     if isinstance(chunk, list):
         raise InvalidOptionError(
-            "Python records have no schema of their own: give the codec one, "
-            'such as {"id": "int64!", "name": "string"}'
+            "Python records have no schema of their own: create the dataset with one, "
+            'lode.Dataset.create(…, schema={"id": "int64!", "name": "string"})'
         )
     if not chunk.schema.names:
         raise InvalidOptionError("the Arrow data has no columns")

@@ -63,7 +63,7 @@ def _repeating_columns(sample: pa.Table) -> list[str]:
 
 
 def _repeats(values: Any) -> bool:
-    """Tell whether a sample repeats itself enough for a dictionary to pay."""
+    """Return whether a sample repeats itself enough for a dictionary to pay."""
     if pt.is_boolean(values.type) or not len(values):
         return False
     try:

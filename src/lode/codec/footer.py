@@ -51,7 +51,7 @@ class FooterReader:
 
         Args:
             metadata: The footer, as pyarrow gives it.
-            unbounded: Columns whose bounds the footer does not tell the truth about, because of NaN.
+            unbounded: Columns whose bounds in the footer are wrong, because they have a NaN.
             distinct: Distinct counts by column.
         """
         groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]

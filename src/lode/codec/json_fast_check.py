@@ -17,7 +17,7 @@ import msgspec
 _Whole: TypeAlias = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
 _Finite: TypeAlias = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 _SCALARS: Final = (str, int, float, bool, type(None))
-# msgspec tells no two of these apart in one column, as all of them are text in JSON.
+# All of these are text in JSON, so msgspec cannot distinguish two of them in one column.
 _TEXTS: Final = (datetime, date, UUID)
 # Making a shape takes as long as looking closely at a few hundred records.
 _MIN_ROWS: Final = 256
@@ -33,7 +33,7 @@ def shape_of(records: list[Any]) -> Any:
 
 
 def fits(records: list[Any], shape: Any) -> bool:
-    """Tell whether all records have no other fields than the shape, each with a value JSON has a word for."""
+    """Return whether all records have no other fields than the shape, each with a JSON value."""
     try:
         msgspec.convert(records, shape)
     except (msgspec.ValidationError, RecursionError):

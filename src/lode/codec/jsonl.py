@@ -134,7 +134,7 @@ class JSONLEncoder:
 
 
 def _plain(value: Any) -> Any:
-    """Return what stands for a value JSON has no word for, or raise ``TypeError``."""
+    """Return the JSON form of a value that is not a JSON type, or raise ``TypeError``."""
     match value:
         case str():
             return str.__str__(value)
@@ -156,7 +156,7 @@ _ENCODER: Final = msgspec.json.Encoder(enc_hook=_plain)
 
 
 def _is_exact(records: list[Any]) -> bool:
-    """Tell whether msgspec wrote these records without changing a value.
+    """Return whether msgspec wrote these records without changing a value.
 
     It writes NaN as null, sets as lists and numbers as keys. Looking at whole columns and levels keeps the
     work in C loops, an order of magnitude faster than a visit of every value.
@@ -227,7 +227,7 @@ def _name_the_culprit(records: list[Any], first_row: int) -> None:
     for row, record in enumerate(records, first_row):
         try:
             _check(record, "")
-        except _Refused as refused:
+        except _NotJson as refused:
             path, complaint = refused.args
             where = f"row {row}, field {path!r}" if path else f"row {row}"
             raise SchemaViolationError(f"{where}: {complaint}", row=row, column=path or None) from None
@@ -237,7 +237,7 @@ def _name_the_culprit(records: list[Any], first_row: int) -> None:
             ) from None
 
 
-class _Refused(Exception):  # noqa: N818 - a path and a complaint on their way to the row number
+class _NotJson(Exception):  # noqa: N818 - a path and a complaint on their way to the row number
     pass
 
 
@@ -249,19 +249,19 @@ def _check(value: Any, path: str) -> None:
             try:
                 value.encode()
             except UnicodeEncodeError:
-                raise _Refused(path, "the text holds a lone surrogate, which UTF-8 cannot carry") from None
+                raise _NotJson(path, "the text holds a lone surrogate, which UTF-8 cannot carry") from None
         case Enum():
             _check(value.value, path)
         case int():
             if not -(2**63) <= value < 2**64:
-                raise _Refused(path, "an integer of more than 64 bits: write it as text")
+                raise _NotJson(path, "an integer of more than 64 bits: write it as text")
         case float():
             if not isfinite(value):
-                raise _Refused(path, f"JSON has no {value}: write null or text")
+                raise _NotJson(path, f"JSON has no {value}: write null or text")
         case dict():
             for key, item in value.items():
                 if not isinstance(key, str):
-                    raise _Refused(path, f"the key {key!r} is not text: JSON keys are text")
+                    raise _NotJson(path, f"the key {key!r} is not text: JSON keys are text")
                 _check(key, path)
                 _check(item, f"{path}.{key}" if path else key)
         case list() | tuple():
@@ -270,15 +270,15 @@ def _check(value: Any, path: str) -> None:
         case _ if _is_record(type(value)):
             for name in _field_names(type(value)):
                 if not hasattr(value, name):
-                    raise _Refused(f"{path}.{name}" if path else name, "the field has no value")
+                    raise _NotJson(f"{path}.{name}" if path else name, "the field has no value")
                 _check(getattr(value, name), f"{path}.{name}" if path else name)
         case _ if type(value) not in _LEAVES:
             try:
                 plain = msgspec.UNSET if isinstance(value, set | frozenset) else _plain(value)
             except TypeError as error:
-                raise _Refused(path, str(error)) from None
+                raise _NotJson(path, str(error)) from None
             if plain is msgspec.UNSET:
-                raise _Refused(path, "a set has no order: write a list")
+                raise _NotJson(path, "a set has no order: write a list")
             _check(plain, path)
 
 

@@ -179,7 +179,7 @@ class ParquetEncoder:
             self._pending_bytes += head.nbytes
             if self._is_full():
                 self._write_row_group()
-                # Whoever closes files at a size must see how large this one has become.
+                # The size of the file decides when it is closed.
                 self._buffer.flush()
 
     def close(self) -> None:

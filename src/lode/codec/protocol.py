@@ -133,7 +133,7 @@ class ParallelCodec(StreamingCodec, Protocol):
 
 
 # ``isinstance`` with a protocol looks up all of its members on every call, which takes longer than encoding a
-# record. One member tells each of these protocols from the others.
+# record. One member distinguishes each of these protocols.
 
 
 def conforms(codec: Codec | None) -> TypeGuard[ConformingCodec]:

@@ -6,7 +6,7 @@ One rule for nulls: every field may be null, unless its type ends in ``!`` (or t
     int32 int64 float32 float64 string bool bytes
     timestamp            microseconds, UTC
     date  time           days; microseconds since midnight
-    decimal(p,s)         p digits, s of them behind the point
+    decimal(p,s)         p digits, s of them after the point
     list<T>  map<K,V>  struct<a:T,b:U>
 """
 
@@ -18,6 +18,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from lode.errors import InvalidOptionError
 from lode.lazy import pa
+from lode.near import did_you_mean
 
 TypeSpec: TypeAlias = "str | pa.DataType"
 """A pyarrow type, or the name of a simple one."""
@@ -123,7 +124,8 @@ class _Parser:
             case _ if word in _SCALARS:
                 kind = _SCALARS[word]()
             case _:
-                raise self._error(f"there is no type {word!r}; there are {_KNOWN}")
+                hint = did_you_mean(word, (*_SCALARS, "decimal", "list", "struct", "map"))
+                raise self._error(f"there is no type {word!r}: {hint or f'there are {_KNOWN}'}")
         if self._peek() == "!":
             self._at += 1
             return kind, False
@@ -140,7 +142,7 @@ class _Parser:
         scale = self._number()
         self._expect(")")
         if not 1 <= precision <= 76 or scale > precision:
-            raise self._error("a decimal has 1 to 76 digits, and not more of them behind the point")
+            raise self._error("a decimal has 1 to 76 digits, and not more of them after the point")
         if precision <= 38:
             return cast("pa.DataType", pa.decimal128(precision, scale))
         return cast("pa.DataType", pa.decimal256(precision, scale))

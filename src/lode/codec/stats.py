@@ -109,12 +109,12 @@ class StatsAccumulator:
 
 
 def is_flat(kind: Any) -> bool:
-    """Tell whether a column of this type has statistics."""
+    """Return whether a column of this type has statistics."""
     return not pt.is_nested(kind) and not isinstance(kind, pa.BaseExtensionType)
 
 
 def has_bounds(kind: Any) -> bool:
-    """Tell whether a column of this type can have bounds in a manifest."""
+    """Return whether a column of this type can have bounds in a manifest."""
     return not (pt.is_null(kind) or pt.is_duration(kind) or pt.is_float16(kind) or pt.is_interval(kind))
 
 
@@ -175,7 +175,7 @@ def _comparable(array: Any) -> Any:
 
 
 def has_nan(array: Any) -> bool:
-    """Tell whether a column holds a NaN, which lies within no bounds."""
+    """Return whether a column has a NaN, which is outside of all bounds."""
     if not pt.is_floating(array.type):
         return False
     import pyarrow.compute as pc

@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from lode.demo.events import NAME
+from lode.spark.dataset_ref import DatasetRef
 from lode.spark.pipeline import Pipeline
-from lode.spark.place import Place
 from lode.spark.session import session
 
 if TYPE_CHECKING:
@@ -47,10 +47,10 @@ def sales_pipeline(lake: Path) -> Pipeline:
     """Each new snapshot of the events becomes sales by day and country, with where they came from."""
     return Pipeline(
         "sales",
-        source=Place(lake, NAME),
+        source=DatasetRef(lake, NAME),
         steps=[
             "SELECT date_format(at, 'yyyy-MM-dd') AS day, country, count(*) AS orders, "
             "sum(amount) AS revenue FROM {input} WHERE kind = 'buy' GROUP BY ALL"
         ],
-        sink=Place(lake, SALES, partitionBy="day"),
+        sink=DatasetRef(lake, SALES, partitionBy="day"),
     )

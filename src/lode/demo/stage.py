@@ -29,7 +29,7 @@ class Stage:
 
     @contextmanager
     def step(self, title: str) -> Iterator[None]:
-        """One step; tells how long it took."""
+        """Run one step and print how long it took."""
         self._number += 1
         self.console.print(f"\n[bold]{self._number}. {title}[/bold]")
         began = time.monotonic()
@@ -53,7 +53,7 @@ class Stage:
             yield
 
     def _print(self, mark: str, text: str) -> None:
-        """Behind its mark; where a terminal is too narrow, what follows stands below the text."""
+        """Print text after its mark; on a narrow terminal the rest is below the text."""
         if not self.console.is_terminal:
             self.console.print(f"{mark}{text}", soft_wrap=True)
             return

@@ -100,13 +100,13 @@ class Demo:
                 worker.start()
                 _wait_until(lambda: client.acknowledged >= _OFFSETS // 3)
                 self.server.kill()
-                told = client.acknowledged
+                acknowledged = client.acknowledged
                 self.server.start()
                 worker.join()
             self.expected += _OFFSETS
             self.check(self.rows(), self.expected, "rows after the kill")
             self.stage.proves(
-                f"killed after {told:,} acknowledged rows; the client went on by itself "
+                f"killed after {acknowledged:,} acknowledged rows; the client went on by itself "
                 f"({client.retries} tries) and all {_OFFSETS:,} are there once"
             )
 

@@ -1,4 +1,4 @@
-"""How the demo ends: what lies in the lake now, and how to look at it."""
+"""The end of the demo: what is in the lake, and how to look at it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def summarize(stage: Stage, demo: Demo, *, live: bool) -> None:
-    """Tell how it went, what is there, and where to see it: live at the server, or with commands."""
+    """Print the result, the content of the lake, and how to see it: at the server, or with commands."""
     stage.end(f"Done in {stage.seconds:.0f} s.", f"{demo.expected:,} rows in, none lost, none there twice.")
     stage.table(("dataset", "snapshots", "rows", "size"), _contents(demo.lake))
     lode, root, folder = _command(), shlex.quote(str(demo.lake)), shlex.quote(str(demo.lake.parent))

@@ -48,7 +48,7 @@ class SnapshotIds:
     """Makes ids that sort by time and are unique across processes and hosts.
 
     Nanoseconds since 1970 (19 digits until the year 2286, as the Go implementation writes them), then
-    64 random bits. Within one process each id sorts behind the one before, whatever the clock does.
+    64 random bits. Within one process each id sorts after the one before, whatever the clock does.
     """
 
     def __init__(self, now_ns: Callable[[], int], random_bits: Callable[[int], int]) -> None:
@@ -64,7 +64,7 @@ class SnapshotIds:
 
 
 def is_utf8(text: str) -> bool:
-    """Tell whether text can be stored at all: a lone surrogate cannot."""
+    """Return whether text can be stored at all: a lone surrogate cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -73,7 +73,7 @@ def is_utf8(text: str) -> bool:
 
 
 def is_id(text: str) -> bool:
-    """Tell whether ``text`` can be an id, which is one segment of a path."""
+    """Return whether ``text`` can be an id, which is one segment of a path."""
     return (
         _ID.fullmatch(text) is not None
         and ".." not in text
@@ -90,7 +90,7 @@ def shortened(value: object, most: int = 80) -> str:
 
 
 def check_writer(writer: str | None) -> str | None:
-    """Return who writes: as given, or as the environment's ``LODE_WRITER`` says, or nobody in particular."""
+    """Return the name of the writer: as given, else ``$LODE_WRITER``, else empty."""
     if writer is None:
         return os.environ.get("LODE_WRITER") or None
     if not isinstance(writer, str) or not writer or not is_utf8(writer):
@@ -104,7 +104,7 @@ def check_new_id(id: str, *, kind: str) -> str:
     Stricter than ``check_id``: what an earlier version or Go has written under such an id can still be read.
     """
     check_id(id, kind=kind)
-    # A file system may not tell upper case from lower case.
+    # A file system may ignore case.
     if id.casefold() in _RESERVED[kind]:
         raise InvalidPathError(f"{kind} id {id!r} is a name that Lode uses itself: choose another")
     if id.casefold().startswith(".lode-") or id.casefold().endswith(".lock"):

@@ -151,12 +151,12 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def rebases(self) -> int:
-        """How often this commit moved behind others that came first."""
+        """How often this commit was rebased onto commits that came first."""
         return rebases_of(self.x)
 
     @property
     def recent(self) -> dict[str, list[str]]:
-        """Snapshots before this one and the partitions they touched, newest first, if it recalls any."""
+        """Snapshots before this one and the partitions they touched, newest first, if it lists any."""
         found: dict[str, list[str]] = (self.x or {}).get("recent") or {}
         return found
 
@@ -205,15 +205,15 @@ _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
-    """The count of rebases that a manifest's extension tells, none if it does not."""
+    """The count of rebases in a manifest's extension; 0 if it has none."""
     count = (extension or {}).get("rebases", 0)
     return count if isinstance(count, int) else 0
 
 
 def writer_of(extension: dict[str, Any] | None) -> str | None:
-    """Who wrote this, by a manifest's extension: its own word, or the writer of its idempotency key."""
-    told = extension or {}
-    name = told.get("writer") or (told.get("idempotency") or {}).get("writer")
+    """The writer in a manifest's extension: its own entry, or the writer of its idempotency key."""
+    found = extension or {}
+    name = found.get("writer") or (found.get("idempotency") or {}).get("writer")
     return name if isinstance(name, str) else None
 
 

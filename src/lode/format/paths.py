@@ -1,4 +1,4 @@
-"""Where things lie on storage: the paths of one history, and the layouts of datasets."""
+"""Where objects are stored: the paths of one history, and the layouts of datasets."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class ChainPaths:
         return f"{self.definitions}{digest}.json"
 
     def snapshot_of(self, path: str) -> str | None:
-        """The snapshot whose canonical manifest lies at ``path``, if that is what it is."""
+        """The snapshot whose canonical manifest is at ``path``, if that is what it is."""
         return self._snapshot_at(path, MANIFEST)
 
     def intended_at(self, path: str) -> str | None:
@@ -125,7 +125,7 @@ class Layout(Protocol):
         ...
 
     def partition_of(self, dataset_id: str, path: str) -> str:
-        """The partition a data file lies in; empty for unpartitioned data."""
+        """The partition of a data file; empty for unpartitioned data."""
         ...
 
     def copies(self, dataset_id: str, snapshot_id: str, partitions: Iterable[str]) -> list[str]:
@@ -335,7 +335,7 @@ def partition_text(key: str, value: Any) -> str:
             return value
         case bool():
             return "true" if value else "false"
-        case date():  # a datetime is one too, and stands for its day
+        case date():  # a datetime is one too, and means its day
             return f"{value.year:04d}-{value.month:02d}-{value.day:02d}"
         case float() if math.isfinite(value) and value == int(value) and abs(value) < 1e21:
             return str(int(value))

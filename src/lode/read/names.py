@@ -38,5 +38,5 @@ def _listed(store: Store, root: str, wanted: str, budget: int) -> Iterator[str]:
             if slash and name not in seen:
                 seen.add(name)
                 yield name
-            # '0' is the character behind '/', so this sorts behind everything of that name.
+            # '0' is the character after '/', so this sorts after everything of that name.
             after = f"{root}{name}0" if slash else entry.path

@@ -21,7 +21,7 @@ _WORD: Final = re.compile(r"\w+")
 
 
 def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expression) -> bool:
-    """Tell whether the file may hold a row for which ``where`` is true."""
+    """Return whether the file may hold a row for which ``where`` is true."""
     return bool(matching([file], lambda _: partition, schema, where))
 
 
@@ -123,7 +123,7 @@ def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> pc.Expression |
     field = pc.field(column.name)
     if rows and column.null_count == rows:
         return field.is_null()
-    # NaN lies outside every range and statistics do not count it, so a float's range promises nothing.
+    # NaN is outside of every range and statistics do not count it, so a float's range promises nothing.
     if column.min is None or column.max is None or pa.types.is_floating(kind):
         return None
     low, high = _value(column.min, kind), _value(column.max, kind)

@@ -24,7 +24,7 @@ READ_AHEAD = 1 << 20
 def get_bounded(store: Store, path: str, limit: int) -> bytes:
     """Return a whole object of the history, or raise ``ManifestInvalidError`` if it is larger than ``limit``.
 
-    A local file is refused before it is read: opening it tells its size. Other stores send all of it.
+    A local file is refused before it is read: opening it gives its size. Other stores send all of it.
     """
     # Not isinstance with SupportsBoundedGet: it takes longer than the read of a small local file.
     bounded: Callable[[str, int], tuple[bytes, int]] | None = getattr(store, "get_bounded", None)
@@ -41,7 +41,7 @@ def get_bounded(store: Store, path: str, limit: int) -> bytes:
 
 
 class SeekableFile(io.RawIOBase):
-    """The part of a read-only file that knows where it stands; the bytes come from a subclass."""
+    """The position of a read-only file; a subclass reads the bytes."""
 
     def __init__(self, size: int) -> None:
         super().__init__()

@@ -65,10 +65,12 @@ class States:
 
     def fold(self, head: Manifest) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots."""
-        base, steps = self._since_checkpoint(head)
+        checkpoint, base, steps = self._since_checkpoint(head)
         state = Fold(self._partition_of, self._rows_of)
         for manifest in base:
             state.add(manifest)
+        if checkpoint is not None:
+            state.follow(checkpoint)
         for manifest in reversed(steps):
             state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
@@ -87,8 +89,8 @@ class States:
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
-    def _since_checkpoint(self, head: Manifest) -> tuple[Iterable[Manifest], list[Manifest]]:
-        """The newest known state, and the manifests after it, newest first."""
+    def _since_checkpoint(self, head: Manifest) -> tuple[Manifest | None, Iterable[Manifest], list[Manifest]]:
+        """The newest snapshot with a checkpoint, its state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
         restored: set[str] = set()
         current: Manifest | None = head
@@ -98,7 +100,7 @@ class States:
                 if is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
-                        return known, steps
+                        return manifest, known, steps
                 if manifest.restores is not None:
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
@@ -108,8 +110,8 @@ class States:
                 steps.append(manifest)
                 removes = manifest.removes
                 if removes is not None and "" in removes.partitions:
-                    return (), steps
-        return (), steps
+                    return None, (), steps
+        return None, (), steps
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:
         """The number of rows of one of several files; counted if its codec keeps no statistics."""
@@ -135,6 +137,10 @@ class Fold:
         self._files: dict[str, tuple[FileRef, Manifest]] = {}
         # Paths by partition; None until a partition is first removed.
         self._partitions: dict[str, dict[str, None]] | None = None
+        # Snapshots of Go and 0.1 refer to no definition: theirs is the nearest before them, or the first one.
+        self._definition: str | None = None
+        self._first_definition: str | None = None
+        self._definitions: dict[str, str | None] = {}
         # The number of files that were read from manifests after a checkpoint.
         self.folded = 0
 
@@ -148,10 +154,20 @@ class Fold:
 
     def add(self, manifest: Manifest) -> None:
         """Add the files of a snapshot."""
+        self.follow(manifest)
         for file in manifest.files:
             self._files[file.path] = (file, manifest)
             if self._partitions is not None:
                 self._partitions.setdefault(self._partition(file.path), {})[file.path] = None
+
+    def follow(self, manifest: Manifest) -> None:
+        """Take note of the definition at a snapshot."""
+        digest = manifest.definition
+        if digest is None:
+            self._definitions[manifest.snapshot_id] = self._definition
+        else:
+            self._definition = digest
+            self._first_definition = self._first_definition or digest
 
     def apply(self, manifest: Manifest) -> list[tuple[FileRef, Manifest]]:
         """Remove what a snapshot removes, then add its files. Returns what was removed.
@@ -194,8 +210,19 @@ class Fold:
             pairs = list(entries)
             manifest = pairs[0][1]
             files = tuple(file for file, _ in pairs)
-            found.append(manifest if len(files) == len(manifest.files) else self._only(manifest, files))
+            if len(files) != len(manifest.files):
+                manifest = self._only(manifest, files)
+            found.append(self._defined(manifest))
         return found
+
+    def _defined(self, manifest: Manifest) -> Manifest:
+        """The manifest with a reference to its definition: the snapshots that tell may be left out."""
+        if manifest.definition is not None:
+            return manifest
+        digest = self._definitions.get(manifest.snapshot_id) or self._first_definition
+        if digest is None:
+            return manifest
+        return msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": digest})
 
     def _only(self, manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
         rows = sum(

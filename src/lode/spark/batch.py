@@ -1,4 +1,4 @@
-"""Batch reads and writes of ``format("lode")``, in the shape Spark asks for."""
+"""Batch reads and writes of ``format("lode")``, as Spark's interfaces require."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lode.spark.schema import (
     spark_schema,
     written_schema,
 )
-from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits
 from lode.spark.staging import discard_unreferenced
 from lode.spark.stream import STREAM_OPTIONS
 from lode.spark.write import TaskResult, begin, commit, stage_task
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """Made once, at the driver, where a job is planned; its pickle goes to the tasks and to the commit."""
+    """Made once, at the driver, when a job is planned. Tasks and the commit get pickled copies."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -102,7 +102,7 @@ class BatchReader(DataSourceReader):
         self.pushFilters = _Pushdown(self)  # type: ignore[method-assign]
 
     def take(self, filters: list[Filter]) -> list[Filter]:
-        """Take what can be expressed; all of it is Spark's to apply again, so nothing has to be exact."""
+        """Use the filters that can be expressed. Spark applies all again, so pruning need not be exact."""
         found = conditions(filters, self._target)
         self._reader = replace(self._reader, conditions=tuple(found))
         return filters
@@ -111,7 +111,7 @@ class BatchReader(DataSourceReader):
         scan = planned(dataset_of(self._options), self._options)
         check_names(scan, self._target.names)
         files = scan.pruned(together(self._reader.conditions, self._target.names), self._target)
-        return shares(
+        return plan_splits(
             files,
             scan.other_names(),
             split_bytes=self._options.size("splitBytes", SPLIT_BYTES),
@@ -119,12 +119,12 @@ class BatchReader(DataSourceReader):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Share)
+        assert isinstance(partition, Split)
         return self._reader.read(partition.pieces)
 
 
 class _Pushdown:
-    """Calls ``take`` of its reader, under the name of the method it stands in for."""
+    """Calls ``take`` of its reader, with the attributes of the method it replaces."""
 
     __func__ = staticmethod(DataSourceReader.pushFilters)
 
@@ -136,7 +136,7 @@ class _Pushdown:
 
 
 def schema_of(given: Mapping[str, str]) -> tuple[StructType, dict[str, str]]:
-    """The schema of what the options mean, and the options by which later reads mean the same snapshots."""
+    """Return the schema of a read, and the options that pin later reads to the same snapshots."""
     options = Options(given, also=STREAM_OPTIONS)
     dataset = dataset_of(options)
     chosen_now = pinned(dataset, options)

@@ -17,8 +17,8 @@ from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
+from lode.spark.dataset_ref import opened
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
-from lode.spark.place import opened
 from lode.spark.position import BEGINNING, Position, between, position_of
 from lode.spark.resume import new_snapshot_id, resume
 from lode.spark.spread import reachable, spread
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from lode.evolution import Evolution
     from lode.format.manifest import Manifest
     from lode.snapshot import Snapshot
-    from lode.spark.place import Where
+    from lode.spark.dataset_ref import Where
     from lode.store.protocol import Store
     from lode.write.stage import Stager
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.errors import InvalidOptionError
+from lode.spark.dataset_ref import dataset_ref
 from lode.spark.lineage import Input, input_of
-from lode.spark.place import place_of
 from lode.spark.position import between, ends
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lode.reads import SnapshotRef
-    from lode.spark.place import Where
+    from lode.spark.dataset_ref import Where
 
 FORMATS: Final = ("parquet", "json", "csv", "orc")
 # Spark's readers pass over names that begin with an underscore.
@@ -26,7 +26,7 @@ RECEIPT: Final = "_lode.json"
 
 
 class Receipt(msgspec.Struct, frozen=True):
-    """What lies in a folder: which snapshots of which dataset, how many rows, in which format."""
+    """The content of an exported folder: dataset, snapshots, rows and format."""
 
     source: Input
     format: str
@@ -72,7 +72,7 @@ def export(
     """
     if file_format not in FORMATS:
         raise InvalidOptionError(f"file_format is {file_format!r}: it is one of {', '.join(FORMATS)}")
-    place = place_of(where)
+    place = dataset_ref(where)
     dataset = place.open()
     after, up_to = ends(dataset, since, as_of)
     rows = sum(snapshot.row_count for snapshot in between(dataset, after, up_to))

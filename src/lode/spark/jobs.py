@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.copier import copy
+from lode.spark.dataset_ref import DatasetRef, dataset_ref, opened
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
 from lode.spark.options import Options
-from lode.spark.place import Place, opened, place_of
 from lode.spark.position import between, ends
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from lode.reads import SnapshotRef
     from lode.snapshot import Snapshot
-    from lode.spark.place import Where
+    from lode.spark.dataset_ref import Where
     from lode.store.protocol import Store
 
 __all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
@@ -118,15 +118,15 @@ def rewrite(
         sort_by: The rows are sorted by these columns over all files, so each file has a range of its own.
         target_file_bytes: How large a file should be.
     """
-    told = place_of(source)
-    dataset = told.open()
+    ref = dataset_ref(source)
+    dataset = ref.open()
     after, up_to = ends(dataset, since, as_of)
     target = opened(sink)
     if (target.store.url, target.id) == (dataset.store.url, dataset.id):
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )
-    evolve = not isinstance(sink, Dataset) and Options(place_of(sink).given).flag("mergeSchema")
+    evolve = not isinstance(sink, Dataset) and Options(dataset_ref(sink).given).flag("mergeSchema")
     lineage = Lineage(f"rewrite:{dataset.store.url}/{dataset.id}", (input_of(dataset, after, up_to),))
     order = [*target.layout.keys, *sort_by]
     key = f"after {after.snapshot} up to {up_to.snapshot} by {','.join(order)} in {target_file_bytes}"
@@ -135,7 +135,7 @@ def rewrite(
             return probe.replayed
     size = sum(snapshot.size_bytes for snapshot in between(dataset, after, up_to))
     files = max(1, round(size / target_file_bytes))
-    frame = told.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
+    frame = ref.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
     shaped = frame.repartitionByRange(files, *order) if order else frame.coalesce(files)
     return write(
         target,
@@ -173,7 +173,7 @@ class _ObjectCheck:
 def _import_one(
     frame: DataFrame, into: Where, key: tuple[str, str], metadata: dict[str, Any] | None
 ) -> Snapshot:
-    told = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
-    if isinstance(into, Place) or not hasattr(into, "transaction"):
-        return place_of(into).write(frame, told, key=key)
-    return write(opened(into), frame, told, idempotency_key=key, on_conflict="append")
+    extended = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
+    if isinstance(into, DatasetRef) or not hasattr(into, "transaction"):
+        return dataset_ref(into).write(frame, extended, key=key)
+    return write(opened(into), frame, extended, idempotency_key=key, on_conflict="append")

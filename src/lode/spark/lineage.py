@@ -1,4 +1,4 @@
-"""Which input snapshots a snapshot came from, as its metadata tells.
+"""The lineage of a snapshot: the input snapshots that its metadata names.
 
 A history is one line, so a run of it is named by its two ends, however many snapshots lie between.
 """
@@ -47,12 +47,12 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 def lineage_of(snapshot: Snapshot) -> Lineage | None:
-    """What a snapshot's metadata says about where it came from; None if that is nothing."""
-    told = snapshot.metadata.get(KEY)
-    if told is None:
+    """Return the lineage in a snapshot's metadata; None if there is none."""
+    stored = snapshot.metadata.get(KEY)
+    if stored is None:
         return None
     try:
-        return msgspec.convert(told, Lineage)
+        return msgspec.convert(stored, Lineage)
     except msgspec.ValidationError as error:
         raise InvalidMetadataError(f"the lineage of {snapshot} cannot be read: {error}") from None
 

@@ -1,7 +1,7 @@
-"""The options of ``format("lode")``: what there is, what it must look like, and the dataset it means.
+"""The options of ``format("lode")``: their names, their values, and the dataset they name.
 
-Spark hands options over as text under names in any spelling. What is not said is taken from the dataset's
-newest snapshot, so a reader needs only ``path`` and ``dataset``.
+Spark passes options as text, with names in any case. What is not given is read from the dataset, so a reader
+needs only ``path`` and ``dataset``.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 @dataclass(frozen=True, init=False)
 class Options:
-    """Options by any spelling of their names; every complaint names the option and what would do."""
+    """Options by name, in any case. Every error names the option and an accepted value."""
 
     values: dict[str, str]
 
@@ -145,7 +145,7 @@ class Options:
 
 
 def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dataset:
-    """Open the dataset that options name, as its newest snapshot says it was written.
+    """Open the dataset that options name, as it is stored.
 
     Args:
         options: As Spark gives them.
@@ -212,7 +212,7 @@ def _store(options: Options) -> Store:
 
 
 def _layout(options: Options) -> Layout | None:
-    """The layout that the options mean; None if they say nothing."""
+    """Return the layout of the options; None if they have none."""
     keys = options.names("partitionBy")
     said = options.text("layout") or ("hive" if keys else None)
     if said not in (None, *_LAYOUTS):

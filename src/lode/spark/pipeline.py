@@ -1,8 +1,8 @@
 """Pipelines: from a dataset through SQL or Python to a dataset, each input snapshot exactly once.
 
-Where a pipeline stands is written in the snapshots it makes, and nowhere else. A batch is committed under the
-position it began at; two runners of one pipeline, or one that died and came back, can begin at the same
-position, but only the first of them commits there. So there is no checkpoint to keep, to lose or to mix up.
+The position of a pipeline is stored in the snapshots it makes, and nowhere else. A batch is committed under
+the position at which it began. Two runners of one pipeline can begin at the same position, but only the first
+commits there. So there is no checkpoint to keep or to lose.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError
+from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref
 from lode.spark.lineage import Input, Lineage, input_of, lineage_of
 from lode.spark.options import Options
-from lode.spark.place import Place, Where, place_of
 from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
 
 if TYPE_CHECKING:
@@ -154,24 +154,24 @@ class Pipeline:
 
 
 class _Runner:
-    """A pipeline at work: the opened datasets and where it stands."""
+    """A running pipeline: the opened datasets and its position."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
-        told = place_of(pipeline.source)
-        options = Options(told.given, also=SOURCE_OPTIONS)
+        source = dataset_ref(pipeline.source)
+        options = Options(source.given, also=SOURCE_OPTIONS)
         self._pipeline = pipeline
         self._spark = spark
         self._steps = [_step(step) for step in pipeline.steps]
-        self._place = told.without(SOURCE_OPTIONS)
-        self._source = self._place.open()
+        self._source_ref = source.without(SOURCE_OPTIONS)
+        self._source = self._source_ref.open()
         self._frontier = Frontier(self._source)
         self._limit = Limit(
             options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None
         )
-        self._tables = {name: place_of(where) for name, where in pipeline.tables.items()}
-        self._sink_place = place_of(pipeline.sink)
-        self._sink = self._sink_place.open()
-        self._position = self._where_it_stands() or self._begin(
+        self._tables = {name: dataset_ref(where) for name, where in pipeline.tables.items()}
+        self._sink_ref = dataset_ref(pipeline.sink)
+        self._sink = self._sink_ref.open()
+        self._position = self._stored_position() or self._begin(
             options.text("startingPosition") or "earliest"
         )
         if pipeline.mode == "batch":
@@ -185,19 +185,19 @@ class _Runner:
         if up_to == after:
             return None
         taken = between(self._source, after, up_to)
-        tables = {name: (place, _newest(place)) for name, place in self._tables.items()}
+        tables = {name: (ref, _newest(ref)) for name, ref in self._tables.items()}
         lineage = Lineage(
             self._pipeline.name,
             (input_of(self._source, after, up_to),),
-            {name: told for name, (_, told) in tables.items()},
+            {name: read for name, (_, read) in tables.items()},
         )
-        frame = self._place.read(self._spark, since=after.snapshot or None, as_of=up_to.snapshot)
+        frame = self._source_ref.read(self._spark, since=after.snapshot or None, as_of=up_to.snapshot)
         frames = {
-            name: place.read(self._spark, as_of=told.up_to.snapshot) for name, (place, told) in tables.items()
+            name: ref.read(self._spark, as_of=read.up_to.snapshot) for name, (ref, read) in tables.items()
         }
         for step in self._steps:
             frame = step(frame, frames)
-        snapshot = self._sink_place.write(
+        snapshot = self._sink_ref.write(
             frame, lineage.as_metadata(), key=self._key(after), dataset=self._sink
         )
         replayed = snapshot.commit is not None and snapshot.commit.replayed
@@ -214,7 +214,7 @@ class _Runner:
             replayed,
         )
 
-    def _where_it_stands(self) -> Position | None:
+    def _stored_position(self) -> Position | None:
         for snapshot in self._sink.history():
             lineage = lineage_of(snapshot)
             if lineage is not None and lineage.made_by == self._pipeline.name:
@@ -222,7 +222,7 @@ class _Runner:
         return None
 
     def _begin(self, where: str) -> Position:
-        """Note a beginning other than the first snapshot, so that it means the same with the next run."""
+        """Store a starting position other than the first snapshot, so that the next run begins there too."""
         position = starting_position(self._source, where)
         if position == BEGINNING:
             return position
@@ -241,15 +241,15 @@ class _Runner:
         return self._writer, f"after {after.sequence} {after.snapshot}".strip()
 
 
-def _newest(place: Place) -> Input:
-    dataset = place.open()
+def _newest(ref: DatasetRef) -> Input:
+    dataset = ref.open()
     return input_of(dataset, BEGINNING, Frontier(dataset).head())
 
 
 def _input(snapshot: Snapshot) -> Input:
     lineage = lineage_of(snapshot)
     if lineage is None:
-        raise InvalidOptionError(f"{snapshot} was committed under a pipeline's key, but tells no lineage")
+        raise InvalidOptionError(f"{snapshot} was committed under a pipeline's key, but has no lineage")
     return lineage.inputs[0]
 
 

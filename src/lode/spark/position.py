@@ -1,7 +1,7 @@
-"""Where a stream stands in a dataset's history, and how far its next batch may go.
+"""The position of a stream in a dataset's history, and how far its next batch may go.
 
-A position lies behind a snapshot: everything up to it has been read, everything after it has not. So what a
-stream reads from a starting position on is exactly what ``as_of`` the same position leaves out.
+A position is the end of a snapshot: everything up to it has been read, everything after it has not. So a
+stream reads from a starting position exactly what ``as_of`` the same position leaves out.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Behind the snapshot with this sequence number and id; (0, "") is before the first."""
+    """The end of the snapshot with this sequence number and id; (0, "") is before the first."""
 
     sequence: int
     snapshot: str
@@ -45,7 +45,7 @@ BEGINNING = Position(0, "")
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """How much of what is waiting one batch takes; at least one snapshot, because none is ever split."""
+    """Maximum size of a batch. It has at least one snapshot, because a snapshot is never split."""
 
     snapshots: int | None = None
     bytes: int | None = None
@@ -66,28 +66,28 @@ class _Waiting:
 
 
 class Frontier:
-    """What lies ahead of a stream: walks each part of history once, however slowly it is consumed."""
+    """The snapshots that a stream has not read yet. Each part of history is read once."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._waiting: deque[_Waiting] = deque()
-        self._behind = BEGINNING
+        self._start = BEGINNING
         self._end: Position | None = None
 
     def head(self) -> Position:
-        """Behind the newest snapshot there is now, read from the store."""
+        """The position of the newest snapshot, read from the store."""
         return position_of(self._dataset, self._dataset.latest())
 
     def stop_at_head(self) -> None:
-        """Never go beyond what is there now."""
+        """Never advance past the snapshot that is the newest now."""
         self._end = self.head()
 
     def known(self) -> Position:
-        """Behind the newest snapshot seen so far, without asking the store."""
-        return self._waiting[-1].position if self._waiting else self._behind
+        """The position of the newest snapshot seen so far, without a request."""
+        return self._waiting[-1].position if self._waiting else self._start
 
     def advance(self, start: Position, limit: Limit = NO_LIMIT) -> Position:
-        """How far a batch that begins at ``start`` goes; ``start`` itself if nothing is waiting."""
+        """Return the end of a batch that begins at ``start``; ``start`` itself if there is nothing new."""
         self._refresh(start)
         end, size = start, 0
         for taken, waiting in enumerate(self._waiting, 1):
@@ -101,11 +101,11 @@ class Frontier:
         return end
 
     def _refresh(self, start: Position) -> None:
-        while self._waiting and self._behind != start:
-            self._behind = self._waiting.popleft().position
-        if self._behind != start:
+        while self._waiting and self._start != start:
+            self._start = self._waiting.popleft().position
+        if self._start != start:
             self._waiting.clear()
-            self._behind = start
+            self._start = start
         last = self._waiting[-1].position if self._waiting else start
         try:
             end = self._end or self.head()
@@ -146,22 +146,22 @@ def replaced(dataset: Dataset, position: Position) -> UsageError:
 
 
 def starting_position(dataset: Dataset, where: str) -> Position:
-    """Behind the snapshot that ``where`` names, as in ``Dataset.snapshot``; ``earliest`` is before the first.
+    """Return the position of the snapshot that ``where`` names; ``earliest`` is before the first.
 
-    Of a time, it is behind the last snapshot made at or before it.
+    A time names the last snapshot made at or before it.
     """
     text = where.strip()
     if text in ("", "earliest"):
         return BEGINNING
     try:
-        return _behind(dataset, text)
+        return _named_position(dataset, text)
     except (NotFoundError, UsageError) as error:
         raise InvalidOptionError(
             f"startingPosition is {text!r}: it is 'earliest' or names a snapshot, but {error}"
         ) from None
 
 
-def _behind(dataset: Dataset, ref: SnapshotRef) -> Position:
+def _named_position(dataset: Dataset, ref: SnapshotRef) -> Position:
     try:
         return position_of(dataset, dataset.snapshot(ref))
     except NoSnapshotsError:
@@ -171,14 +171,14 @@ def _behind(dataset: Dataset, ref: SnapshotRef) -> Position:
 
 
 def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:
-    """Behind this snapshot."""
+    """Return the position of a snapshot."""
     return Position(dataset.chain.sequence_of(snapshot.manifest), snapshot.id)
 
 
 def ends(dataset: Dataset, since: SnapshotRef | None, as_of: SnapshotRef | None) -> tuple[Position, Position]:
-    """The positions between which a range of history lies."""
+    """Return the positions at both ends of a range of history."""
     last = next(dataset.history(as_of=as_of), None)
     up_to = position_of(dataset, last or dataset.latest())
     if since is None:
         return BEGINNING, up_to
-    return _behind(dataset, since), up_to
+    return _named_position(dataset, since), up_to

@@ -51,7 +51,7 @@ class Job:
 def may_be_committed(stager: Stager) -> bool:
     """Whether a commit of this snapshot has begun, so that its files may be part of history.
 
-    Spark also aborts a job whose commit failed or was not heard of again. The swap comes after the intent,
+    Spark also aborts a job whose commit failed or did not answer. The swap comes after the intent,
     and sweep removes an intent only when the manifest is published. So the files belong to nobody only if
     there is neither, asked in this order.
     """

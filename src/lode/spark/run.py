@@ -9,7 +9,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lode.spark.definition import load
+from lode.spark.pipeline_file import load
 from lode.spark.session import session
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The data source behind ``format("lode")``: hands each kind of work to the file that does it.
+"""The data source of ``format("lode")``: passes each kind of work to the module that does it.
 
 Spark makes it once for a read and pickles it after asking for the schema; so that is when the snapshot is
 chosen, and every query on the DataFrame reads the same one.

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from lode.format.manifest import FileRef
     from lode.store.protocol import Store
 
-# Nothing said: a task's share goes by the size of the scan, so that a small one keeps all cores busy too.
+# By default splits depend on the size of the scan, so that a small one keeps all cores busy too.
 SPLIT_BYTES: Final = 0
-# A task costs Spark and its Python worker some 25 ms, which is what they take for a megabyte of Parquet.
+# A task costs Spark and its Python worker about 25 ms, as long as they need for a megabyte of Parquet.
 _MIN_SPLIT_BYTES: Final = 16 << 20
 _MAX_SPLIT_BYTES: Final = 128 << 20
 _MAX_AUTO_SPLITS: Final = 256
 BATCH_ROWS: Final = 1 << 17
-# What opening a file costs, counted in bytes, so that a task does not get thousands of tiny ones.
+# The cost of opening a file, in bytes, so that a task does not get thousands of tiny files.
 _OPEN_BYTES: Final = 256 << 10
 
 
@@ -51,7 +51,7 @@ class Piece:
     names: Names = field(default_factory=dict)
 
 
-class Share(InputPartition):
+class Split(InputPartition):
     """What one task reads. Pieces of files of one definition share their names, also when pickled."""
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -143,21 +143,21 @@ class PieceReader:
             yield batch if where is None else batch.filter(where)
 
 
-def shares(
+def plan_splits(
     files: Sequence[FileRef], names: Mapping[str, Names], *, split_bytes: int, splittable: bool
-) -> list[Share]:
+) -> list[Split]:
     """Cut files into tasks of about ``split_bytes``, in the order of history; 0 finds a size that fits.
 
     Args:
         files: What is to be read.
-        names: By path, which columns have another name in a file, as ``Scan.other_names`` says.
+        names: By path, the columns that have another name in a file; see ``Scan.other_names``.
         split_bytes: How much a task gets.
         splittable: Whether a file can be read in parts.
     """
     if not split_bytes:
         each = sum(file.size_bytes for file in files) // _MAX_AUTO_SPLITS
         split_bytes = min(max(each, _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
-    found: list[Share] = []
+    found: list[Split] = []
     pieces: list[Piece] = []
     weight = 0
     same: Names = {}
@@ -166,11 +166,11 @@ def shares(
     ):
         size = piece.stop - piece.start + _OPEN_BYTES
         if pieces and weight + size > split_bytes + _OPEN_BYTES:
-            found.append(Share(pieces))
+            found.append(Split(pieces))
             pieces, weight = [], 0
         pieces.append(piece)
         weight += size
-    return [*found, Share(pieces)]
+    return [*found, Split(pieces)]
 
 
 def _cut(file: FileRef, names: Names, split_bytes: int, splittable: bool) -> Iterator[Piece]:

@@ -1,7 +1,7 @@
 """Structured Streaming from and to datasets.
 
-The source's offset is a position in history, so a batch is a run of whole snapshots, and the same offsets
-give the same snapshots whenever they are asked for. The sink commits each micro-batch as one snapshot under
+The source's offset is a position in history, so a batch is a range of whole snapshots, and the same offsets
+always give the same snapshots. The sink commits each micro-batch as one snapshot under
 the key (query, batch), which is checked within the commit: a batch that Spark replays changes nothing.
 """
 
@@ -35,7 +35,7 @@ from lode.spark.options import Options, dataset_of, file_options
 from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
-from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Share, shares
+from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits
 from lode.spark.staging import discard_unreferenced, stage_batches
 from lode.spark.write import begin
 
@@ -113,7 +113,7 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         files = scan.files
         if not files:
             return []
-        return shares(
+        return plan_splits(
             files,
             scan.other_names(),
             split_bytes=self._split_bytes,
@@ -121,7 +121,7 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         )
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Share)
+        assert isinstance(partition, Split)
         return self._reader.read(partition.pieces)
 
     def __getstate__(self) -> dict[str, Any]:

@@ -24,7 +24,7 @@ _STRATEGY: Final = "org.apache.spark.sql.execution.datasources.DataSourceStrateg
 
 
 def conditions_in(where: str | Column, schema: StructType, spark: SparkSession) -> list[Condition]:
-    """What a condition says of single columns; parts that cannot be told are left out.
+    """Return what a condition says about single columns; parts that cannot be expressed are left out.
 
     Raises:
         AnalysisException: Spark does not understand the condition.

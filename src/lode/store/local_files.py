@@ -351,7 +351,7 @@ def _fsync(descriptor: int, path: str) -> None:
 
 def _claim(descriptor: int) -> bool:
     """Lock a new hidden file; False if a sweep took it for a leftover and removed it before."""
-    # Without locks, leftovers cannot be told from files being written, and none is removed.
+    # Without locks, leftovers look like files that are being written, so none is removed.
     try:
         # A sweep for leftovers holds the lock for a moment only.
         fcntl.flock(descriptor, fcntl.LOCK_EX)

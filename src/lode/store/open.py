@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _FILE = re.compile(r"file:/(?!/)", re.IGNORECASE)
+_SLASHES_MISSING = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/?(?!/)")
 _KNOWN = ("memory", "file", "s3", "gs", "az")
 
 
@@ -45,6 +46,7 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
         target = f"file://{target[len('file:') :]}"
     match = _SCHEME.match(target)
     if match is None:
+        _refuse_missing_slashes(target)
         return _open_directory(target, options)
     scheme = match[1].lower()
     if scheme in ("http", "https"):
@@ -64,6 +66,17 @@ def open_store(target: str | os.PathLike[str] | Store, **options: Any) -> Store:
     known = ", ".join(f"{name}://" for name in _KNOWN)
     hint = did_you_mean(scheme, (*_KNOWN, *OBJECT_SCHEMES)) or f"known are {known} and plain paths"
     raise InvalidOptionError(f"unknown scheme {match[0]!r} in {shown(target)}: {hint}")
+
+
+def _refuse_missing_slashes(target: str) -> None:
+    """``s3:/bucket`` is a mistake, although a directory could have that name."""
+    match = _SLASHES_MISSING.match(target)
+    if match is not None and match[1].lower() in {*_KNOWN, *OBJECT_SCHEMES, "http", "https"}:
+        rest = "/absolute/path" if match[1].lower() == "file" else target[match.end() :]
+        raise InvalidOptionError(
+            f"a URL does not begin with {match[0]!r}: write {shown(f'{match[1]}://{rest}')}, "
+            "or put ./ in front for a directory"
+        )
 
 
 def _open_file_url(url: str, options: Mapping[str, Any]) -> LocalStore:

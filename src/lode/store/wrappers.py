@@ -322,7 +322,7 @@ class CountingStore(StoreWrapper):
 
 
 class SimulatedCrash(BaseException):
-    """Stands for the death of the process. No ``except Exception`` catches it."""
+    """Simulates the death of the process. No ``except Exception`` catches it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -409,7 +409,7 @@ class FaultStore(StoreWrapper):
 class LatencyStore(StoreWrapper):
     """Sleeps ``seconds`` before each call: a number, or a function of method and path.
 
-    It stands for a distant store, so it is never ``nearby`` and has no local paths: a reader that opens files
+    It simulates a remote store, so it is never ``nearby`` and has no local paths: a reader that opens files
     by path would not be slow.
     """
 

@@ -192,7 +192,7 @@ def replay(scenario: Scenario, steps: Iterable[Step]) -> Trace:
             raise ValueError(f"step {place} does not happen again: {step}")
         done.append(step)
         state = after
-    trace = system.told(state, done, recovery)
+    trace = system.trace_of(state, done, recovery)
     if trace.steps != wanted:
         raise ValueError("the recovery does not happen again")
     return trace

@@ -1,6 +1,6 @@
 """The plain way to commit: swap the pointer, then put the manifest. It forks, and the explorer shows how.
 
-Between the two steps the pointer names a snapshot that is not there. Whoever comes by then lists manifests
+Between the two steps the pointer names a snapshot that does not exist. Another writer then lists manifests
 and takes the largest id for the head, which is at best the head before; and once a writer has lost a swap and
 tried again on a new parent, the largest id need not be the head at all.
 

@@ -179,7 +179,7 @@ class Holds:
         for manifest in manifests:
             parent = manifest.parent_snapshot_id
             id = manifest.snapshot_id
-            assert parent is None or parent in ids, f"{id} stands on {parent}, which is not there"
+            assert parent is None or parent in ids, f"the parent of {id} is {parent}, which does not exist"
             assert parent not in children, f"{children[parent]} and {id} fork at {parent}"
             children[parent] = id
 
@@ -203,7 +203,9 @@ class Holds:
                 assert value is None or value in chain, f"{name} saw {value}, which is not in {chain}"
                 self._saw_what_came_before(view, name, value, chain)
             elif value is not None:
-                assert value in chain, f"{name} was told that {value} is committed, and it is not in {chain}"
+                assert value in chain, (
+                    f"{name} got the answer that {value} is committed, and it is not in {chain}"
+                )
         for name, error in view.raised.items():
             if isinstance(error, CommitError) and error.landed is False:
                 lost = self._writers[name]

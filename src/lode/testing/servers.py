@@ -55,7 +55,7 @@ def end_process(process: subprocess.Popen[bytes], *, patience: float) -> None:
         process.wait()
 
 
-class Server(ABC):
+class StoreServer(ABC):
     """A server on a free port of the loopback interface, from entering the block to leaving it."""
 
     def __init__(self) -> None:
@@ -129,7 +129,7 @@ class Server(ABC):
         self._log.close()
 
 
-class S3Server(Server):
+class S3Server(StoreServer):
     """moto's S3; needs ``lode-store[testing]``."""
 
     @property
@@ -160,7 +160,7 @@ _MOTO_HEADERS = {
 }
 
 
-class AzuriteServer(Server):
+class AzuriteServer(StoreServer):
     """Azurite, Microsoft's Azure Blob emulator, from npm; installed on first use.
 
     Args:

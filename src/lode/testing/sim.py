@@ -29,7 +29,7 @@ BEFORE = datetime(2000, 1, 1, tzinfo=UTC)
 """When the objects were written that a simulation starts with."""
 
 SINCE = datetime(2000, 1, 2, tzinfo=UTC)
-"""When all others were written: finer times would tell apart states that are the same."""
+"""The time of all other objects: finer times would make equal states different."""
 
 Verb = Literal["put", "get", "get_range", "exists", "head", "list", "delete", "compare_and_swap"]
 MUTATING: frozenset[Verb] = frozenset({"put", "delete", "compare_and_swap"})

@@ -1,6 +1,6 @@
 """A scenario as states and moves.
 
-A state is what the store holds, where each actor stands and which troubles may still happen.
+A state is the content of the store, the position of each actor, and the faults that may still happen.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class System:
         return self.world.store(self.world.initial), 0, *(Program.START for _ in self._programs)
 
     def moves(self, state: State) -> list[Move]:
-        """Return all that may happen next. What cannot be told from another move is left out."""
+        """Return all moves that are possible next, without those that equal another move."""
         store = state[0]
         extra = self._extras[state[1]]
         effect = self.world.effect
@@ -206,10 +206,10 @@ class System:
         for move in path:
             before, state = state, self.apply(state, move)
             steps.append(self.step(before, move, state))
-        return self.told(state, steps, recovery)
+        return self.trace_of(state, steps, recovery)
 
-    def told(self, state: State, steps: Iterable[Step], recovery: Alone | None = None) -> Trace:
-        """Put steps that led to ``state`` into a trace, with those of a recovery behind them."""
+    def trace_of(self, state: State, steps: Iterable[Step], recovery: Alone | None = None) -> Trace:
+        """Return the trace of the steps that led to ``state``, followed by those of a recovery."""
         names, statuses, done = self.names, self._statuses(state[2:]), tuple(steps)
         if recovery is not None:
             names, statuses = (*names, RECOVERY), {**statuses, RECOVERY: recovery.status}

@@ -33,7 +33,7 @@ class Event(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One step: whose, what happened, in which call, what the actor was told, what the store holds then."""
+    """One step: actor, event, call, the answer to the actor, and the content of the store afterwards."""
 
     actor: str
     event: Event

@@ -64,12 +64,12 @@ def walk(
         try:
             system.inspect(state)
         except Broken as broken:
-            trace = system.told(state, steps, broken.recovery)
+            trace = system.trace_of(state, steps, broken.recovery)
             raise Violation(str(broken), trace, seed=seed) from broken.__cause__
         moves = system.moves(state)
         # What is under way when all are done may land or not.
         if not moves or (system.settled(state) and chance.random() < 0.5):
-            return system.told(state, steps)
+            return system.trace_of(state, steps)
         move = temper.choose(moves, chance, last)
         before, state, last = state, system.apply(state, move), move[0]
         steps.append(system.step(before, move, state))

@@ -1,14 +1,22 @@
-"""Health in the console. Only reads: ``lode doctor`` has the probes that write."""
+"""Health in the console.
+
+Over a store it only reads, and names the command that probes the store by writing, ``lode doctor``. A server
+writes to its lake anyway, so there the doctor's findings are part of the page.
+"""
 
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.describe import versions
 from lode.errors import LodeError
 from lode.store.protocol import SupportsCompareAndSwap, SupportsDurability
 from lode.ui.snippets import doctor_command
+from lode.units import moment, spelled_bytes, spelled_seconds
+from lode.upkeep.doctor import diagnose
 
 if TYPE_CHECKING:
     from lode.store.protocol import Store
@@ -26,12 +34,35 @@ _LIMITS: Final = (
 )
 
 
-def health(store: Store, engine: LiveEngine | None) -> dict[str, Any]:
-    """The health of the store and of the server, as far as reading shows it."""
+class Doctor:
+    """The findings of ``lode doctor`` about the store of a server, probed when they are first asked for."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._lock = Lock()
+        self._checks: list[dict[str, Any]] = []
+
+    def checks(self) -> list[dict[str, Any]]:
+        """One check for each promise of the store; none while it cannot be reached."""
+        with self._lock:
+            if not self._checks:
+                detail = f"probed {moment(datetime.now(UTC))}"
+                self._checks = [
+                    _check(found.promise[:1].upper() + found.promise[1:], found.kept, found.detail or detail)
+                    for found in diagnose(self._store).findings
+                ]
+            return self._checks
+
+
+def health(store: Store, engine: LiveEngine | None, doctor: Doctor | None = None) -> dict[str, Any]:
+    """The health of the store and of the server."""
+    checks = [_answers(store), *_promises(store)]
+    probed = doctor.checks() if doctor is not None and checks[0]["ok"] else []
     return {
         "store": store.url,
         "live": engine is not None,
-        "checks": [_answers(store), *_promises(store), *(_streams(engine) if engine is not None else ())],
+        "checks": [*checks, *probed, *(_streams(engine) if engine is not None else ())],
+        "probed": bool(probed),
         "doctor": doctor_command(store.url),
         "versions": [[name, version] for name, version in versions().items()],
         "limits": _limits(engine.settings) if engine is not None else [],
@@ -80,9 +111,12 @@ def _streams(engine: LiveEngine) -> list[dict[str, Any]]:
 
 
 def _limits(settings: Any) -> list[dict[str, Any]]:
+    """The limits, each also as the flags of ``lode serve`` spell it."""
+    spelled = {"bytes": spelled_bytes, "seconds": spelled_seconds, "count": "{:,}".format}
     return [
-        {"name": name, "unit": unit, "help": text, "value": getattr(settings, name)}
+        {"name": name, "unit": unit, "help": text, "value": value, "text": spelled[unit](value)}
         for name, unit, text in _LIMITS
+        for value in [getattr(settings, name)]
     ]
 
 

@@ -30,7 +30,7 @@ from lode.format.ids import check_id
 from lode.format.manifest import json_text
 from lode.ui import live, snapshots, volumes
 from lode.ui.datasets import Datasets
-from lode.ui.health import health, ready_check
+from lode.ui.health import Doctor, health, ready_check
 from lode.ui.overview import overview
 from lode.ui.paging import PageRequest
 from lode.ui.sample import newest_sample, sample
@@ -82,6 +82,7 @@ def routes(
         readiness: Whether that server takes writes. Belongs to the event loop that runs the routes.
     """
     datasets = Datasets(store)
+    doctor = Doctor(store) if engine is not None else None
 
     def status(_: Request) -> dict[str, Any]:
         return {"store": store.url, "version": __version__, "live": engine is not None}
@@ -123,7 +124,7 @@ def routes(
         return volumes.describe(store, _name(request), at=at, cells=_number(request, "cells", 240))
 
     async def healthy(_: Request) -> dict[str, Any]:
-        found = await run_in_threadpool(health, store, engine)
+        found = await run_in_threadpool(health, store, engine, doctor)
         if readiness is not None:
             found["checks"].append(ready_check(await readiness.problem()))
         return found

@@ -14,9 +14,8 @@ from threading import Barrier
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, OutcomeUnknownError, PathExistsError, PermissionDeniedError
-from lode.store.local import LocalStore
 from lode.store.object_errors import status_of
-from lode.store.protocol import SupportsCompareAndSwap
+from lode.store.protocol import SupportsCompareAndSwap, SupportsLocalPath
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -195,5 +194,5 @@ def _clean_up(store: Store, folder: str) -> None:
     with suppress(LodeError):
         for info in list(store.list(f"{folder}/")):
             store.delete(info.path)
-    if isinstance(store, LocalStore):  # swaps leave lock files, which are no objects
+    if isinstance(store, SupportsLocalPath):  # swaps leave lock files, which are no objects
         shutil.rmtree(store.root / folder, ignore_errors=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from lode.codec.compress import Noop
 from lode.codec.protocol import StatisticalCodec, WholeFileCodec, reports, streams
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
@@ -24,11 +25,11 @@ MAX_SINGLE_PUT_BYTES: Final = 4 << 20
 
 
 class DataFile:
-    """A file of raw bytes. Nothing is to be seen at its path before ``finish``."""
+    """A file of raw bytes. Its path stays empty until ``finish``."""
 
     def __init__(self, store: Store, path: str, compressor: Compressor, checksum: Checksum | None) -> None:
         self._upload = _Upload(store, path, checksum)
-        self._packed = compressor.compress(self._upload)
+        self._compressed = None if isinstance(compressor, Noop) else compressor.compress(self._upload)
         self._open = True
 
     def write(self, data: Buffer) -> int:
@@ -36,21 +37,23 @@ class DataFile:
             raise TransactionClosedError(
                 f"{self._upload.path} is finished or aborted: no more can be written"
             )
-        return self._packed.write(byte_view(data))
+        view = byte_view(data)
+        return self._upload.write(view) if self._compressed is None else self._compressed.write(view)
 
     @property
     def size(self) -> int:
-        """The bytes that have gone to the store so far."""
+        """Stored bytes so far."""
         return self._upload.size
 
     def finish(self) -> FileRef:
-        """Make the file appear and say what it is."""
+        """Store the file and return its path, size and checksum."""
         self._open = False
-        self._packed.close()
+        if self._compressed is not None:
+            self._compressed.close()
         return self._upload.finish()
 
     def abort(self) -> None:
-        """Drop the file; a failure to do so changes nothing, the leftovers are invisible."""
+        """Discard the file, best effort: no reader sees a leftover."""
         self._open = False
         with suppress(LodeError):
             self._upload.abort()
@@ -68,7 +71,7 @@ class RecordFile:
 
     @property
     def size(self) -> int:
-        """The bytes that have gone to the store so far; an encoder may hold more."""
+        """Stored bytes so far; an encoder may hold more."""
         return self._file.size
 
     def finish(self) -> FileRef:
@@ -84,7 +87,7 @@ class RecordFile:
 
 
 class _WholeFile:
-    """Lets a whole-file codec be written to chunk by chunk: it keeps them until the end."""
+    """Collects chunks for a codec that encodes a file at once."""
 
     def __init__(self, codec: WholeFileCodec, file: DataFile) -> None:
         self._codec = codec
@@ -122,7 +125,7 @@ def _encoding(codec: Codec | None, file: DataFile) -> StreamEncoder:
 
 
 class _Upload:
-    """Hashes and counts the stored bytes; holds small files back so that they go up in one request."""
+    """Hashes and counts the stored bytes. A small file is held back and uploaded in one request."""
 
     def __init__(self, store: Store, path: str, checksum: Checksum | None) -> None:
         self.path = path
@@ -133,7 +136,7 @@ class _Upload:
         self._writer: ObjectWriter | None = None
 
     def write(self, data: Buffer) -> int:
-        view = byte_view(data)
+        view = memoryview(data)
         if self._hasher is not None:
             self._hasher.update(view)
         self.size += view.nbytes
@@ -157,7 +160,7 @@ class _Upload:
         except PathExistsError:
             raise
         except StoreError:
-            # The answer was lost and the object may be there; only we can have put it at this path.
+            # The answer was lost and the object may exist. No other writer uses this path.
             with suppress(LodeError):
                 self._store.delete(self.path)
             raise

@@ -33,7 +33,7 @@ def _split_records(records: list[Any], keys: Sequence[str]) -> Iterator[tuple[st
 
 
 def _value(record: Any, key: str) -> Any:
-    """A null is a value one writes; a column that is not there is a mistake."""
+    """Return the value of a key. A null is a value; a missing column is an error."""
     try:
         return record[key] if isinstance(record, Mapping) else getattr(record, key)
     except (KeyError, AttributeError):
@@ -42,7 +42,8 @@ def _value(record: Any, key: str) -> Any:
 
 def _missing(key: str) -> SchemaViolationError:
     return SchemaViolationError(
-        f"the data has no column {key!r}, by which the dataset is partitioned: add it, be it null", column=key
+        f"the data has no column {key!r}, by which the dataset is partitioned: add it; it may be null",
+        column=key,
     )
 
 
@@ -75,7 +76,7 @@ def _split_batch(batch: pa.RecordBatch, keys: Sequence[str]) -> Iterator[tuple[s
 
 
 def _by_day(column: Any) -> Any:
-    """A timestamp stands for its day, in its own zone; everything else for itself."""
+    """Return the day of a timestamp, in its own zone; any other value unchanged."""
     import pyarrow.compute as pc
 
     if not pa.types.is_timestamp(column.type):

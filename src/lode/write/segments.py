@@ -18,7 +18,7 @@ SMALLEST = LEVELS[-1]
 
 
 def is_boundary(manifest: AnyManifest) -> bool:
-    """Tell whether a segment ends with this snapshot."""
+    """Return whether a segment ends with this snapshot."""
     return manifest.sequence is not None and manifest.sequence % SMALLEST == 0
 
 

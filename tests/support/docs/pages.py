@@ -11,8 +11,16 @@ DOCS = ROOT / "docs"
 PAGES = sorted([ROOT / "README.md", *DOCS.glob("**/*.md")])
 # Their blocks share one JVM, in test_spark_pages.py.
 SPARK_PAGES = ("guides/spark.md", "guides/pipelines.md")
-# Pages that are followed from top to bottom, shell and Python in turn, in test_shell.py.
-FOLLOWED_PAGES = ("README.md", "docs/start.md", "docs/guides/recovering.md")
+# Pages that are followed from top to bottom, shell and Python in turn: these by test_shell.py,
+FOLLOWED_HERE = (
+    "docs/console.md",
+    "docs/guides/object-stores.md",
+    "docs/guides/recovering.md",
+    "docs/ingest.md",
+)
+# and these by tests/package/test_followed.py, where nothing but the wheel with these extras is installed.
+FOLLOWED_INSTALLED = {"README.md": ("all", "testing"), "docs/start.md": ()}
+FOLLOWED_PAGES = (*FOLLOWED_HERE, *FOLLOWED_INSTALLED)
 _FENCED = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 

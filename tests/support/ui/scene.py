@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from playwright.sync_api import expect
 
 import lode
+from lode.ingest.core.strategies import StreamType
 from lode.store import MemoryStore
+from support.ingest.engines import PLAIN, append, engine_on
+from support.ingest.engines import lake as tables
 from support.ui.browsing import visiting
 from support.ui.lake import Clock, fill_lake, runtime_of
 from support.ui.served import Served
@@ -36,6 +41,8 @@ class Shot(NamedTuple):
     theme: Theme = "light"
     # A part that is brought to the top of the picture.
     top: str | None = None
+    # A page of a server, which has streams and limits.
+    live: bool = False
 
 
 SHOTS: Final = (
@@ -45,6 +52,8 @@ SHOTS: Final = (
     Shot("dark", "#/datasets/visits", WIDE, 1120, theme="dark"),
     Shot("snapshot", "#/datasets/orders/{orders}", WIDE, 1100),
     Shot("health", "#/health", WIDE, 1000),
+    Shot("streams", "#/streams", WIDE, 560, live=True),
+    Shot("server", "#/health", WIDE, 1400, live=True),
     Shot("phone", "#/datasets/visits", NARROW, 1500),
     Shot("phone-dark", "#/", NARROW, 1000, theme="dark"),
 )
@@ -113,21 +122,32 @@ def _damage(store: MemoryStore, prefix: str) -> None:
             store.put(entry.path, b'{"schema_name": "lode-mani')
 
 
+class Scene(NamedTuple):
+    """What the pictures show: a store, and a server with write streams."""
+
+    store: Served
+    server: Served
+
+
 @contextmanager
-def scene() -> Iterator[Served]:
+def scene() -> Iterator[Scene]:
     store = NamedStore()
     fill_scene(store)
-    with Served(store) as served:
-        yield served
+    with TemporaryDirectory() as folder, closing(engine_on(tables(), Path(folder))) as engine:
+        for number, kind in enumerate((StreamType.PENDING, StreamType.COMMITTED, StreamType.BUFFERED), 1):
+            append(engine.create_stream(PLAIN, kind), range(number * 1_000))
+        with Served(store) as served, Served(engine.store, engine=engine) as server:
+            yield Scene(served, server)
 
 
-def take(browser: Browser, served: Served, shot: Shot, *, css: str = "") -> bytes:
+def take(browser: Browser, scene: Scene, shot: Shot, *, css: str = "") -> bytes:
     """The picture as PNG, after the rules of ``css`` were added to the page."""
     with visiting(
         browser, size={"width": shot.width, "height": shot.height}, theme=shot.theme, bypass_csp=bool(css)
     ) as visitor:
+        served = scene.server if shot.live else scene.store
         visitor.page.clock.set_fixed_time(NOW)
-        orders = lode.open_dataset("orders", served.store).latest().id
+        orders = lode.open_dataset("orders", scene.store.store).latest().id
         page = visitor.open(served.url + shot.page.format(orders=orders))
         if css:
             page.add_style_tag(content=css)

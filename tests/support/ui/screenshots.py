@@ -19,10 +19,10 @@ def picture(name: str) -> Path:
 
 def main(folder: Path = PICTURES) -> None:
     """Replace all pictures."""
-    with scene() as served, launched() as browser:
+    with scene() as stage, launched() as browser:
         for shot in SHOTS:
             path = folder / picture(shot.name).name
-            path.write_bytes(take(browser, served, shot))
+            path.write_bytes(take(browser, stage, shot))
             print(f"{path.name}: {path.stat().st_size:,} bytes")
 
 

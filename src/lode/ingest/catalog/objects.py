@@ -90,7 +90,7 @@ class Objects(Generic[T]):
         return self._runtime.each(lambda path: self.read(path, fresh=True), paths)
 
     def change(self, path: str, change: Callable[[T | None], T]) -> T:
-        """Replace the record by the result of ``change``; None stands for no record.
+        """Replace the record by the result of ``change``; None means no record.
 
         ``change`` is called again after a conflict. An exception from it ends the change. Each record it
         returns must be unique, so that the outcome is clear if the store's response is lost.

@@ -50,7 +50,7 @@ class StreamPosition:
     epoch: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
-    def step_back(self, durable: int | None = None) -> None:
+    def roll_back(self, durable: int | None = None) -> None:
         """Forget rows that were accepted and are not durable."""
         if durable is not None:
             self.durable = durable

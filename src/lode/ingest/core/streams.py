@@ -156,7 +156,7 @@ class Stream:
         with position.lock:
             position.visible = max(position.visible, rows)
             if not self.strategy.stages and rows > position.durable:
-                position.step_back(durable=rows)
+                position.roll_back(durable=rows)
 
     def finalize(self) -> bool:
         """Accept no more rows; returns whether it was open. Blocks until accepted rows are durable."""

@@ -125,7 +125,7 @@ class Append:
             return
         if not self.stale and self.first is not None:
             with self.position.lock:
-                self.position.step_back()
+                self.position.roll_back()
         self.answer.set_exception(refusal)
 
 

@@ -74,7 +74,7 @@ def without_validity(array: Any) -> Any:
 
 
 def has_required(kind: Any) -> bool:
-    """Tell whether values of this type have a REQUIRED field inside."""
+    """Return whether values of this type have a REQUIRED field inside."""
     if pt.is_struct(kind):
         return any(not member.nullable or has_required(member.type) for member in kind)
     return pt.is_list(kind) and has_required(kind.value_type)

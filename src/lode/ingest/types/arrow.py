@@ -43,7 +43,7 @@ def _column(field: pa.Field[Any], where: str) -> Column:
 
 
 def is_list(kind: pa.DataType) -> bool:
-    """Tell whether values of a type are lists, in any form; maps are not."""
+    """Return whether values of a type are lists, in any form; maps are not."""
     return bool(
         pt.is_list(kind)
         or pt.is_large_list(kind)

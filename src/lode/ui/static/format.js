@@ -58,11 +58,3 @@ export function ago(text, now = Date.now()) {
   }
   return seconds < 5 ? "just now" : `${Math.floor(seconds)} s ago`;
 }
-
-/** A length of time, in its largest whole unit. */
-export function duration(seconds) {
-  for (const [unit, length] of [["day", 86_400], ["hour", 3_600], ["minute", 60]]) {
-    if (seconds >= length && seconds % length === 0) return count(seconds / length, unit);
-  }
-  return count(seconds, "second");
-}

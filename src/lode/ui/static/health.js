@@ -1,12 +1,11 @@
 // Whether the store and the server are well, what runs here, and what the server counts.
 
 import { h, replace } from "./dom.js";
-import { bytes, count, duration, number, perSecond } from "./format.js";
+import { count, number, perSecond } from "./format.js";
 import { badge, command, datasetLink, details, facts, heading, notice, section, volumeLink } from "./parts.js";
 import { table } from "./table.js";
 
 const AGAIN = 5_000;
-const UNITS = { bytes, seconds: duration, count: number };
 
 export async function health(visit) {
   let seen = await look(visit);
@@ -76,7 +75,7 @@ function contents(visit, seen, rates) {
     ]),
     section("Checks", checks(found)),
     problems.length || listed.next ? section("Datasets and volumes with problems", unwell(problems), part(listed)) : "",
-    section(
+    found.probed ? "" : section(
       "Concurrent writers",
       h("p", {}, "Whether the store keeps its promises to concurrent writers is found out by writing a few small objects, which this page never does. This command does, and removes them again:"),
       command(visit, found.doctor, "the command that probes the store"),
@@ -94,7 +93,7 @@ function contents(visit, seen, rates) {
 
 function checks(found) {
   return table({
-    caption: "Checks that only read",
+    caption: found.probed ? "Checks of the store and the server" : "Checks that only read",
     tall: true,
     rows: found.checks,
     columns: [
@@ -132,10 +131,12 @@ function limits(rows) {
     rows,
     columns: [
       { label: "Limit", header: true, cell: (row) => [h("span", { class: "mono" }, row.name), h("small", {}, row.help)] },
-      { label: "Value", numeric: true, cell: (row) => UNITS[row.unit](row.value) },
+      { label: "Value", numeric: true, cell: (row) => row.text },
     ],
   });
 }
+
+const labels = (row) => Object.values(row.labels).join(", ");
 
 function counted(metrics, rates) {
   return table({
@@ -143,8 +144,8 @@ function counted(metrics, rates) {
     tall: true,
     rows: metrics.metrics,
     columns: [
-      { label: "Metric", header: true, sort: (row) => row.name, cell: (row) => [h("span", { class: "mono" }, row.name), h("small", {}, row.help)] },
-      { label: "Of", cell: (row) => Object.values(row.labels).join(", ") },
+      { label: "Metric", header: true, sort: (row) => row.name, cell: (row) => [h("span", { class: "mono" }, row.name), h("small", { class: "narrow" }, labels(row)), h("small", {}, row.help)] },
+      { label: "Of", wide: true, cell: labels },
       { label: "Value", numeric: true, sort: (row) => row.value, cell: (row) => (Number.isInteger(row.value) ? number(row.value) : row.value.toPrecision(3)) },
       { label: "Rate", numeric: true, wide: true, sort: (row) => rates.get(key(row)), cell: (row) => (rates.has(key(row)) ? perSecond(rates.get(key(row)), "") : "") },
     ],

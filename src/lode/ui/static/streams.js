@@ -1,5 +1,6 @@
 // The write streams of the server this page comes from, as they move.
 
+import { copyButton } from "./copy.js";
 import { h, replace } from "./dom.js";
 import { bytes, count, number, perSecond } from "./format.js";
 import { datasetLink, facts, heading, notice, section, timeAgo } from "./parts.js";
@@ -14,7 +15,7 @@ export async function streams(visit) {
   let rates = new Map();
   let paused = false;
   const body = h("div", { class: "stack" });
-  const draw = () => replace(body, ...contents(found, rates));
+  const draw = () => replace(body, ...contents(visit, found, rates));
 
   visit.every(AGAIN, async () => {
     if (paused) return;
@@ -57,7 +58,7 @@ function ratesOf(before, now, rates) {
   );
 }
 
-function contents(found, rates) {
+function contents(visit, found, rates) {
   const sum = (key) => found.streams.reduce((total, stream) => total + stream[key], 0);
   const speed = rates.size ? [...rates.values()].reduce((total, rate) => total + rate, 0) : null;
   return [
@@ -81,7 +82,12 @@ function contents(found, rates) {
             header: true,
             sort: (row) => row.id,
             cell: (row) => [
-              h("span", { class: "mono", title: row.name }, `${row.id.slice(0, 10)}${row.id.length > 10 ? "…" : ""}`),
+              h(
+                "span",
+                { class: "id-link" },
+                h("span", { class: "mono", title: row.name }, `${row.id.slice(0, 10)}${row.id.length > 10 ? "…" : ""}`),
+                copyButton(visit, row.name, `the name of stream ${row.id}`),
+              ),
               h("small", { class: "narrow" }, row.type.toLowerCase()),
               h("small", {}, row.dataset ? h("a", { href: datasetLink(row.dataset) }, row.table) : row.table),
             ],

@@ -1,4 +1,4 @@
-"""Pipelines written down as YAML.
+"""Pipelines in YAML files.
 
 name: daily
 source: {path: s3://lake, dataset: visits, startingPosition: earliest}
@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError
 from lode.extras import needs
 from lode.near import did_you_mean
+from lode.spark.dataset_ref import DatasetRef, dataset_ref
 from lode.spark.pipeline import Pipeline
-from lode.spark.place import Place, place_of
 
 if TYPE_CHECKING:
     import os
@@ -33,33 +33,33 @@ _KEYS: Final = ("name", "source", "tables", "steps", "sink", "mode", "every", "s
 
 
 @dataclass(frozen=True, slots=True)
-class Definition:
-    """A pipeline, and the Spark it asks for."""
+class PipelineFile:
+    """A pipeline, and the Spark session it needs."""
 
     pipeline: Pipeline
     master: str = "local[*]"
     settings: Mapping[str, str] = field(default_factory=dict)
 
 
-def load(path: str | os.PathLike[str]) -> Definition:
-    """Read a pipeline from a YAML file; what is wrong with it is said with the file's name."""
+def load(path: str | os.PathLike[str]) -> PipelineFile:
+    """Read a pipeline from a YAML file. An error names the file."""
     with needs("a pipeline in YAML", "spark"):
         import yaml  # type: ignore[import-untyped, unused-ignore]
     try:
-        told = yaml.safe_load(Path(path).read_text())
+        content = yaml.safe_load(Path(path).read_text())
     except OSError as error:
         raise InvalidOptionError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise InvalidOptionError(f"{path} is not YAML: {error}") from None
     try:
-        return parse(told)
+        return parse(content)
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{path}: {error}") from None
 
 
-def parse(told: object) -> Definition:
+def parse(content: object) -> PipelineFile:
     """The pipeline that a mapping describes."""
-    values = _mapping(told, "a pipeline")
+    values = _mapping(content, "a pipeline")
     for key in values:
         if key not in _KEYS:
             hint = did_you_mean(str(key), _KEYS) or f"there are {', '.join(_KEYS)}"
@@ -72,13 +72,13 @@ def parse(told: object) -> Definition:
         raise InvalidOptionError(f"'every' is {every!r}: it is a number of seconds")
     spark = {str(key): str(value) for key, value in _mapping(values.get("spark") or {}, "'spark'").items()}
     tables = _mapping(values.get("tables") or {}, "'tables'")
-    return Definition(
+    return PipelineFile(
         Pipeline(
             str(values["name"]),
-            _place(values["source"], "'source'"),
-            _place(values["sink"], "'sink'"),
+            _ref(values["source"], "'source'"),
+            _ref(values["sink"], "'sink'"),
             [_step(step) for step in _list(values.get("steps") or [])],
-            {name: _place(place, f"table {name!r}") for name, place in tables.items()},
+            {name: _ref(table, f"table {name!r}") for name, table in tables.items()},
             mode=values.get("mode", "batch"),
             every=float(every),
         ),
@@ -87,24 +87,24 @@ def parse(told: object) -> Definition:
     )
 
 
-def _mapping(told: object, what: str) -> dict[str, Any]:
-    if not isinstance(told, Mapping):
-        raise InvalidOptionError(f"{what} is a mapping, got {type(told).__name__}")
-    return {str(key): value for key, value in told.items()}
+def _mapping(content: object, what: str) -> dict[str, Any]:
+    if not isinstance(content, Mapping):
+        raise InvalidOptionError(f"{what} is a mapping, got {type(content).__name__}")
+    return {str(key): value for key, value in content.items()}
 
 
-def _list(told: object) -> list[Any]:
-    return told if isinstance(told, list) else [told]
+def _list(content: object) -> list[Any]:
+    return content if isinstance(content, list) else [content]
 
 
-def _place(told: object, what: str) -> Place:
+def _ref(content: object, what: str) -> DatasetRef:
     try:
-        return place_of(_mapping(told, what))
+        return dataset_ref(_mapping(content, what))
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{what}: {error}") from None
 
 
-def _step(told: object) -> str:
-    if not isinstance(told, str):
-        raise InvalidOptionError(f"a step is SQL or 'module:function', got {told!r}")
-    return told
+def _step(content: object) -> str:
+    if not isinstance(content, str):
+        raise InvalidOptionError(f"a step is SQL or 'module:function', got {content!r}")
+    return content

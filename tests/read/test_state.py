@@ -1,0 +1,137 @@
+"""What is visible at a snapshot after files were removed, and what it costs to find out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lode
+from lode.definition import REMOVALS
+from lode.store import CountingStore, MemoryStore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+SCHEMA = {"day": "string!", "n": "int64!"}
+
+
+def rows(*numbers: int, day: str = "mon") -> list[dict[str, object]]:
+    return [{"day": day, "n": number} for number in numbers]
+
+
+def numbers(dataset: lode.Dataset, **options: object) -> list[int]:
+    found = dataset.scan(**options).read_all()  # type: ignore[arg-type]
+    assert dataset.plan(**options).row_count == found.num_rows  # type: ignore[arg-type]
+    return sorted(found["n"].to_pylist())
+
+
+@pytest.fixture
+def visits() -> lode.Dataset:
+    dataset = lode.Dataset.create("visits", MemoryStore(), schema=SCHEMA, partition_by=["day"])
+    dataset.write(rows(1, 2))
+    dataset.write(rows(3, day="tue"))
+    return dataset
+
+
+def reopened(dataset: lode.Dataset) -> lode.Dataset:
+    return lode.open_dataset(dataset.id, dataset.store)
+
+
+def test_an_overwrite_replaces_the_partitions_that_its_rows_touch(visits: lode.Dataset) -> None:
+    visits.overwrite(rows(9))
+    assert numbers(reopened(visits)) == [3, 9]
+
+
+def test_every_earlier_snapshot_has_the_rows_it_had(visits: lode.Dataset) -> None:
+    visits.overwrite(rows(9))
+    visits.delete("n = 3")
+    visits.compact()
+    visits.restore(3)
+    found = [numbers(reopened(visits), as_of=number) for number in range(2, 7)]
+    assert found == [[1, 2], [1, 2, 3], [3, 9], [9], [1, 2, 3]]
+
+
+def test_a_dataset_whose_commits_remove_says_so_in_its_definition(visits: lode.Dataset) -> None:
+    assert visits.definition.features == ()
+    visits.delete("n = 1")
+    assert reopened(visits).definition.features == (REMOVALS,)
+
+
+def test_a_dataset_that_only_grows_is_planned_as_before(visits: lode.Dataset) -> None:
+    store = CountingStore(visits.store)
+    assert len(lode.Dataset("visits", store).plan().paths) == 2
+    # The pointer, the newest manifest in two layouts, the definition and two more manifests.
+    assert store.counts == {"get": 6}
+
+
+def test_a_commit_that_replaces_everything_ends_the_walk_through_history() -> None:
+    dataset = lode.Dataset("d", MemoryStore(), codec=lode.Parquet({"n": "int64"}))
+    for number in range(20):
+        dataset.write([{"n": number}])
+    dataset.overwrite([{"n": 99}], everything=True)
+    dataset.write([{"n": 100}])
+    store = CountingStore(dataset.store)
+    assert lode.Dataset("d", store).plan().row_count == 2
+    # The pointer, the definition, two manifests, and a checkpoint that is not there.
+    assert store.counts == {"get": 5}
+    assert numbers(reopened(dataset)) == [99, 100]
+
+
+def test_a_compaction_leaves_a_checkpoint_that_saves_reading_the_history(visits: lode.Dataset) -> None:
+    for number in range(10, 50):
+        visits.write(rows(number))
+    visits.compact()
+    store = CountingStore(visits.store)
+    opened = lode.Dataset("visits", store)
+    assert opened.plan().row_count == 43
+    # The pointer, the manifest in two layouts, the definition and the checkpoint.
+    assert store.counts == {"get": 5}
+    assert numbers(opened) == numbers(visits)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x28\xb5\x2f\xfd\x00"])
+def test_a_damaged_checkpoint_costs_time_and_no_rows(visits: lode.Dataset, content: bytes) -> None:
+    visits.compact()
+    visits.write(rows(4))
+    visits.compact()
+    store = visits.store
+    checkpoints = [entry.path for entry in store.list("datasets/visits/state/")]
+    assert checkpoints
+    for path in checkpoints:
+        store.delete(path)
+        store.put(path, content)
+    assert numbers(reopened(visits)) == [1, 2, 3, 4]
+
+
+def test_the_checkpoint_of_another_snapshot_is_not_used(visits: lode.Dataset) -> None:
+    visits.write(rows(4))
+    visits.compact()
+    visits.write(rows(5))
+    visits.compact()
+    store = visits.store
+    first, second = sorted(entry.path for entry in store.list("datasets/visits/state/"))
+    content = store.get(first)
+    store.delete(second)
+    store.put(second, content)
+    assert numbers(reopened(visits)) == [1, 2, 3, 4, 5]
+
+
+def test_rows_of_files_without_statistics_are_counted_when_others_of_their_snapshot_are_removed() -> None:
+    dataset = lode.Dataset("d", MemoryStore(), codec="jsonl", layout=lode.HiveLayout("day"))
+    dataset.write([*rows(1, 2), *rows(3, 4, 5, day="tue")])
+    dataset.overwrite(rows(9))
+    assert lode.open_dataset("d", dataset.store).count() == 4
+
+
+def test_a_partition_of_go_is_removed_by_the_name_that_python_gives_it() -> None:
+    dataset = lode.Dataset("d", MemoryStore(), codec="jsonl", layout=lode.HiveLayout("k"))
+    dataset.write([{"k": 1234567.5, "n": 1}])
+    (path,) = dataset.plan().paths
+    assert "k=1234567.5" in path
+    assert _removed(dataset, ["k=1.2345675e+06"]) == [path]
+
+
+def _removed(dataset: lode.Dataset, partitions: Iterable[str]) -> list[str]:
+    state = dataset._handle.find().states.fold(dataset.latest().manifest)
+    return state.matching(lode.Removes(tuple(partitions)))
