@@ -18,7 +18,6 @@ from lode.change import overwrite as overwrites
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
 from lode.change.delete import delete
-from lode.change.merge import WhenMatched, WhenNotMatched
 from lode.change.restore import restore
 from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec
@@ -63,6 +62,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lode.change.base import Workers
+    from lode.change.merge import WhenMatched, WhenNotMatched
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor

@@ -54,10 +54,9 @@ class Matching:
         return rows_where(scan, Filter(where, self.condition.columns), self.schema)
 
 
-def match_rows(base: Base, where: pc.Expression | str, workers: Workers) -> Matching:
-    """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
+def condition_of(scan: Scan, where: pc.Expression | str) -> tuple[Filter, pa.Schema]:
+    """A condition on the rows of a scan, and their columns; raises if it does not fit them."""
     check_options(None, where, None)
-    scan = base.scan
     if scan.components.codec is None:
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs, which have no rows to select")
     schema = scan.schema()
@@ -68,6 +67,13 @@ def match_rows(base: Base, where: pc.Expression | str, workers: Workers) -> Matc
         mentioned(schema, condition.where).empty_table().filter(condition.where)
     except pa.ArrowException as error:
         raise InvalidOptionError(f"where={str(where)[:120]} does not fit the columns: {error}") from None
+    return condition, schema
+
+
+def match_rows(base: Base, where: pc.Expression | str, workers: Workers) -> Matching:
+    """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
+    scan = base.scan
+    condition, schema = condition_of(scan, where)
     candidates = scan.pruned(where, schema)
     undecided = _undecided(base, candidates, where, condition, schema)
     doubtful = {file.path: file for file in undecided}

@@ -220,7 +220,7 @@ class Source:
         return [file.path for file, _ in base.scan.files_with_names() if self.may_be_in(file)]
 
     def depends_on(self, base: Base) -> Callable[[str], bool]:
-        """The partitions that can have the keys: those of the rows if all partition keys are keys, else all."""
+        """The partitions that can have the keys: those of the rows if partition keys are keys, else all."""
         partition_keys = base.definition.keys
         if not partition_keys or not set(partition_keys) <= set(self.keys):
             return everywhere

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class NewRows(Protocol):
-    """The rows that replace others: data in this process, a frame of Spark, or files that tasks have staged."""
+    """The rows that replace others: data in this process, a frame of Spark, or files staged by tasks."""
 
     def schema(self, codec: Codec | None) -> pa.Schema | None:
         """Their columns, if they are known."""
@@ -75,14 +75,24 @@ class LocalRows:
         idempotency_key: IdempotencyKey | None,
         base: Base | None,
     ) -> BegunWrite:
-        if base is not None:
-            return context.begin(metadata, idempotency_key, base)
-        return context.writes.begin(metadata, idempotency_key, None, None, "raise")
+        return begin(context, metadata, idempotency_key, base)
 
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
         if check is None:
             return [transaction.stager.stage_named(self._data, "")]
         return [transaction.stager.write_records(check(chunks_of(self._data)))]
+
+
+def begin(
+    context: ChangeContext,
+    metadata: dict[str, Any] | None,
+    idempotency_key: IdempotencyKey | None,
+    base: Base | None,
+) -> BegunWrite:
+    """Begin the write of rows that are not staged yet."""
+    if base is not None:
+        return context.begin(metadata, idempotency_key, base)
+    return context.writes.begin(metadata, idempotency_key, None, None, "raise")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +114,15 @@ class Fulfils:
                 )
             row += batch.num_rows
             yield batch
+
+
+def check_has_schema(base: Base) -> None:
+    """Refuse a condition on rows without a schema to check new rows by."""
+    if base.definition.columns is None:
+        raise InvalidOptionError(
+            f"dataset {base.scan.dataset_id!r} has no schema to check where=… by: overwrite partitions "
+            "instead"
+        )
 
 
 def overwrite(
@@ -268,11 +287,7 @@ def _where(
     The new rows are staged once: they may be readable only once. After a conflict only files of the dataset
     are rewritten again.
     """
-    if base.definition.columns is None:
-        raise InvalidOptionError(
-            f"dataset {base.scan.dataset_id!r} has no schema to check where=… by: overwrite partitions "
-            "instead"
-        )
+    check_has_schema(base)
     workers = context.workers
     removal = Removal("overwrite", prepared_on=base.manifest.snapshot_id)
     begun = rows.begin(context, metadata, idempotency_key, base)

@@ -10,7 +10,7 @@ import msgspec
 from lode.errors import InvalidOptionError
 from lode.spark.dataset_ref import dataset_ref
 from lode.spark.lineage import Input, input_of
-from lode.spark.position import between, ends
+from lode.spark.position import ends, plan_between
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -75,7 +75,7 @@ def export(
     place = dataset_ref(where)
     dataset = place.open()
     after, up_to = ends(dataset, since, as_of)
-    rows = sum(snapshot.row_count for snapshot in between(dataset, after, up_to))
+    rows = plan_between(dataset, after, up_to).row_count
     receipt = Receipt(input_of(dataset, after, up_to), file_format, rows)
     folder = _Folder(spark, path)
     if folder.receipt() == receipt:

@@ -16,7 +16,7 @@ from lode.spark.dataset_ref import DatasetRef, dataset_ref, opened
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
 from lode.spark.options import Options
-from lode.spark.position import between, ends
+from lode.spark.position import ends, plan_between
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
 from lode.upkeep.verify import ExpectedObject, Problem, Verification, check_copy, check_object, take_inventory
@@ -133,7 +133,7 @@ def rewrite(
     with target.transaction(idempotency_key=(lineage.made_by, key)) as probe:
         if probe.replayed is not None:
             return probe.replayed
-    size = sum(snapshot.size_bytes for snapshot in between(dataset, after, up_to))
+    size = plan_between(dataset, after, up_to).size_bytes
     files = max(1, round(size / target_file_bytes))
     frame = ref.read(spark, since=after.snapshot or None, as_of=up_to.snapshot)
     shaped = frame.repartitionByRange(files, *order) if order else frame.coalesce(files)

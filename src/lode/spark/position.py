@@ -16,6 +16,7 @@ from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset
+    from lode.read.scan import Scan
     from lode.reads import SnapshotRef
 
 
@@ -182,3 +183,9 @@ def ends(dataset: Dataset, since: SnapshotRef | None, as_of: SnapshotRef | None)
     if since is None:
         return BEGINNING, up_to
     return _named_position(dataset, since), up_to
+
+
+def plan_between(dataset: Dataset, start: Position, end: Position) -> Scan:
+    """The files to read from one position to another; from the beginning, those that are visible at the end."""
+    since = ExactId(start.snapshot) if start.snapshot else None
+    return dataset.plan(since=since, as_of=ExactId(end.snapshot))
