@@ -152,7 +152,7 @@ class Writes:
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)
         if removal is not None:
-            evolution = partial(_with_removals, first=evolution)
+            evolution = partial(with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
         stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
         if begun.target_file_bytes is not None or begun.sort_by is not None:
@@ -197,7 +197,7 @@ class Writes:
         return change
 
 
-def _with_removals(definition: Definition, first: Evolution | None) -> Definition:
+def with_removals(definition: Definition, first: Evolution | None) -> Definition:
     """The definition of a dataset whose commits remove files, so that readers must fold its history."""
     changed = definition if first is None else first(definition)
     if REMOVALS in changed.features:

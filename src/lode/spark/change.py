@@ -8,7 +8,7 @@ from lode.change import compact as compacts
 from lode.change import delete as deletes
 from lode.change import merge as merges
 from lode.change import overwrite as overwrites
-from lode.spark.merge import MergedFrame
+from lode.spark.merge_frame import MergedFrame
 from lode.spark.schema import written_schema
 from lode.spark.spread import reachable
 from lode.spark.workers import TaskWorkers

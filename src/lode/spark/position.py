@@ -186,6 +186,6 @@ def ends(dataset: Dataset, since: SnapshotRef | None, as_of: SnapshotRef | None)
 
 
 def plan_between(dataset: Dataset, start: Position, end: Position) -> Scan:
-    """The files to read from one position to another; from the beginning, those that are visible at the end."""
+    """The files between two positions; from the beginning on, those that are visible at the end."""
     since = ExactId(start.snapshot) if start.snapshot else None
     return dataset.plan(since=since, as_of=ExactId(end.snapshot))
