@@ -13,7 +13,7 @@ import msgspec
 import lode
 from benchmarks.table import PartResult
 
-PARTS: Final = ("tables", "commit", "open", "blob", "ingest", "spark", "scaling")
+PARTS: Final = ("tables", "commit", "open", "blob", "ingest", "spark", "scaling", "lifecycle")
 HOME: Final = Path(__file__).parent / "results"
 
 _PACKAGES: Final = (

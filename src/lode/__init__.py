@@ -1,6 +1,7 @@
 """Lode: immutable snapshots, linear history and safe concurrent commits on plain object storage."""
 
 from lode.change.base import OnChangeConflict
+from lode.change.drop import DropReport
 from lode.change.merge import WhenMatched, WhenNotMatched
 from lode.change.result import Change
 from lode.codec.arrow import ArrowIPC
@@ -24,6 +25,7 @@ from lode.errors import (
     CommitUnpublishedError,
     ComponentMismatchError,
     DataError,
+    DatasetDroppedError,
     DatasetExistsError,
     DatasetsNotModeledError,
     HistoryForkedError,
@@ -47,10 +49,12 @@ from lode.errors import (
     PermissionDeniedError,
     RangeMissingError,
     RangeReadNotSupportedError,
+    RowsRemovedError,
     SchemaViolationError,
     SnapshotConflictError,
     SnapshotExpiredError,
     StoreError,
+    TagExistsError,
     TransactionClosedError,
     UsageError,
 )
@@ -58,7 +62,9 @@ from lode.evolution import Evolution
 from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
+from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
+from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
 from lode.reads import SnapshotRef
 from lode.runtime import Runtime
@@ -66,6 +72,8 @@ from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
 from lode.store.protocol import ObjectInfo, ObjectReader, ObjectWriter, Store, SupportsCompareAndSwap
 from lode.upkeep.copy import CopyReport, copy
+from lode.upkeep.expire import ExpireReport, expire
+from lode.upkeep.rename import rename
 from lode.upkeep.sweep import Leftover, Sweep, sweep
 from lode.upkeep.verify import Problem, Verification, verify
 from lode.volume import Volume, VolumeSnapshotRef
@@ -101,12 +109,15 @@ __all__ = [
     "CopyReport",
     "DataError",
     "Dataset",
+    "DatasetDroppedError",
     "DatasetExistsError",
     "DatasetReader",
     "DatasetsNotModeledError",
     "DefaultLayout",
     "Definition",
+    "DropReport",
     "Evolution",
+    "ExpireReport",
     "FileRef",
     "FileStats",
     "FlatLayout",
@@ -135,6 +146,7 @@ __all__ = [
     "ObjectWriter",
     "OnChangeConflict",
     "OnConflict",
+    "OnRemoval",
     "OutcomeUnknownError",
     "OverlappingBlocksError",
     "Parquet",
@@ -148,6 +160,7 @@ __all__ = [
     "Removed",
     "Removes",
     "Retry",
+    "RowsRemovedError",
     "Runtime",
     "Scan",
     "SchemaSpec",
@@ -163,6 +176,8 @@ __all__ = [
     "StreamWriter",
     "SupportsCompareAndSwap",
     "Sweep",
+    "Tag",
+    "TagExistsError",
     "Timestamped",
     "Transaction",
     "TransactionClosedError",
@@ -177,9 +192,11 @@ __all__ = [
     "WhenNotMatched",
     "__version__",
     "copy",
+    "expire",
     "open_dataset",
     "open_store",
     "open_volume",
+    "rename",
     "sweep",
     "verify",
 ]

@@ -18,6 +18,7 @@ from lode.change import overwrite as overwrites
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
 from lode.change.delete import delete
+from lode.change.drop import DropReport, drop_dataset
 from lode.change.restore import restore
 from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec
@@ -36,12 +37,14 @@ from lode.evolution import (
     column_names,
     evolve,
 )
-from lode.format.ids import check_id, check_writer
+from lode.extras import needs
+from lode.format.ids import check_id, check_new_id, check_writer
 from lode.format.manifest import Manifest, check_metadata
 from lode.format.paths import HiveLayout, Layout
 from lode.handle import DatasetHandle
 from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.files import read_files
+from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
 from lode.reads import Reads, SnapshotRef
 from lode.runtime import REAL, Runtime
@@ -51,6 +54,7 @@ from lode.store.protocol import Store, SupportsCompareAndSwap
 from lode.write.open_files import check_sort_by
 from lode.write.retry import OnConflict, Retry, check_retry
 from lode.write.stream import StreamWriter
+from lode.write.tags import put_tag, remove_tag
 from lode.writes import IdempotencyKey, Writes
 
 if TYPE_CHECKING:
@@ -58,8 +62,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
     import pyarrow.compute as pc
+    import pyarrow.dataset as pads
 
     from lode.change.base import Workers
     from lode.change.merge import WhenMatched, WhenNotMatched
@@ -69,6 +75,7 @@ if TYPE_CHECKING:
     from lode.codec.protocol import Codec
     from lode.codec.schema import SchemaSpec, TypeSpec
     from lode.evolution import Evolution
+    from lode.read.incremental import OnRemoval
     from lode.read.resolve import Chain
     from lode.read.scan import Scan
     from lode.write.stage import Stager
@@ -237,7 +244,7 @@ class Dataset:
 
     @property
     def exists(self) -> bool:
-        """Whether it has a snapshot, seen by this object or found on the store now."""
+        """Whether it has a snapshot now. One that was dropped has none."""
         return self._handle.exists
 
     @property
@@ -502,9 +509,9 @@ class Dataset:
             check_sort_by(definition.schema, definition.sort_by)
         check_storable(definition)
         check_codec(self._handle.given.codec, definition.schema)
-        if base.manifest is None and base.pointer is None:
+        if base.manifest is None and (base.pointer is None or base.dropped is not None):
             try:
-                return self._handle.commit_definition(found, base, definition, {}, "create")
+                return self._handle.commit_definition(found, base, definition, {}, "create", creates=True)
             except SnapshotConflictError:
                 pass
         raise DatasetExistsError(
@@ -715,6 +722,33 @@ class Dataset:
         """
         return restore(self._changes, snapshot, metadata, dry_run=dry_run)
 
+    def drop(
+        self,
+        *,
+        force: bool = False,
+        base: SnapshotRef | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> DropReport:
+        """Drop the dataset: all rows, all snapshots and their files. This cannot be undone.
+
+        The drop is a commit. A writer that comes later is refused with ``DatasetDroppedError``. Then the
+        files are removed. If that is interrupted, call it again. A dataset of the same name can be created at
+        once.
+
+        Args:
+            force: Also drop it if it has tags.
+            base: Only if this is still the newest snapshot.
+            dry_run: Only report what would be removed.
+            progress: Called with (objects removed, None) now and then.
+
+        Raises:
+            NoSnapshotsError: It does not exist.
+            InvalidOptionError: It has tags.
+            SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
+        """
+        return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
+
     def change_context(self, workers: Workers | None = None) -> ChangeContext:
         """What the functions of ``lode.change`` work on, with other workers that rewrite files."""
         return ChangeContext(self._handle, self._reads, self._writes, workers)
@@ -733,7 +767,7 @@ class Dataset:
         """The snapshot that ``ref`` names.
 
         Args:
-            ref: An id or its unique beginning, a number from 1, ``latest``, ``latest~2``, or a time: a
+            ref: An id or its unique beginning, a tag, a number from 1, ``latest``, ``latest~2``, or a time: a
                 ``datetime``, a ``date`` or a text such as ``2026-11-15T12:00Z`` is the newest snapshot then.
                 A time as text without a zone is in UTC. A date means 00:00 UTC, when it begins.
         """
@@ -756,12 +790,17 @@ class Dataset:
         *,
         as_of: SnapshotRef | None = None,
     ) -> list[Snapshot]:
-        """The same as ``snapshots(since=…, as_of=…)``. ``until`` is the deprecated name of ``as_of``."""
+        """The snapshots after ``since``, up to and including ``as_of``, oldest first, without compactions.
+
+        A compaction changes no rows: ``snapshots`` has it too. ``Snapshot.operation`` and
+        ``Snapshot.removed`` say what each of them did. ``until`` is the deprecated name of ``as_of``.
+        """
         if until is not None:
             if as_of is not None:
                 raise InvalidOptionError("until is the old name of as_of: give as_of alone")
             warn("changes(until=…) is deprecated: use as_of=…", DeprecationWarning, stacklevel=2)
-        return self.snapshots(since=since, as_of=until if as_of is None else as_of)
+        found = self._reads.between(since, until if as_of is None else as_of)[0]
+        return [Snapshot(manifest) for manifest in found if not manifest.is_compaction]
 
     def history(
         self, *, since: SnapshotRef | None = None, as_of: SnapshotRef | None = None
@@ -771,6 +810,36 @@ class Dataset:
         They are read only as far as you iterate.
         """
         return map(Snapshot, self._reads.newest_first(since, as_of))
+
+    def tag(self, name: str, snapshot: SnapshotRef = "latest") -> Tag:
+        """Give a snapshot a name, which is accepted wherever a snapshot is named.
+
+        ``lode.expire`` keeps the files of tagged snapshots. A tag is not a snapshot: history does not change.
+        To tag a snapshot again with the same name changes nothing.
+
+        Args:
+            name: The name. It must not look like a number, a date or ``latest``.
+            snapshot: Which one, as in ``snapshot(ref)``.
+
+        Raises:
+            TagExistsError: The name is that of another snapshot.
+            SnapshotExpiredError: The snapshot is expired.
+        """
+        manifest = self._reads.manifest(snapshot)
+        check_new_id(self.id, kind="dataset")
+        return put_tag(self.chain, name, manifest, self._reads.floor, self._runtime.now_ns)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. The snapshot stays, as long as ``lode.expire`` keeps it.
+
+        Raises:
+            NotFoundError: There is no such tag.
+        """
+        remove_tag(self.chain, name)
+
+    def tags(self) -> list[Tag]:
+        """All tags, by name."""
+        return load_tags(self.chain)
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -794,8 +863,11 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pa.RecordBatchReader:
-        """Everything from the first snapshot up to ``as_of`` (after ``since``) as a stream of Arrow batches.
+        """The rows at ``as_of``, or those that came after ``since``, as a stream of Arrow batches.
+
+        Rows that a compaction, a delete or a merge has only rewritten did not come.
 
         Args:
             as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
@@ -804,8 +876,18 @@ class Dataset:
             where: Only rows for which this is true: SQL such as ``"n > 3 AND kind LIKE 'a%'"``, or a pyarrow
                 expression. Files that cannot have any are not opened.
             limit: Stop after so many rows.
+            on_removal: With ``since``, if rows were removed after it. ``"fail"``, the default, raises if rows
+                from before were removed; otherwise it returns what the dataset has more than at ``since``.
+                ``"ignore"`` returns all rows that were added, also those removed later. ``"report"`` returns
+                what each snapshot removed and added, in order, with a column ``_change``: ``"delete"`` or
+                ``"insert"``. Applied to the rows at ``since``, they give the rows at ``as_of``.
+
+        Raises:
+            RowsRemovedError: Rows from before ``since`` were removed, and ``on_removal`` is ``"fail"``.
+            SnapshotExpiredError: Files of the range may be gone.
         """
-        return self._reads.existing(since, as_of).read(columns=columns, where=where, limit=limit)
+        found = self._reads.existing(since, as_of, on_removal)
+        return found.read(columns=columns, where=where, limit=limit)
 
     def count(
         self,
@@ -813,9 +895,10 @@ class Dataset:
         as_of: SnapshotRef | None = None,
         since: SnapshotRef | None = None,
         where: pc.Expression | str | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> int:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
-        return self._reads.existing(since, as_of).count(where)
+        return self._reads.existing(since, as_of, on_removal).count(where)
 
     def to_pandas(
         self,
@@ -825,14 +908,66 @@ class Dataset:
         columns: Sequence[str] | None = None,
         where: pc.Expression | str | None = None,
         limit: int | None = None,
+        on_removal: OnRemoval = "fail",
     ) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
-        found = self.scan(as_of=as_of, since=since, columns=columns, where=where, limit=limit)
+        with needs("to_pandas", "pandas"):
+            import pandas  # noqa: F401  # a missing one is reported before anything is read
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
         return found.read_pandas()
 
-    def plan(self, *, as_of: SnapshotRef | None = None, since: SnapshotRef | None = None) -> Scan:
+    def to_polars(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        columns: Sequence[str] | None = None,
+        where: pc.Expression | str | None = None,
+        limit: int | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> pl.DataFrame:
+        """A scan with these arguments as one polars data frame. Needs polars."""
+        with needs("to_polars", "polars"):
+            import polars as pl
+        found = self.scan(
+            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
+        )
+        return pl.DataFrame(found)
+
+    def dataset(
+        self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None
+    ) -> pads.Dataset:
+        """Everything up to ``as_of`` as a ``pyarrow.dataset.Dataset``, for other query engines.
+
+        DuckDB, polars (``scan_pyarrow_dataset``), pandas and DataFusion push their columns and filters into
+        it, and open only files that can match. Only manifests are read here. It can be scanned many times and
+        pickles; with ``where`` it does not pickle, and DataFusion does not take it.
+
+        Args:
+            as_of: The last snapshot that counts, as in ``snapshot(ref)``; None is the newest.
+            where: Only rows for which this is true, as for ``scan``.
+
+        Raises:
+            InvalidOptionError: pyarrow cannot read the files as they are: they are not Parquet, a compressor
+                wraps them, or a column has another name in some. ``scan`` reads all of these.
+        """
+        return self._reads.existing(None, as_of).dataset(where)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, for every tool that takes one: ``pa.table(ds)``."""
+        return self._reads.existing(None, None).__arrow_c_stream__(requested_schema)
+
+    def plan(
+        self,
+        *,
+        as_of: SnapshotRef | None = None,
+        since: SnapshotRef | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> Scan:
         """The files a scan would read, without reading them. A plan pickles."""
-        return self._reads.plan(since, as_of)
+        return self._reads.plan(since, as_of, on_removal)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""

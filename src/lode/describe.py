@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lode.dataset import Dataset
-    from lode.format.manifest import ColumnStats, FileRef, Manifest
+    from lode.format.manifest import ColumnStats, FileRef, Manifest, Removed
 
 _PACKAGES: Final = ("pyarrow", "obstore", "duckdb", "pyspark", "grpcio")
 
@@ -55,6 +55,14 @@ def partitions_of(dataset: Dataset, manifest: Manifest) -> dict[str, Partition]:
     return found
 
 
+def partitions_of_all(dataset: Dataset, manifests: Iterable[Manifest]) -> dict[str, Partition]:
+    """Return the partitions of several snapshots together, in the order of their names."""
+    found: dict[str, Partition] = {}
+    for manifest in manifests:
+        merge_partitions(found, partitions_of(dataset, manifest))
+    return dict(sorted(found.items()))
+
+
 def merge_partitions(
     into: dict[str, Partition], more: Mapping[str, Partition], *, limit: int | None = None
 ) -> None:
@@ -65,6 +73,37 @@ def merge_partitions(
             into[name] = known.plus(partition)
         elif limit is None or len(into) < limit:
             into[name] = partition
+
+
+def amount(removed: Removed) -> dict[str, int]:
+    """Return files, rows and bytes for JSON, also those that are zero."""
+    return {"files": removed.files, "rows": removed.rows, "bytes": removed.bytes}
+
+
+class RowChange(NamedTuple):
+    """How many rows a snapshot added and removed. Rows that it only rewrote are in neither."""
+
+    added: int
+    removed: int
+
+
+def row_change(manifest: Manifest) -> RowChange:
+    """Return how many rows a snapshot added and removed.
+
+    If a codec keeps no statistics, rows of rewritten files may be in both numbers. Rows that a restore brings
+    back are not recorded.
+    """
+    added, removed = manifest.row_count, manifest.removed.rows
+    carried = set(manifest.carried)
+    if not carried:
+        return RowChange(added, removed)
+    if len(carried) == len(manifest.files):
+        rewritten = added
+    else:
+        rewritten = sum(
+            file.stats.row_count for file in manifest.files if file.path in carried and file.stats
+        )
+    return RowChange(added - rewritten, max(0, removed - rewritten))
 
 
 class ColumnSummary(NamedTuple):

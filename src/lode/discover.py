@@ -11,7 +11,7 @@ from lode.format.volume import MAX_VOLUME_BYTES, volume_chain
 from lode.near import question
 from lode.read.define import LAYOUTS
 from lode.read.names import names_near
-from lode.read.resolve import chain_of_volume
+from lode.read.resolve import chain_of_volume, is_dropped
 from lode.reader import DatasetReader
 from lode.store.open import open_store
 from lode.volume import Volume
@@ -105,7 +105,9 @@ def dataset_names(store: Store) -> list[str]:
 
 def is_volume(store: Store, id: str) -> bool:
     """Whether there is a volume of that name."""
-    return any(True for _ in store.list(f"{volume_chain(id).manifests}/"))
+    if not any(True for _ in store.list(f"{volume_chain(id).manifests}/")):
+        return False
+    return not is_dropped(chain_of_volume(store, id))
 
 
 def volume_names(store: Store) -> list[str]:

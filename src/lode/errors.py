@@ -12,12 +12,15 @@ LodeError
 │   ├── PartitioningNotSupportedError
 │   ├── ComponentMismatchError       opened with another codec, compressor, layout than written with
 │   ├── DatasetExistsError           Dataset.create on a dataset that exists
+│   ├── TagExistsError               the tag names another snapshot
 │   ├── DatasetsNotModeledError      this layout cannot enumerate datasets
 │   ├── RangeReadNotSupportedError   this object cannot be read at random
 │   ├── TransactionClosedError       committed or aborted before
+│   ├── RowsRemovedError             a read with since, and rows from before it were removed
 │   └── MissingDependencyError (ImportError)
 ├── MissingError (LookupError)       it is not there: write it first, or ask for another
 │   ├── NotFoundError                no such object, snapshot or dataset
+│   │   └── DatasetDroppedError      it was dropped while it was written
 │   ├── NoSnapshotsError             the history is empty
 │   ├── SnapshotExpiredError         its files were removed by lode.expire
 │   ├── NoManifestsError             objects, but no manifest among them
@@ -95,6 +98,10 @@ class DatasetExistsError(UsageError):
     """``Dataset.create`` found a dataset of that name."""
 
 
+class TagExistsError(UsageError):
+    """A tag of that name exists and names another snapshot."""
+
+
 class DatasetsNotModeledError(UsageError):
     """The layout has no place that enumerates datasets."""
 
@@ -105,6 +112,20 @@ class RangeReadNotSupportedError(UsageError):
 
 class TransactionClosedError(UsageError):
     """The transaction or stream was committed or aborted before."""
+
+
+class RowsRemovedError(UsageError):
+    """A read of new rows whose range removes older ones; ``snapshot_id`` names the snapshot that does.
+
+    ``on_removal="ignore"`` or ``"report"`` reads such a range.
+    """
+
+    def __init__(self, message: str, *, snapshot_id: str | None = None) -> None:
+        super().__init__(message)
+        self.snapshot_id = snapshot_id
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"snapshot_id": self.snapshot_id})
 
 
 class MissingDependencyError(UsageError, ImportError):
@@ -124,6 +145,10 @@ class MissingError(LodeError, LookupError):
 
 class NotFoundError(MissingError):
     """No such object, snapshot or dataset."""
+
+
+class DatasetDroppedError(NotFoundError):
+    """The dataset or volume was dropped while this was written; this write did not land."""
 
 
 class NoSnapshotsError(MissingError):

@@ -18,6 +18,8 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "gcs": ("obstore",),
     "azure": ("obstore",),
     "sql": ("duckdb",),
+    "pandas": ("pandas",),
+    "polars": ("polars",),
     "server": (
         "google.api_core",
         "google.cloud.bigquery_storage_v1",

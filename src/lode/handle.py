@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from lode.codec.components import Components
 from lode.codec.protocol import has_schema, takes_first_schema
-from lode.errors import DataError
+from lode.errors import ComponentMismatchError, DataError
 from lode.evolution import check_columns, check_schema
 from lode.format.ids import SnapshotIds, check_new_id
+from lode.format.manifest import DROP
 from lode.format.paths import DefaultLayout
 from lode.options import stricter
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
@@ -89,9 +90,9 @@ class DatasetHandle:
 
     @property
     def exists(self) -> bool:
-        """Whether the dataset has a snapshot, seen by this process or found on the store now."""
-        found = self.find()
-        return found.exists or found.committer.has_head
+        """Whether the dataset has a snapshot now, be it that only its manifest is still missing."""
+        head = self.look()[1]
+        return head.manifest is not None or head.pending is not None
 
     def find(self) -> FoundDataset:
         """The dataset as it is on the store."""
@@ -100,7 +101,17 @@ class DatasetHandle:
     def look(self) -> tuple[FoundDataset, Head[Manifest]]:
         """The dataset, and its head as it is now."""
         found, head = self._find_with_head()
-        return found, head if head is not None else found.chain.resolve()
+        if head is None:
+            try:
+                head = found.chain.resolve()
+            except ComponentMismatchError:
+                if self.given.layout is not None:
+                    raise
+            # It was dropped, and perhaps created anew with another layout.
+            if head is None or head.dropped is not None:
+                self.forget(found)
+                return self.look()
+        return found, head
 
     def find_to_write(self) -> tuple[FoundDataset, Head[Manifest]]:
         """The dataset, and the head that its next commit expects."""
@@ -110,7 +121,17 @@ class DatasetHandle:
         found, head = self._find_with_head()
         if head is not None:
             found.committer.start_from(head)
-        return found, found.committer.capture()
+        captured = found.committer.capture()
+        if head is None and captured.dropped is not None:
+            self.forget(found)
+            return self.find_to_write()
+        return found, captured
+
+    def forget(self, found: FoundDataset) -> None:
+        """Find the dataset anew: it was dropped, and what is written next may have other options."""
+        with self._lock:
+            if self._found is found:
+                self._found = None
 
     def chain(self) -> Chain[Manifest]:
         """The history as objects on the store, also of a dataset whose definition or head is damaged."""
@@ -136,6 +157,12 @@ class DatasetHandle:
 
     def _locate(self, found: FoundDataset | None) -> tuple[FoundDataset, Head[Manifest]]:
         located = locate(self.store, self.id, self.given.layout)
+        head: Head[Manifest] = Head(None, None) if located is None else located.head
+        if located is not None and not located.exists:
+            # It was dropped. A history with the same pointer continues after that.
+            chain = (self.given.layout or DefaultLayout()).chain(self.id)
+            head = head if chain.pointer == located.chain.paths.pointer else Head(None, None)
+            located = None
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.
         if found is None or found.layout != layout:
@@ -144,7 +171,7 @@ class DatasetHandle:
             found = self._check(found, located)
             found.exists = True
         self._found = found
-        return found, located.head if located is not None else Head(None, None)
+        return found, head
 
     def _check(self, found: FoundDataset, located: Located) -> FoundDataset:
         """Check the given options against what is stored; find the partition keys if they were not given."""
@@ -169,6 +196,8 @@ class DatasetHandle:
         )
 
         def summarize(manifest: Manifest) -> None:
+            if manifest.operation == DROP:
+                return
             if is_boundary(manifest):
                 self.runtime.background(lambda: write_segments(chain, manifest))
             if manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0:
@@ -208,6 +237,8 @@ class DatasetHandle:
         target: Definition,
         schema: pa.Schema | None,
         snapshot_id: str | None,
+        *,
+        rewrites: bool = False,
     ) -> Stager:
         """Make a stager of files that fit ``target``, which was made from ``base``.
 
@@ -217,8 +248,9 @@ class DatasetHandle:
             target: Its definition once the files are committed.
             schema: The columns of the data, if they are known; they are checked here.
             snapshot_id: The id of the snapshot; a new one if not given.
+            rewrites: Stored rows are rewritten, so a stricter schema that was given does not count.
         """
-        components = self._components_to_write(found, target)
+        components = self.components(found, target) if rewrites else self._components_to_write(found, target)
         if target.schema is not None and has_schema(components.codec):
             if schema is not None:
                 check_columns(target, schema, self.id)
@@ -269,6 +301,9 @@ class DatasetHandle:
         evolution: Evolution | None = None,
         removal: Removal | None = None,
         floor: int | None = None,
+        suffix: str = "",
+        *,
+        creates: bool = False,
     ) -> Snapshot:
         """Commit a snapshot without files: it records what the dataset is, and what it removes."""
         components = self.components(found, definition)
@@ -277,7 +312,7 @@ class DatasetHandle:
             components = Components(
                 _Unwritten(components.codec.name), components.compressor, components.checksum
             )
-        snapshot_id = self._ids.next()
+        snapshot_id = self._ids.next() + suffix
         draft = DatasetDraft(
             snapshot_id,
             base,
@@ -292,6 +327,7 @@ class DatasetHandle:
             operation=operation,
             removal=removal,
             floor=floor,
+            creates=creates,
         )
         committed = found.committer.commit(draft)
         return Snapshot(committed.manifest, committed.report)

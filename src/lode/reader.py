@@ -16,11 +16,11 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import check_id, is_id
-from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
+from lode.format.manifest import DROP_SUFFIX, MAX_MANIFEST_BYTES, Manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.near import question
 from lode.read.names import names_near
-from lode.read.resolve import ANY_KEYS, Chain, dataset_chain
+from lode.read.resolve import ANY_KEYS, Chain, dataset_chain, is_dropped
 from lode.read.source import get_bounded, open_file, open_object
 from lode.store.open import open_store
 
@@ -78,8 +78,9 @@ class DatasetReader:
             raise DatasetsNotModeledError(
                 f"{_named(self._layouts)} has no place that enumerates datasets: name the one you want"
             )
-        found = _first(limit, self._datasets(root))
-        if not found and limit != 0 and any(True for _ in self._store.list()):
+        dropped: list[str] = []
+        found = _first(limit, self._datasets(root, dropped))
+        if not found and not dropped and limit != 0 and any(True for _ in self._store.list()):
             raise NoManifestsError(
                 f"{self._store.url} has objects, but no manifest where {_named(self._layouts)} puts them"
             )
@@ -141,7 +142,12 @@ class DatasetReader:
 
     def _has_dataset(self, dataset_id: str) -> bool:
         # A directory of another program, with a name that no dataset has, hides nothing.
-        return is_id(dataset_id) and any(self._is_there(layout, dataset_id) for layout in self._layouts)
+        if not is_id(dataset_id) or not any(self._is_there(layout, dataset_id) for layout in self._layouts):
+            return False
+        return not self._was_dropped(dataset_id)
+
+    def _was_dropped(self, dataset_id: str) -> bool:
+        return any(is_dropped(self._chain(layout, dataset_id)) for layout in self._layouts)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was given, or the one in which the dataset has a manifest."""
@@ -155,7 +161,7 @@ class DatasetReader:
     def _chain(self, layout: Layout, dataset_id: str) -> Chain[Manifest]:
         return dataset_chain(self._store, dataset_id, layout)
 
-    def _datasets(self, root: str) -> Iterator[str]:
+    def _datasets(self, root: str, dropped: list[str]) -> Iterator[str]:
         """Skip from one dataset to the next instead of listing all of their objects."""
         after = ""
         while True:
@@ -165,6 +171,8 @@ class DatasetReader:
             dataset_id, slash, _ = entry.path.removeprefix(root).partition("/")
             if slash and self._has_dataset(dataset_id):
                 yield dataset_id
+            elif slash and is_id(dataset_id) and self._was_dropped(dataset_id):
+                dropped.append(dataset_id)
             # '0' is the character after '/', so this sorts after everything in the dataset.
             after = f"{root}{dataset_id}0" if slash else entry.path
 
@@ -189,7 +197,9 @@ class DatasetReader:
         root = f"{paths.root}/partitions/{partition}/segments/" if partition else f"{paths.manifests}/"
         for entry in self._store.list(root):
             place = layout.place(entry.path)
-            if place is not None and place.dataset_id == dataset_id and place.partition == (partition or ""):
+            if place is None or place.snapshot_id.endswith(DROP_SUFFIX):
+                continue
+            if place.dataset_id == dataset_id and place.partition == (partition or ""):
                 yield ManifestRef(dataset_id, place.snapshot_id, place.partition, entry.path)
 
     def _unpublished(self, layout: Layout, dataset_id: str) -> str | None:
@@ -199,7 +209,7 @@ class DatasetReader:
 
     def _require_dataset(self, dataset_id: str) -> None:
         root = f"{self._layouts[0].chain(dataset_id).root}/"
-        if not any(True for _ in self._store.list(root)):
+        if not any(True for _ in self._store.list(root)) or self._was_dropped(dataset_id):
             hint = question(self.near(dataset_id)) or "check its name"
             raise NotFoundError(f"no dataset {dataset_id!r} in {self._store.url}: {hint}")
         if not self._has_dataset(dataset_id):

@@ -6,9 +6,13 @@ from datetime import date
 from typing import TYPE_CHECKING, TypeAlias
 
 from lode.definition import Definition
-from lode.errors import NoSnapshotsError, NotFoundError, SnapshotExpiredError
+from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, SnapshotExpiredError
+from lode.format.manifest import MAX_SEQUENCE
 from lode.near import question
+from lode.read.change_scan import ChangeScan
+from lode.read.incremental import OnRemoval, check_on_removal, increment, removes_rows
 from lode.read.scan import Scan
+from lode.read.tags import is_tagged
 from lode.read.which import ExactId, Moment, find, parsed
 from lode.reader import DatasetReader
 from lode.snapshot import Snapshot
@@ -20,7 +24,7 @@ if TYPE_CHECKING:
     from lode.handle import DatasetHandle
 
 SnapshotRef: TypeAlias = Snapshot | str | int | date
-"""What names a snapshot: itself, an id, a number, ``latest~2`` or a time. See ``Dataset.snapshot``."""
+"""What names a snapshot: itself, an id, a tag, a number, ``latest~2`` or a time."""
 
 
 class Reads:
@@ -29,16 +33,56 @@ class Reads:
     def __init__(self, handle: DatasetHandle) -> None:
         self._handle = handle
 
-    def plan(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
+    def plan(
+        self, since: SnapshotRef | None, as_of: SnapshotRef | None, on_removal: OnRemoval = "fail"
+    ) -> Scan:
         """The visible files at a snapshot, or those added after ``since``, without reading them."""
+        check_on_removal(on_removal)
         if since is not None:
-            return self.scan(*self.between(since, as_of))
+            return self._increment(since, as_of, on_removal)
+        if on_removal != "fail":
+            raise InvalidOptionError(
+                f"on_removal={on_removal!r} is for the rows after a snapshot: give since too, or leave it out"
+            )
         end = self.visible() if as_of is None else self.readable(as_of)
         return self.scan(self._handle.find().states.at(end), end)
 
-    def existing(self, since: SnapshotRef | None, as_of: SnapshotRef | None) -> Scan:
+    def _increment(self, since: SnapshotRef, as_of: SnapshotRef | None, on_removal: OnRemoval) -> Scan:
+        """The files with the rows that came after ``since``."""
+        manifests, end = self.between(since, as_of)
+        if not manifests:
+            return self._changes(self.scan([], end), () if on_removal == "report" else None)
+        found = self._handle.find()
+        first = manifests[0]
+
+        def start() -> Manifest | None:
+            parent = first.parent_snapshot_id
+            return None if parent is None else found.chain.ancestor(parent, first.snapshot_id)
+
+        # Files that the first one removes are visible only before it.
+        before = on_removal == "report" and removes_rows(first)
+        self._check_range(found.chain.sequence_of(first) - before, first, end if as_of is None else None)
+        read = increment(manifests, start, found.states, on_removal)
+        return self._changes(self.scan(read.manifests, end), read.kinds)
+
+    def _changes(self, scan: Scan, kinds: tuple[str, ...] | None) -> Scan:
+        return scan if kinds is None else ChangeScan.made_from(scan, kinds)
+
+    def _check_range(self, sequence: int, first: Manifest, head: Manifest | None) -> None:
+        """Refuse a range that needs files of a snapshot that is expired."""
+        floor = self._floor(head)
+        if sequence < floor:
+            raise SnapshotExpiredError(
+                f"the rows after {first.parent_snapshot_id or 'the beginning'} of dataset "
+                f"{self._handle.id!r} cannot be read any more: history begins at number {floor} now; read "
+                "the whole dataset, then what comes after the snapshot that was read"
+            )
+
+    def existing(
+        self, since: SnapshotRef | None, as_of: SnapshotRef | None, on_removal: OnRemoval = "fail"
+    ) -> Scan:
         """The plan of a scan; raises ``NoSnapshotsError`` if the dataset does not exist."""
-        found = self.plan(since, as_of)
+        found = self.plan(since, as_of, on_removal)
         if found.definition is None:
             raise self.no_snapshots(near=True)
         return found
@@ -51,15 +95,21 @@ class Reads:
 
     def _check_readable(self, manifest: Manifest) -> None:
         """Refuse a snapshot whose files may be gone."""
-        found, head = self._handle.look()
-        if head.manifest is None or head.manifest.snapshot_id == manifest.snapshot_id:
+        head = self.visible()
+        if head is None or head.snapshot_id == manifest.snapshot_id:
             return
-        floor = found.definitions.floor_at(head.manifest)
-        if floor > 1 and found.chain.sequence_of(manifest) < floor:
+        floor = self._floor(head)
+        chain = self._handle.find().chain
+        if floor > 1 and chain.sequence_of(manifest) < floor and not is_tagged(chain, manifest.snapshot_id):
             raise SnapshotExpiredError(
                 f"snapshot {manifest.snapshot_id} of dataset {self._handle.id!r} is expired: history can be "
                 f"read from number {floor} on"
             )
+
+    def _floor(self, head: Manifest | None) -> int:
+        """The number of the oldest readable snapshot, by the newest one, which is looked up if not given."""
+        newest = self.visible() if head is None else head
+        return 1 if newest is None else self._handle.find().definitions.floor_at(newest)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
@@ -76,6 +126,11 @@ class Reads:
             [manifest],
             runtime=self._handle.runtime,
         )
+
+    def floor(self) -> int:
+        """The sequence of the oldest snapshot that can be read now; beyond all if there is none."""
+        found, head = self._handle.look()
+        return MAX_SEQUENCE if head.manifest is None else found.definitions.floor_at(head.manifest)
 
     def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         """A scan of the files of these snapshots, as the dataset is defined at ``end``."""

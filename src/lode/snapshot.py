@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lode.format.manifest import FileRef, Manifest, rebases_of, writer_of
+from lode.format.manifest import FileRef, Manifest, Removed, rebases_of, writer_of
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.times import rfc3339_to_datetime
 
@@ -94,6 +94,19 @@ class Snapshot(_AnySnapshot[Manifest]):
     def size_bytes(self) -> int:
         """The size of these files on storage."""
         return sum(file.size_bytes for file in self.manifest.files)
+
+    @property
+    def operation(self) -> str:
+        """What it did: ``append``, ``overwrite``, ``delete``, ``compact``, ``evolve``, and so on."""
+        return self.manifest.operation
+
+    @property
+    def removed(self) -> Removed:
+        """The files it removed from the dataset: how many, and their rows and bytes.
+
+        Rows that were only rewritten are in here and in ``row_count``.
+        """
+        return self.manifest.removed
 
     @property
     def min_timestamp(self) -> datetime | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cachetools import LRUCache
 
+from lode.change.drop import DropReport, drop_volume
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
 from lode.errors import (
@@ -26,7 +27,7 @@ from lode.errors import (
     PermissionDeniedError,
 )
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
-from lode.format.manifest import check_metadata
+from lode.format.manifest import DROP_SUFFIX, check_metadata
 from lode.format.volume import (
     MAX_VOLUME_BYTES,
     BlockRef,
@@ -36,7 +37,8 @@ from lode.format.volume import (
     volume_chain,
 )
 from lode.read.blocks import PIECE_BYTES, VolumeFile, range_missing, read_block, read_verified
-from lode.read.resolve import Chain
+from lode.read.resolve import Chain, Head
+from lode.read.tags import Tag, load_tags
 from lode.read.which import Moment, ParentLinks, find, parsed
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, VolumeSnapshot
@@ -46,6 +48,7 @@ from lode.write.commit import Committer
 from lode.write.file import DataFile
 from lode.write.retry import check_retry
 from lode.write.swept import SweptBlocks
+from lode.write.tags import put_tag, remove_tag
 
 if TYPE_CHECKING:
     import os
@@ -195,10 +198,55 @@ class Volume:
             checksum_algorithm=self._algorithm,
             now_ns=self._runtime.now_ns,
             swept=self._swept,
+            creates=self._committer.capture().manifest is None,
         )
         committed = self._committer.commit(draft)
         self._chain.keep(committed.manifest)
         return VolumeSnapshot(committed.manifest, committed.report)
+
+    def drop(
+        self,
+        *,
+        force: bool = False,
+        base: VolumeSnapshotRef | None = None,
+        dry_run: bool = False,
+        progress: Callable[[int, int | None], None] | None = None,
+    ) -> DropReport:
+        """Drop the volume: all bytes and all snapshots, as of a dataset. This cannot be undone.
+
+        Args:
+            force: Also drop it if it has tags.
+            base: Only if this is still the newest snapshot.
+            dry_run: Only report what would be removed.
+            progress: Called with (objects removed, None) now and then.
+        """
+        check_new_id(self.id, kind="volume")
+        return drop_volume(
+            self._chain,
+            self._committer,
+            self._drop_draft,
+            base=None if base is None else self._manifest(base),
+            force=force,
+            dry_run=dry_run,
+            progress=progress,
+            runtime=self._runtime,
+        )
+
+    def _drop_draft(self, base: Head[VolumeManifest]) -> VolumeDraft:
+        length = base.manifest.total_length if base.manifest else self._total_length
+        return VolumeDraft(
+            self._ids.next() + DROP_SUFFIX,
+            base,
+            writer=self._writer,
+            volume_id=self.id,
+            total_length=length,
+            blocks=(),
+            metadata={},
+            checksum_algorithm=None,
+            now_ns=self._runtime.now_ns,
+            swept=self._swept,
+            drops=True,
+        )
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
@@ -216,7 +264,7 @@ class Volume:
         return VolumeSnapshot(self._checked(head.manifest))
 
     def snapshot(self, ref: VolumeSnapshotRef) -> VolumeSnapshot:
-        """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a time."""
+        """The snapshot that ``ref`` names, as of a dataset: ``latest~2``, ``3``, an id, a tag, a time."""
         return VolumeSnapshot(self._manifest(ref))
 
     def snapshots(
@@ -258,6 +306,20 @@ class Volume:
                 f"snapshot {start!r} is not in the history of volume {self.id!r}"
                 + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
             )
+
+    def tag(self, name: str, snapshot: VolumeSnapshotRef = "latest") -> Tag:
+        """Give a snapshot a name, as of a dataset. Snapshots of a volume do not expire."""
+        manifest = self._manifest(snapshot)
+        check_new_id(self.id, kind="volume")
+        return put_tag(self._chain, name, manifest, lambda: 1, self._runtime.now_ns)
+
+    def untag(self, name: str) -> None:
+        """Remove a tag. The snapshot stays."""
+        remove_tag(self._chain, name)
+
+    def tags(self) -> list[Tag]:
+        """All tags, by name."""
+        return load_tags(self._chain)
 
     # -- reading -------------------------------------------------------------------------------
 

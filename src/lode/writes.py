@@ -50,6 +50,11 @@ class BegunWrite:
     idempotency: tuple[str, str] | None
     snapshot_id: str | None
     append: bool
+    creates: bool
+    # Whether others have certainly committed since the head that this process knows.
+    is_behind: bool = False
+    # Whether stored rows are rewritten. They need not fit a stricter schema that the caller has given.
+    rewrites: bool = False
     target_file_bytes: int | None = None
     sort_by: Sequence[str] | None = None
 
@@ -70,7 +75,7 @@ class Writes:
             return self._write(begun, data, schema, evolve=evolve)
         except SchemaViolationError:
             # Somebody else may have changed the columns. What can be read only once cannot be tried again.
-            newer = self._with_newest_definition(begun) if is_rereadable(data) else None
+            newer = self.with_newest_definition(begun) if is_rereadable(data) else None
             if newer is None:
                 raise
         return self._write(newer, data, schema, evolve=evolve)
@@ -96,19 +101,19 @@ class Writes:
         try:
             return self._transaction(begun, schema, evolve=evolve, removal=removal)
         except SchemaViolationError:
-            newer = self._with_newest_definition(begun)
+            newer = self.with_newest_definition(begun)
             if newer is None:
                 raise
         return self._transaction(newer, schema, evolve=evolve, removal=removal)
 
-    def _with_newest_definition(self, begun: BegunWrite) -> BegunWrite | None:
+    def with_newest_definition(self, begun: BegunWrite) -> BegunWrite | None:
         """The same write to the dataset as it is defined now; None if that is what was known."""
         newest = begun.found.chain.resolve().manifest
         definition = self._handle.definition_at(begun.found, newest)
         if definition.digest == begun.definition.digest:
             return None
         components = self._handle.components(begun.found, definition)
-        return replace(begun, definition=definition, components=components)
+        return replace(begun, definition=definition, components=components, is_behind=True)
 
     def begin(
         self,
@@ -135,6 +140,7 @@ class Writes:
             pair,
             id,
             append,
+            head.manifest is None,
         )
 
     def _transaction(
@@ -154,7 +160,9 @@ class Writes:
         if removal is not None:
             evolution = partial(with_removals, first=evolution)
         target = begun.definition if evolution is None else evolution(begun.definition)
-        stager = self._handle.stager(found, begun.definition, target, schema, begun.snapshot_id)
+        stager = self._handle.stager(
+            found, begun.definition, target, schema, begun.snapshot_id, rewrites=begun.rewrites
+        )
         if begun.target_file_bytes is not None or begun.sort_by is not None:
             stager = stager.with_files(begun.target_file_bytes, begun.sort_by)
         draft = DatasetDraft(
@@ -163,6 +171,8 @@ class Writes:
             begun.idempotency,
             writer=self._handle.writer,
             append=begun.append,
+            is_behind=begun.is_behind,
+            creates=begun.creates,
             fresh=begun.snapshot_id is None,
             stager=stager,
             metadata=begun.metadata,
@@ -197,7 +207,7 @@ class Writes:
         return change
 
 
-def with_removals(definition: Definition, first: Evolution | None) -> Definition:
+def with_removals(definition: Definition, first: Evolution | None = None) -> Definition:
     """The definition of a dataset whose commits remove files, so that readers must fold its history."""
     changed = definition if first is None else first(definition)
     if REMOVALS in changed.features:

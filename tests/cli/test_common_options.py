@@ -115,7 +115,7 @@ def test_progress_counts_rows_and_sizes() -> None:
 def test_help_lists_the_commands_in_groups(run: Run) -> None:
     lines = run("--help").lines
     titles = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
-    assert titles == ["Options", "Look", "Read", "Write", "Check", "Run"]
+    assert titles == ["Options", "Look", "Read", "Write", "Change", "Name", "Check", "Run"]
     assert lines[lines.index("Look:") + 1].startswith("  ls ")
 
 

@@ -71,7 +71,9 @@ def test_a_statement_that_writes_is_refused_with_the_commands_that_do(
     run: Run, verb: str, query: str
 ) -> None:
     ended = run("sql", query)
-    sentence = f"lode: {verb} changes data, and lode sql only reads: use lode write, create or evolve\n"
+    sentence = (
+        f"lode: {verb} changes data, and lode sql only reads: use lode write, overwrite, delete or merge\n"
+    )
     assert (ended.code, ended.out, ended.err) == (2, "", sentence)
 
 
@@ -167,3 +169,19 @@ def test_every_name_of_a_snapshot_is_a_table(run: Run, visits: lode.Dataset) -> 
     first = visits.snapshot(1)
     for name in (1, "latest~1", first.id, first.id[:19], first.manifest.created_at):
         assert run("sql", f'SELECT count(*) AS n FROM "visits@{name}"').json == [{"n": 2}]
+
+
+def test_a_query_opens_only_files_that_can_match_and_names_a_damaged_one(run: Run, lake: Path) -> None:
+    days = lode.Dataset.create(
+        "days", str(lake), schema={"day": "string", "n": "int64"}, partition_by=["day"]
+    )
+    mon, tue = (days.write([{"day": day, "n": 1}]).files[0].path for day in ("mon", "tue"))
+    (lake / mon).write_bytes(b"x")
+    assert run("sql", "SELECT n FROM days WHERE day = 'tue'").json == [{"n": 1}]
+    for query in ("SELECT * FROM days", "SELECT sum(n) FROM days", "CREATE TABLE t AS SELECT * FROM days"):
+        ended = run("sql", query)
+        assert (ended.code, ended.err.count("\n")) == (1, 1)
+        assert ended.err.startswith(f"lode: {mon} has 1 bytes, its manifest says ")
+    (lake / tue).unlink()
+    ended = run("sql", "SELECT n FROM days WHERE day = 'tue'")
+    assert (ended.code, ended.err) == (3, f"lode: no object '{tue}'\n")

@@ -47,3 +47,19 @@ def test_files_from_before_a_rename_keep_their_values_after_a_delete(without_def
     dataset.delete("c = 3")
     rows = lode.open_dataset("d", without_definition).scan().read_all().sort_by("c").to_pylist()
     assert rows == [{"c": 1, "b": "x"}, {"c": 2, "b": "y"}]
+
+
+def test_files_from_before_a_rename_keep_their_values_when_others_are_removed(
+    without_definition: Path,
+) -> None:
+    dataset = lode.open_dataset("d", without_definition)
+    dataset.evolve(rename={"a": "c"})
+    since = dataset.write(pa.table({"c": [5], "b": ["y"]}))
+    dataset.delete("c = 5")
+    assert dataset.scan().read_all().to_pylist() == [{"c": 1, "b": "x"}]
+    dataset.delete("c = 1")
+    found = dataset.scan(since=since, on_removal="report").read_all().to_pylist()
+    assert found == [{"c": 5, "b": "y", "_change": "delete"}, {"c": 1, "b": "x", "_change": "delete"}]
+    dataset.restore(1)
+    dataset.evolve(rename={"b": "d"})
+    assert dataset.scan().read_all().to_pylist() == [{"a": 1, "d": "x"}]

@@ -125,7 +125,7 @@ def test_arrow_data_brings_its_own_schema(memory: CountingStore, shape: str, cod
 
 @pytest.mark.parametrize("codec", ["parquet", "arrow"])
 def test_plain_records_without_a_schema_are_refused(memory: CountingStore, codec: str) -> None:
-    with pytest.raises(lode.InvalidOptionError, match="give the codec one"):
+    with pytest.raises(lode.InvalidOptionError, match="create the dataset with one"):
         lode.Dataset("events", memory, codec=codec).write(ROWS)
 
 
@@ -136,8 +136,9 @@ def test_every_codec_reads_back_through_every_compressor(
 ) -> None:
     dataset = lode.Dataset("events", store, codec=CODECS[codec], compressor=compressor, checksum="xxh3-128")
     snapshot = dataset.write(ROWS)
+    name = {"jsonl": "data.jsonl", "parquet": "data.parquet", "arrow": "data.arrows"}[codec]
     extension = {"noop": "", "gzip": ".gz", "zstd": ".zst"}[compressor]
-    assert snapshot.files[0].path.endswith(f"/data/data{extension}")
+    assert snapshot.files[0].path.endswith(f"/data/{name}{extension}")
     assert rows_of(dataset.read(snapshot, verify=True)) == ROWS
     assert dataset.scan().read_all() == TABLE
 

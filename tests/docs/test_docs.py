@@ -59,6 +59,8 @@ NOT_RUN = {
     "docs/reference/cli.md: ● 2": "output",
     "docs/reference/cli.md: dataset         visits": "output",
     "docs/reference/cli.md: visits: 2 snapshots": "output",
+    "docs/reference/cli.md: visits: 3 snapshots": "output",
+    "docs/reference/cli.md: visits: snapshot": "output",
     "docs/reference/cli.md: orders: changed": "output",
     "docs/reference/cli.md: lode     floor": "output",
     "docs/understanding/commits.md: │ a": "the output of the block before it; a drawing",

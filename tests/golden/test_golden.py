@@ -176,7 +176,7 @@ def test_written_manifests_have_the_golden_keys_in_order(lake: Lake, index: int,
 
 @EVERY_LAKE
 def test_written_paths_match_the_golden_lake(lake: Lake, tmp_path: Path) -> None:
-    """The same objects at the same paths, apart from ids and Python's additions."""
+    """The same objects at the same paths, apart from ids, extensions and Python's additions."""
     dataset = lake.open(tmp_path)
     ids = [dataset.write(rows).id for rows in lake.contents]
 
@@ -187,7 +187,8 @@ def test_written_paths_match_the_golden_lake(lake: Lake, tmp_path: Path) -> None
     ours = objects(tmp_path / lake.name, *ids)
     golden = objects(LAKES / lake.name, FIRST, SECOND)
     added = ("/intent.json", f"/definition/{dataset.definition.digest}.json")
-    assert {path for path in ours if not path.endswith(added)} == golden
+    files = {path.replace("/data/data.jsonl", "/data/data") for path in ours if not path.endswith(added)}
+    assert files == golden
 
 
 @pytest.mark.parametrize("lake", DATASETS[:-1], ids=lambda lake: lake.name)

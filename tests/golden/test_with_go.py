@@ -138,6 +138,31 @@ def test_go_finds_each_python_snapshot_once_and_nothing_else(tmp_path: Path, key
     assert [golang.read(tmp_path, id, hive=bool(keys)) for id in ours] == rows
 
 
+def test_go_reads_removed_rows_in_the_snapshot_that_added_them(tmp_path: Path) -> None:
+    dataset = events(tmp_path, "k")
+    first = dataset.write([{"k": "a", "n": 1}, {"k": "b", "n": 2}])
+    replaced = dataset.overwrite([{"k": "a", "n": 3}]).snapshot
+    restored = dataset.restore(first).snapshot
+    assert replaced is not None
+    assert restored is not None
+    assert golang.snapshots(tmp_path, hive=True) == [first.id, replaced.id, restored.id]
+    assert golang.read(tmp_path, first.id, hive=True) == [{"k": "a", "n": 1}, {"k": "b", "n": 2}]
+    assert golang.read(tmp_path, replaced.id, hive=True) == [{"k": "a", "n": 3}]
+    assert golang.read(tmp_path, restored.id, hive=True) == []
+
+
+def test_a_snapshot_of_go_after_removals_keeps_them(tmp_path: Path) -> None:
+    dataset = events(tmp_path, "k")
+    dataset.write([{"k": "a", "n": 1}, {"k": "b", "n": 2}])
+    newest = dataset.overwrite([{"k": "a", "n": 3}]).snapshot
+    assert newest is not None
+    golang.write(tmp_path, THIRD, [{"k": "b", "n": 4}], parent=newest.id, keys=["k"])
+    found = lode.open_dataset("events", tmp_path)
+    assert sorted(row["n"] for row in found.scan().read_all().to_pylist()) == [2, 3, 4]
+    found.delete("n = 2")
+    assert sorted(row["n"] for row in found.scan().read_all().to_pylist()) == [3, 4]
+
+
 def test_a_python_partition_has_a_copy_of_each_manifest(tmp_path: Path) -> None:
     snapshot = events(tmp_path, "k").write([{"k": "a/b", "n": 1}, {"k": None, "n": 2}])
     home = tmp_path / "datasets/events"

@@ -129,7 +129,7 @@ def test_a_query_gets_nothing_of_a_damaged_file(tmp_path: Path, damage: str) -> 
     dataset = lode.Dataset("events", tmp_path, **KINDS["parquet"])
     message = hurt(dataset.store, dataset.write(ROWS).files[0], damage)
     with pytest.raises(lode.InvalidFormatError, match=message):
-        sql_source(dataset.plan())
+        sql_source(dataset.plan()).to_table()
 
 
 def test_a_block_that_was_cut_is_noticed(store: lode.Store) -> None:

@@ -23,7 +23,7 @@ def rows(*numbers: int, day: str = "mon") -> list[dict[str, object]]:
 def numbers(dataset: lode.Dataset, **options: object) -> list[int]:
     found = dataset.scan(**options).read_all()  # type: ignore[arg-type]
     assert dataset.plan(**options).row_count == found.num_rows  # type: ignore[arg-type]
-    return sorted(found["n"].to_pylist())
+    return sorted(number for number in found["n"].to_pylist() if number is not None)
 
 
 @pytest.fixture

@@ -223,8 +223,9 @@ def test_tasks_delete_rows_and_a_dry_run_changes_nothing(spark: SparkSession, la
     assert lode.verify(ds).ok
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_deletion_is_prepared_again_after_a_compaction_and_refused_after_an_append(
-    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
+    lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ds = visits(lake)
     other = lode.Dataset("visits", lake)
@@ -301,8 +302,9 @@ def test_tasks_compact_small_files(spark: SparkSession, lake: str) -> None:
     assert lode.spark.compact(ds).snapshot is None
 
 
+@pytest.mark.usefixtures("spark")
 def test_a_task_that_fails_and_is_tried_again_leaves_nothing(
-    spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ds = visits(lake)
     mark = tmp_path / "failed"

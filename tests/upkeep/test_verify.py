@@ -24,7 +24,7 @@ def manifest_path(snapshot: lode.Snapshot) -> str:
 
 
 def copy_path(snapshot: lode.Snapshot) -> str:
-    return snapshot.files[0].path.replace("/data/data", "/manifest.json")
+    return snapshot.files[0].path.partition("/data/")[0] + "/manifest.json"
 
 
 @pytest.fixture

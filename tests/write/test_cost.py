@@ -45,7 +45,7 @@ def test_a_warm_unpartitioned_write_makes_four_calls(store: CountingStore) -> No
 def test_a_warm_write_of_records_makes_four_calls(store: CountingStore) -> None:
     dataset = lode.Dataset("events", store, codec="jsonl", checksum="md5", compressor="zstd")
     counted = warm(dataset, lambda dataset: dataset.write([{"id": 1}]))
-    assert names(counted) == [("put", "data.zst"), *commit(counted)]
+    assert names(counted) == [("put", "data.jsonl.zst"), *commit(counted)]
 
 
 @pytest.mark.parametrize("partitions", [1, 2, 7])
@@ -57,7 +57,7 @@ def test_a_warm_write_of_p_partitions_makes_two_p_plus_three_calls(
     counted = warm(dataset, lambda dataset: dataset.write(rows))
     assert counted.total == 2 * partitions + 3
     calls = names(counted)
-    assert calls.count(("put", "data")) == partitions
+    assert calls.count(("put", "data.jsonl")) == partitions
     copy = "link" if isinstance(store, SupportsLink) else "put"
     copies = [method for method, name in calls if name == "manifest.json"]
     assert copies == [copy] * partitions + ["put"]
@@ -85,7 +85,7 @@ def test_a_warm_stream_write_of_records_makes_four_calls(store: CountingStore) -
         lode.Dataset("events", store, codec="jsonl"),
         lambda dataset: dataset.stream_write_records({"id": number} for number in range(100)),
     )
-    assert names(counted) == [("put", "data"), *commit(counted)]
+    assert names(counted) == [("put", "data.jsonl"), *commit(counted)]
 
 
 def test_the_swap_is_one_call_per_commit_whatever_is_written(store: CountingStore) -> None:

@@ -153,7 +153,7 @@ def test_each_partition_has_one_file_and_a_copy_of_the_manifest(store: CountingS
     for region in ("eu", "us"):
         folder = f"datasets/events/partitions/region={region}/segments/{snapshot.id}"
         assert store.get(f"{folder}/manifest.json") == canonical
-        assert store.exists(f"{folder}/data/data")
+        assert store.exists(f"{folder}/data/data.jsonl")
 
 
 @pytest.mark.parametrize("data", [pa.table({"id": [1]}), [{"id": 1}]], ids=["Arrow", "dicts"])

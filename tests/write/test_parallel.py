@@ -49,7 +49,7 @@ def names(snapshot: lode.Snapshot) -> list[str]:
 
 def test_a_large_table_becomes_a_file_for_every_core(memory: MemoryStore) -> None:
     snapshot = dataset(memory).write(table(10_000))
-    assert names(snapshot) == ["data-p000", "data-p001", "data-p002", "data-p003"]
+    assert names(snapshot) == [f"data-p00{number}.parquet" for number in range(4)]
     assert snapshot.row_count == 10_000
     assert [file.stats.row_count for file in snapshot.manifest.files if file.stats] == [2500] * 4
 
@@ -92,7 +92,7 @@ def test_a_large_stream_becomes_several_files_in_the_order_of_its_rows(
 ) -> None:
     events = dataset(memory, timestamp_column="at")
     snapshot = events.write(STREAMS[kind](table(20_001)))
-    assert names(snapshot) == [f"data-p{number:06d}" for number in range(len(snapshot.files))]
+    assert names(snapshot) == [f"data-p{number:06d}.parquet" for number in range(len(snapshot.files))]
     assert len(snapshot.files) > 1
     assert (snapshot.row_count, events.read(snapshot)) == (20_001, table(20_001))
     assert snapshot.manifest.min_timestamp == "2026-01-01T00:00:00Z"
@@ -114,18 +114,18 @@ def test_stream_write_records_and_a_transaction_cut_a_stream_alike(memory: Memor
 def test_a_small_stream_is_one_file_and_one_put(kind: str) -> None:
     store = CountingStore(MemoryStore())
     snapshot = dataset(store).write(STREAMS[kind](table(100)))
-    assert names(snapshot) == ["data"]
+    assert names(snapshot) == ["data.parquet"]
     assert [method for method, path in store.events if "/data/" in path] == ["put"]
 
 
 def test_a_stream_without_rows_is_one_file(memory: MemoryStore) -> None:
     snapshot = dataset(memory).write(iter([]))
-    assert (names(snapshot), snapshot.row_count) == (["data"], 0)
+    assert (names(snapshot), snapshot.row_count) == (["data.parquet"], 0)
 
 
 def test_on_one_core_a_stream_is_one_file(memory: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
-    assert names(dataset(memory).write(table(10_000).to_reader())) == ["data"]
+    assert names(dataset(memory).write(table(10_000).to_reader())) == ["data.parquet"]
 
 
 @pytest.mark.parametrize("after", [0, 1, 2, 7, 40])
@@ -149,7 +149,7 @@ def test_an_error_of_the_callers_iterator_passes_through_and_nothing_remains(
 def test_a_part_of_a_stream_that_cannot_be_stored_takes_the_others_with_it(file: int, when: Any) -> None:
     inner = MemoryStore()
     full = lode.StoreError("disk full")
-    store = FaultStore(inner, Fault("put", f"*/data-p00000{file}", when=when, error=full))
+    store = FaultStore(inner, Fault("put", f"*/data-p00000{file}.parquet", when=when, error=full))
     with pytest.raises(lode.StoreError, match="disk full"):
         dataset(store).write(STREAMS["reader"](table(10_000)))
     assert contents(inner) == {}
@@ -207,7 +207,7 @@ def test_a_part_gives_back_its_chunks_while_it_is_encoded() -> None:
 
 def test_a_codec_that_encodes_in_python_writes_one_file(memory: MemoryStore) -> None:
     snapshot = lode.Dataset("events", memory, codec="jsonl").write(table(10_000))
-    assert names(snapshot) == ["data"]
+    assert names(snapshot) == ["data.jsonl"]
 
 
 def test_the_time_range_is_that_of_all_files(memory: MemoryStore) -> None:
@@ -231,7 +231,7 @@ def test_a_row_that_does_not_fit_is_named_by_its_place_in_the_table_and_nothing_
 def test_a_file_that_cannot_be_stored_takes_the_others_with_it(file: int, when: Any) -> None:
     inner = MemoryStore()
     full = lode.StoreError("disk full")
-    store = FaultStore(inner, Fault("put", f"*/data-p00{file}", when=when, error=full))
+    store = FaultStore(inner, Fault("put", f"*/data-p00{file}.parquet", when=when, error=full))
     with pytest.raises(lode.StoreError, match="disk full"):
         dataset(store).write(table(10_000))
     assert contents(inner) == {}

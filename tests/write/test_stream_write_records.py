@@ -78,8 +78,8 @@ def test_streamed_records_go_to_their_final_path_in_a_single_pass(store: Countin
     snapshot = dataset.stream_write_records(records)
     (file,) = snapshot.files
     assert writes(store)[file.path] == 1
-    assert [name for name in names(store) if name[1] == "data"] == (
-        [("open_writer", "data"), ("commit", "data")] if large else [("put", "data")]
+    assert [name for name in names(store) if name[1] == "data.jsonl"] == (
+        [("open_writer", "data.jsonl"), ("commit", "data.jsonl")] if large else [("put", "data.jsonl")]
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -152,7 +152,10 @@ class ChangeContext:
         self, metadata: dict[str, Any] | None, idempotency_key: IdempotencyKey | None, base: Base
     ) -> BegunWrite:
         """Begin an operation that was prepared on ``base``."""
-        return self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
+        begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
+        # This process may know an older definition than the one the operation was prepared on.
+        components = self.handle.components(base.found, base.definition)
+        return replace(begun, definition=base.definition, components=components, rewrites=True)
 
     @contextmanager
     def transaction(
@@ -162,15 +165,24 @@ class ChangeContext:
         schema: pa.Schema | None = None,
         *,
         evolve: bool = False,
+        keep: bool = False,
     ) -> Iterator[Transaction]:
         """A transaction of an operation.
 
-        After a conflict its files are removed: they were chosen by what the dataset had before.
+        Args:
+            begun: The write.
+            removal: What it removes.
+            schema: The columns of new rows, if they are known.
+            evolve: Let new columns become part of the dataset.
+            keep: Keep the files after a conflict, so that they can be committed again. Otherwise they are
+                removed: they were chosen by what the dataset had before.
         """
         with self.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
             try:
                 yield transaction
             except SnapshotConflictError as error:
+                if keep:
+                    raise
                 transaction.abort()
                 error.transaction = None
                 self.workers.clean(transaction.stager, ())

@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lode.change.base import MAX_REDOS
 from lode.change.matching import stored_rows
 from lode.change.result import Change
-from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
-from lode.format.manifest import Removed, Removes, check_metadata
+from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
+from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
+from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
-from lode.write.removal import COMPACT, Compaction, Rewritten
+from lode.write.removal import Compaction, Rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +46,32 @@ def compact(
 ) -> Change:
     """Rewrite small files into larger ones. See ``Dataset.compact``."""
     check_metadata(metadata)
-    base = context.base()
+    check_options(None, where, None)
+    for remaining in reversed(range(MAX_REDOS)):
+        base = context.base()
+        try:
+            return _compact(
+                context, base, metadata, target_file_bytes, sort_by, where, idempotency_key, dry_run, progress
+            )
+        except SchemaViolationError:
+            # Another writer has changed the columns, so the files must be read again.
+            if not remaining or context.base().definition.digest == base.definition.digest:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _compact(
+    context: ChangeContext,
+    base: Base,
+    metadata: dict[str, Any] | None,
+    target_file_bytes: int | None,
+    sort_by: Sequence[str] | None,
+    where: pc.Expression | str | None,
+    idempotency_key: IdempotencyKey | None,
+    dry_run: bool,
+    progress: Callable[[int, int | None], None] | None,
+) -> Change:
+    """Compact the dataset as it is at ``base``."""
     if base.scan.components.codec is None:
         raise InvalidOptionError(f"dataset {context.handle.id!r} holds blobs, which cannot be put together")
     target = TARGET_FILE_BYTES if target_file_bytes is None else target_file_bytes

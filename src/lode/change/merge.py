@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_
 
 from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
 from lode.change.result import Change
+from lode.codec.coerce import as_mapping
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import rows_of
 from lode.codec.records import chunks_of, peek_schema
@@ -40,8 +41,13 @@ _PLACE: Final = "__place"
 class MergeRows(Protocol):
     """The rows to merge: a table in this process, or a frame of Spark."""
 
-    def open(self, base: Base, keys: Sequence[str]) -> None:
+    def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
         """Convert the rows to the columns of the dataset, and check them and their keys.
+
+        Args:
+            base: The dataset.
+            keys: The key columns.
+            whole_rows: Refuse records of which some lack a column that others have.
 
         Raises:
             SchemaViolationError: A row has no key, two have the same, or a column does not fit.
@@ -89,7 +95,7 @@ def merge(
         if given not in choices:
             raise InvalidOptionError(f"{what} is {given!r}: it must be one of {', '.join(choices)}")
     base = context.base()
-    rows.open(base, merge_keys(base, on))
+    rows.open(base, merge_keys(base, on), whole_rows=when_matched == "update")
 
     def attempt(removal: Removal) -> Change:
         base = context.base()
@@ -150,13 +156,18 @@ class LocalRows:
         assert self._source is not None, "open() comes first"
         return self._source
 
-    def open(self, base: Base, keys: Sequence[str]) -> None:
-        rows = _table(base, self._data, base.scan.dataset_id)
+    def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
+        rows = _table(base, self._data, base.scan.dataset_id, whole_rows=whole_rows)
         _check_keys(rows, keys)
+        self._take(base, rows, keys)
+
+    def _take(self, base: Base, rows: pa.Table, keys: Sequence[str]) -> None:
         assert base.definition.schema is not None
         self._source = Source(rows, keys, base.definition.schema)
 
     def find(self, base: Base, progress: Progress | None) -> Found:
+        # Another writer may have widened a column since.
+        self._take(base, _table(base, self.source.rows, base.scan.dataset_id), self.source.keys)
         found = Found(missing=self.source.rows.num_rows)
         candidates = self.source.candidates(base)
         look = _Look(base.reader, self.source)
@@ -193,17 +204,19 @@ class Source:
         self.keys = list(keys)
         self.schema = schema
         numbers = pa.array(range(rows.num_rows), pa.int64())
-        self._numbered: pa.Table = rows.select(self.keys).append_column(_ROW, numbers)
-        self._single: Any = rows.column(self.keys[0]).combine_chunks() if len(self.keys) == 1 else None
+        plain = [_plain(rows.column(key).combine_chunks()) for key in self.keys]
+        self._numbered = pa.Table.from_arrays([*plain, numbers], names=[*self.keys, _ROW])
+        self._single: Any = plain[0] if len(plain) == 1 else None
 
     def lookup(self, batch: pa.RecordBatch) -> Any:
         """For each row of a batch, the number of the source row with the same keys, or null."""
         import pyarrow.compute as pc
 
+        columns = [_plain(batch.column(key)) for key in self.keys]
         if self._single is not None:
-            return pc.index_in(batch.column(self.keys[0]), value_set=self._single, skip_nulls=True)
+            return pc.index_in(columns[0], value_set=self._single, skip_nulls=True)
         places = pa.array(range(batch.num_rows), pa.int64())
-        left = pa.Table.from_batches([batch.select(self.keys)]).append_column(_PLACE, places)
+        left = pa.Table.from_arrays([*columns, places], names=[*self.keys, _PLACE])
         joined = left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE)
         return joined.column(_ROW).combine_chunks()
 
@@ -211,7 +224,8 @@ class Source:
         """The source rows that the dataset does not have."""
         if not found.matched:
             return self.rows
-        return self.rows.take([row for row in range(self.rows.num_rows) if row not in found.matched])
+        missing = [row for row in range(self.rows.num_rows) if row not in found.matched]
+        return self.rows.take(pa.array(missing, pa.int64()))
 
     def candidates(self, base: Base) -> list[str]:
         """The files that may have one of the keys."""
@@ -256,6 +270,11 @@ class Source:
         return mask is None or bool(pc.any(mask).as_py())
 
 
+def _plain(array: Any) -> Any:
+    """An array of a type by which pyarrow can look up."""
+    return array.dictionary_decode() if isinstance(array.type, pa.DictionaryType) else array
+
+
 def merge_keys(base: Base, on: Sequence[str] | None) -> list[str]:
     schema = base.definition.schema
     if schema is None:
@@ -271,24 +290,61 @@ def merge_keys(base: Base, on: Sequence[str] | None) -> list[str]:
             hint = column_hint(name, schema.names)
             raise InvalidOptionError(f"on names {name!r}, which is no column: {hint}")
         kind = schema.field(name).type
-        if pa.types.is_nested(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind):
+        if any(is_kind(kind) for is_kind in _no_keys()):
             raise InvalidOptionError(f"column {name!r} is {kind}, which cannot be a key: choose another")
     return list(dict.fromkeys(names))
 
 
-def _table(base: Base, data: Any, dataset_id: str) -> pa.Table:
-    """The rows as one table with those columns of the dataset that they have."""
+def _no_keys() -> tuple[Callable[[pa.DataType], bool], ...]:
+    """Types by which rows cannot be looked up, or not reliably."""
+    kinds = pa.types
+    return kinds.is_nested, kinds.is_floating, kinds.is_null, kinds.is_string_view, kinds.is_binary_view
+
+
+def _table(base: Base, data: Any, dataset_id: str, *, whole_rows: bool = False) -> pa.Table:
+    """The rows as one table with those columns of the dataset that they have.
+
+    Args:
+        base: The dataset.
+        data: The rows.
+        dataset_id: For errors.
+        whole_rows: Refuse records of which some lack a column that others have.
+    """
     schema = base.definition.schema
     assert schema is not None
     data, given = peek_schema(data)
     if given is None:
         records = [record for chunk in chunks_of(data) for record in rows_of(chunk)]
-        batches = [to_batch(records, schema, first_row=0)]
-        return pa.Table.from_batches(batches, schema)
+        present = _present(schema, records, whole_rows=whole_rows)
+        batches = [to_batch(records, present, first_row=0)]
+        return pa.Table.from_batches(batches, present)
     check_columns(base.definition, given, dataset_id)
     present = pa.schema([field for field in schema if field.name in given.names])
     batches = [to_batch(chunk, present, first_row=0) for chunk in chunks_of(data)]
     return pa.Table.from_batches(batches, present)
+
+
+def _present(schema: pa.Schema, records: list[Any], *, whole_rows: bool) -> pa.Schema:
+    """The columns that records have: a column that none of them has keeps its values."""
+    first: frozenset[str] | None = None
+    names: set[str] = set()
+    for row, record in enumerate(records):
+        found = as_mapping(record)
+        if found is None:
+            return schema  # ``to_batch`` names what it is
+        these = frozenset(found)
+        if whole_rows and first is not None and these != first:
+            column = min(these ^ first)
+            raise SchemaViolationError(
+                f"row {row}: some rows have a column {column!r} and others do not, so it is not known "
+                "whether to keep its values or to set them to null: add it to all rows, or merge these apart",
+                column=column,
+            )
+        first = these
+        names |= these
+    known = set(schema.names)
+    # With an unknown column, ``to_batch`` says which ones there are.
+    return schema if not records or not names <= known else pa.schema([f for f in schema if f.name in names])
 
 
 def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:

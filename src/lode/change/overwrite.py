@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,15 +12,15 @@ from lode.change.matching import match_rows
 from lode.change.result import Change, amount
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import has_schema
-from lode.codec.records import chunks_of, peek_schema
+from lode.codec.records import chunks_of, is_rereadable, peek_schema
 from lode.errors import InvalidOptionError, SchemaViolationError, SnapshotConflictError
-from lode.format.manifest import Removes
+from lode.format.manifest import Removed, Removes
 from lode.format.paths import canonical_partition, partition_path
 from lode.write.rebase import common_partition, partitions_of
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 
 class NewRows(Protocol):
     """The rows that replace others: data in this process, a frame of Spark, or files staged by tasks."""
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether they can be staged a second time."""
 
     def schema(self, codec: Codec | None) -> pa.Schema | None:
         """Their columns, if they are known."""
@@ -61,6 +65,10 @@ class LocalRows:
 
     def __init__(self, data: Any) -> None:
         self._data = data
+
+    @property
+    def can_repeat(self) -> bool:
+        return is_rereadable(self._data)
 
     def schema(self, codec: Codec | None) -> pa.Schema | None:
         if not has_schema(codec):
@@ -157,7 +165,11 @@ def overwrite(
         base: With ``where``, the snapshot whose rows are replaced. Default: the newest one now.
     """
     redo = check_redo(on_conflict)
-    if sum((partitions is not None, where is not None, bool(everything))) > 1:
+    if not isinstance(everything, bool):
+        raise InvalidOptionError(f"everything is {everything!r}: it must be True or False")
+    if partitions is not None and (isinstance(partitions, str) or not isinstance(partitions, Iterable)):
+        raise InvalidOptionError(f"partitions is {partitions!r}: give a list, such as ['day=mon']")
+    if sum((partitions is not None, where is not None, everything)) > 1:
         raise InvalidOptionError("partitions, where and everything exclude each other: give one of them")
     layout = context.handle.find().layout
     if partitions is None and where is None and not everything and not layout.keys:
@@ -205,32 +217,44 @@ def _partitions(
     redo: bool,
 ) -> Change:
     """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
-    removal = Removal("overwrite")
     begun = rows.begin(context, metadata, idempotency_key, None)
     schema = rows.schema(begun.components.codec)
-    with context.transaction(begun, removal, schema, evolve=evolve) as transaction:
-        if transaction.replayed is not None:
-            return Change.of(transaction.replayed)
-        staged = rows.stage(transaction, None)
-        transaction.add(*staged)
-        files = [file for part in staged for file in part.files]
-        layout, id = begun.found.layout, context.handle.id
-        if everything:
-            removal.partitions = ("",)
-        else:
-            touched = partitions_of(id, files, layout)
-            removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
-            _check_inside(files, removal.partitions, layout, id)
-        removal.depends_on = _depends_on(removal.partitions)
-        head = (begun.base or begun.found.committer.capture()).manifest
-        if head is not None:
-            removes = Removes(removal.partitions)
-            removal.removed = begun.found.states.fold(head).removed(removes)
-        if dry_run:
-            return Change("overwrite", None, removal.removed, amount(files, sum(p.row_count for p in staged)))
-        if redo:
-            transaction.follow_any()
-        return context.commit(transaction)
+
+    def attempt(begun: BegunWrite) -> Change:
+        removal = Removal("overwrite")
+        with context.transaction(begun, removal, schema, evolve=evolve, keep=True) as transaction:
+            if transaction.replayed is not None:
+                return Change.of(transaction.replayed)
+            staged = rows.stage(transaction, None)
+            transaction.add(*staged)
+            files = [file for part in staged for file in part.files]
+            layout, id = begun.found.layout, context.handle.id
+            if everything:
+                removal.partitions = ("",)
+            else:
+                touched = partitions_of(id, files, layout)
+                removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
+                _check_inside(files, removal.partitions, layout, id)
+            removal.depends_on = _depends_on(removal.partitions)
+            removes, states = Removes(removal.partitions), begun.found.states
+            removal.count_on = lambda parent: states.fold(parent).removed(removes)
+            if dry_run:
+                head = begun.found.committer.settle().manifest
+                removed = Removed() if head is None else removal.count_on(head)
+                added = amount(files, sum(part.row_count for part in staged))
+                return Change("overwrite", None, removed, added)
+            if redo:
+                transaction.follow_any()
+            return context.commit(transaction)
+
+    try:
+        return attempt(begun)
+    except SchemaViolationError:
+        # As for a write: somebody else may have changed the columns.
+        newer = context.writes.with_newest_definition(begun) if rows.can_repeat else None
+        if newer is None:
+            raise
+    return attempt(newer)
 
 
 def _depends_on(partitions: Iterable[str]) -> Callable[[str], bool]:

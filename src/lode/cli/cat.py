@@ -87,7 +87,11 @@ def cat(
 def _scan(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None) -> Scan:
     if snapshot is None and since is None and dataset.components.codec is None:
         # A snapshot of a blob dataset replaces the blob, so the newest one is the dataset.
-        return dataset.plan_snapshot("latest" if as_of is None else as_of)
+        newest = dataset.snapshot("latest" if as_of is None else as_of)
+        if newest.manifest.is_append:
+            return dataset.plan_snapshot(newest)
+        plan = dataset.plan(as_of=newest)
+        return plan.of(plan.manifests[-1:])
     if snapshot is None:
         return dataset.plan(as_of=as_of, since=since)
     if as_of is not None or since is not None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+import msgspec
 import typer
 
 from lode.cli.columns import changes_as_json, changes_between, changes_table
@@ -15,7 +16,12 @@ from lode.units import count, size
 if TYPE_CHECKING:
     from lode.cli.columns import ColumnChange
     from lode.dataset import Dataset
+    from lode.describe import Partition
+    from lode.format.manifest import Manifest
+    from lode.read.scan import Scan
     from lode.snapshot import Snapshot
+
+_NUMBERS: Final = ("rows", "files", "bytes")
 
 _FROM: Final[Any] = typer.Argument(
     ..., metavar="FROM", help="The older snapshot, which is left out.", autocompletion=complete_snapshot
@@ -37,17 +43,18 @@ def diff(
 
     Rows and files by partition, and how the columns changed.
     """
-    from lode.cli.ls import partition_json, partitions_of_snapshots
+    from lode.describe import partitions_of_all
     from lode.discover import open_dataset
 
     opened = open_dataset(dataset, open_root(root, store_option))
     start, end = opened.snapshot(older), opened.snapshot(newer)
     snapshots = _between(opened, start, end)
-    parts = partitions_of_snapshots(opened, snapshots)
+    came, went = _files_between(opened, start, end, snapshots)
+    into, out = partitions_of_all(opened, came), partitions_of_all(opened, went)
+    parts = {name: _net(into.get(name), out.get(name)) for name in sorted({*into, *out})}
     changes = _changed_columns(opened, start, end)
-    rows = sum(snapshot.row_count for snapshot in snapshots)
-    files = sum(len(snapshot.files) for snapshot in snapshots)
-    total = sum(snapshot.size_bytes for snapshot in snapshots)
+    added, removed = _total(came), _total(went)
+    rows, files, total = (there - gone for there, gone in zip(added, removed, strict=True))
     if json:
         print_json(
             {
@@ -58,25 +65,99 @@ def diff(
                 "rows": rows,
                 "files": files,
                 "bytes": total,
-                "partitions": {name: partition_json(part) for name, part in parts.items()},
+                "added": dict(zip(_NUMBERS, added, strict=True)),
+                "removed": dict(zip(_NUMBERS, removed, strict=True)),
+                "partitions": {name: net._asdict() for name, net in parts.items()},
                 **changes_as_json(changes),
             }
         )
         return
     from rich.text import Text
 
-    added = f"+{count(rows, 'row')}, {count(files, 'file')}, {size(total)}"
-    lines: list[Any] = [Text.assemble(added, (f" in {count(len(snapshots), 'snapshot')}", FAINT))]
+    sign = "-" if rows < 0 else "+"
+    shown = f"{sign}{count(abs(rows), 'row')}, "
+    if removed.files:
+        shown += f"{count(removed.files, 'file')} out, {added.files:,} in"
+    else:
+        shown += f"{count(files, 'file')}, {size(total)}"
+    lines: list[Any] = [Text.assemble(shown, (f" in {count(len(snapshots), 'snapshot')}", FAINT))]
     if list(parts) not in ([], [""]):
-        table = TextTable("partition", "rows", "files", "size", right=("rows", "files", "size"))
-        for name, part in parts.items():
-            table.add(
-                name, "+?" if part.rows is None else f"+{part.rows:,}", f"{part.files:,}", size(part.bytes)
-            )
+        table = TextTable("partition", *_NUMBERS[:2], "size", right=("rows", "files", "size"))
+        for name, net in parts.items():
+            moved = "+?" if net.rows is None else f"{net.rows:+,}"
+            table.add(name, moved, _signed(net.files, removed.files), _signed_size(net.bytes, removed.files))
         lines += ["", table]
     if changes:
         lines += ["", changes_table(changes)]
     print_lines(*lines)
+
+
+class _Amount(NamedTuple):
+    """What was added or removed."""
+
+    rows: int
+    files: int
+    bytes: int
+
+
+class _Net(NamedTuple):
+    """How one partition has changed. ``rows`` is None if a codec did not count them."""
+
+    rows: int | None
+    files: int
+    bytes: int
+
+
+def _files_between(
+    dataset: Dataset, start: Snapshot, end: Snapshot, between: list[Snapshot]
+) -> tuple[list[Manifest], list[Manifest]]:
+    """The files that came and those that went, as manifests with only these."""
+    if all(snapshot.manifest.is_append for snapshot in between):
+        return [snapshot.manifest for snapshot in between], []
+    before, after = dataset.plan(as_of=start), dataset.plan(as_of=end)
+    old, new = set(before.paths), set(after.paths)
+    return _only(after, new - old), _only(before, old - new)
+
+
+def _only(scan: Scan, paths: set[str]) -> list[Manifest]:
+    """The snapshots that added these files, each with only these."""
+    found = []
+    for manifest in scan.manifests:
+        files = tuple(file for file in manifest.files if file.path in paths)
+        if len(files) == len(manifest.files):
+            found.append(manifest)
+        elif files:
+            rows = sum(file.stats.row_count for file in files if file.stats)
+            found.append(msgspec.structs.replace(manifest, files=files, row_count=rows))
+    return found
+
+
+def _total(manifests: list[Manifest]) -> _Amount:
+    files = [file for manifest in manifests for file in manifest.files]
+    rows = sum(manifest.row_count for manifest in manifests)
+    return _Amount(rows, len(files), sum(file.size_bytes for file in files))
+
+
+def _net(came: Partition | None, went: Partition | None) -> _Net:
+    rows: list[int | None] = []
+    files = size = 0
+    for part, sign in ((came, 1), (went, -1)):
+        if part is not None:
+            rows.append(None if part.rows is None else sign * part.rows)
+            files += sign * part.files
+            size += sign * part.bytes
+    known = [number for number in rows if number is not None]
+    return _Net(sum(known) if len(known) == len(rows) else None, files, size)
+
+
+def _signed(number: int, removed: int) -> str:
+    """With a sign if anything was removed: otherwise everything was added."""
+    return f"{number:+,}" if removed else f"{number:,}"
+
+
+def _signed_size(number: int, removed: int) -> str:
+    sign = ("-" if number < 0 else "+") if removed else ""
+    return f"{sign}{size(abs(number))}"
 
 
 def _between(dataset: Dataset, start: Snapshot, end: Snapshot) -> list[Snapshot]:

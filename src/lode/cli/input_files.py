@@ -10,16 +10,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from lode.codec.columnar import arrow_batches
+from lode.codec.components import codec_named
 from lode.codec.jsonl import JSONL
+from lode.codec.protocol import rows_of, takes_any_record
 from lode.errors import InvalidFormatError, InvalidOptionError
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from contextlib import AbstractContextManager
     from typing import BinaryIO
 
     from lode.codec.protocol import Chunk
+    from lode.definition import Definition
 
 STDIN: Final = "-"
 # The columns of JSON records are derived from this many chunks of up to 8,192 rows.
@@ -98,6 +102,30 @@ def open_input(name: str, kind: str | None, known: pa.Schema | None) -> Iterator
             yield _Records(name, chosen, file, known)
         else:
             yield _Batches(name, chosen, file, known)
+
+
+def columns_of(definition: Definition, inputs: Sequence[InputFile]) -> pa.Schema | None:
+    """The columns of all files together; None for JSON records that are stored as they are."""
+    if takes_any_record(codec_named(definition.codec)) and definition.columns is None:
+        return None
+    columns: dict[str, pa.Field[Any]] = {}
+    for file in inputs:
+        for field in file.schema():
+            columns.setdefault(field.name, field)
+    return pa.schema(list(columns.values())) if columns else None
+
+
+def batches_of(inputs: Sequence[InputFile], columns: pa.Schema) -> pa.RecordBatchReader:
+    """The rows of all files in these columns."""
+    chunks = (chunk for file in inputs for chunk in file.chunks())
+    return pa.RecordBatchReader.from_batches(columns, arrow_batches(chunks, columns, from_json=True))
+
+
+def records_of(inputs: Sequence[InputFile]) -> Iterator[Any]:
+    """The rows of all files as records."""
+    for file in inputs:
+        for chunk in file.chunks():
+            yield from rows_of(chunk)
 
 
 def open_bytes(name: str) -> AbstractContextManager[BinaryIO]:

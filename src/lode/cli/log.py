@@ -9,6 +9,7 @@ import typer
 
 from lode.cli.parameters import AS_OF, DATASET, JSON_LINES, ROOT, SINCE, STORE_OPTION, VOLUME, open_root
 from lode.cli.terminal import FAINT, TextTable, brief, print_json, print_lines, printable, short_id
+from lode.describe import amount, row_change
 from lode.units import count, moment, size
 
 if TYPE_CHECKING:
@@ -65,8 +66,11 @@ def _dataset_lines(dataset: Dataset, since: str | None, as_of: str | None) -> It
 
 
 def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]:
-    key = snapshot.manifest.idempotency
+    manifest = snapshot.manifest
+    key = manifest.idempotency
     partitions = {dataset.layout.partition_of(dataset.id, file.path) for file in snapshot.files}
+    partitions.update(manifest.removes.partitions if manifest.removes else ())
+    change = row_change(manifest)
     return {
         "sequence": sequence,
         "id": snapshot.id,
@@ -75,12 +79,16 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
         "files": len(snapshot.files),
+        "rows_added": change.added,
+        "rows_removed": change.removed,
+        "removed": amount(manifest.removed),
+        "restores": manifest.restores,
         "partitions": sorted(partitions - {""}),
         "metadata": snapshot.metadata,
         "idempotency_key": list(key) if key else None,
         "rebases": snapshot.rebases,
         "writer": snapshot.writer,
-        "operation": snapshot.manifest.operation,
+        "operation": manifest.operation,
     }
 
 
@@ -99,6 +107,10 @@ def _volume_lines(store: Store, name: str, since: str | None, as_of: str | None)
             "rows": None,
             "bytes": snapshot.size_bytes,
             "files": len(snapshot.blocks),
+            "rows_added": None,
+            "rows_removed": None,
+            "removed": None,
+            "restores": None,
             "partitions": [],
             "metadata": snapshot.metadata,
             "idempotency_key": None,
@@ -115,12 +127,14 @@ def _pending(dataset: Dataset) -> str | None:
 
 def _print_table(lines: list[dict[str, Any]], *, files: str) -> None:
     # These columns are left out if they would be empty.
-    also = [name for name in ("operation", "rebases", "writer") if any(_cell(line, name) for line in lines)]
-    numbers = ("#", "rows", "size", files, "rebases")
-    headings = ("#", "snapshot", "time", "rows", "size", files, *also, "metadata")
+    optional = ("rows_removed", "operation", "rebases", "writer")
+    also = [name for name in optional if any(_cell(line, name) for line in lines)]
+    numbers = ("#", "rows", "size", files, "removed", "rebases")
+    named = [name.removeprefix("rows_") for name in also]
+    headings = ("#", "snapshot", "time", "rows", "size", files, *named, "metadata")
     table = TextTable(*headings, right=numbers, cut=True)
     for line in lines:
-        rows = "" if line["rows"] is None else f"{line['rows']:,}"
+        rows = "" if line["rows"] is None else f"{line['rows_added']:,}"
         cells = (
             line["sequence"],
             short_id(line["id"]),
@@ -150,7 +164,9 @@ def _print_graph(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
         if line["rows"] is None:
             added = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
         else:
-            added = f"+{count(line['rows'], 'row')}, {count(line['files'], 'file')}, {size(line['bytes'])}"
+            added = f"+{count(line['rows_added'], 'row')}"
+            added += f", -{count(line['rows_removed'], 'row')}" if line["rows_removed"] else ""
+            added += f", {count(line['files'], 'file')}, {size(line['bytes'])}"
         details = [added, _partitions(line["partitions"]), _writer(line), _notes(line)]
         drawn += [Text.assemble((stem, "green"), (f"  {printable(text)}", "")) for text in details if text]
         if not first:
@@ -162,7 +178,10 @@ def _print_graph(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
 
 def _cell(line: dict[str, Any], name: str) -> Any:
     """The value of an optional column; an append, the usual operation, is left out."""
-    return "" if line[name] == "append" else line[name] or ""
+    value = line[name]
+    if isinstance(value, int):
+        return f"{value:,}" if value else ""
+    return "" if value == "append" else value or ""
 
 
 def _partitions(partitions: list[str], limit: int = 3) -> str:
@@ -177,7 +196,8 @@ def _writer(line: dict[str, Any]) -> str:
 
 
 def _notes(line: dict[str, Any]) -> str:
-    """The metadata and the idempotency key."""
+    """The restored snapshot, the metadata and the idempotency key."""
     key = line["idempotency_key"]
+    restored = f"of {short_id(line['restores'])}" if line["restores"] else ""
     shown = f"key={'/'.join(part for part in key if part)}" if key else ""
-    return " ".join(part for part in (brief(line["metadata"]), shown) if part)
+    return " ".join(part for part in (restored, brief(line["metadata"]), shown) if part)

@@ -15,11 +15,8 @@ from lode.errors import LodeError
 from lode.units import count, moment, size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from lode.dataset import Dataset
     from lode.describe import Partition
-    from lode.snapshot import Snapshot
     from lode.store.protocol import Store
 
 _DATASET: Final[Any] = typer.Argument(
@@ -144,7 +141,8 @@ def _dataset_line(store: Store, name: str) -> dict[str, Any]:
     return {
         "name": dataset.id,
         "kind": dataset.components.codec.name if dataset.components.codec else "blobs",
-        "snapshots": len(plan.manifests),
+        "snapshots": dataset.chain.sequence_of(newest.manifest),
+        "files": len(plan.paths),
         "rows": plan.row_count,
         "bytes": plan.size_bytes,
         "last_write": newest.created_at,
@@ -162,22 +160,13 @@ def _volume_line(store: Store, name: str) -> dict[str, Any]:
         "name": name,
         "kind": "volume",
         "snapshots": newest.sequence if newest.sequence is not None else len(volume.snapshots()),
+        "files": len(newest.blocks),
         "rows": None,
         "bytes": newest.size_bytes,
         "last_write": newest.created_at,
         "latest": newest.id,
         "partitioned_by": [],
     }
-
-
-def partitions_of_snapshots(dataset: Dataset, snapshots: Iterable[Snapshot]) -> dict[str, Partition]:
-    """The partitions of these snapshots together, in the order of their names."""
-    from lode.describe import merge_partitions, partitions_of
-
-    found: dict[str, Partition] = {}
-    for snapshot in snapshots:
-        merge_partitions(found, partitions_of(dataset, snapshot.manifest))
-    return dict(sorted(found.items()))
 
 
 def partition_json(part: Partition) -> dict[str, Any]:
@@ -191,7 +180,9 @@ def partition_json(part: Partition) -> dict[str, Any]:
 
 
 def _list_partitions(dataset: Dataset, *, names: bool, json: bool) -> None:
-    found = partitions_of_snapshots(dataset, dataset.snapshots())
+    from lode.describe import partitions_of_all
+
+    found = partitions_of_all(dataset, dataset.plan().manifests)
     if names and not json:
         for name in found:
             print(name)

@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from datetime import timedelta
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 import typer
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from lode.store.protocol import Store
+
+InputFormat: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
+OnConflict: TypeAlias = Literal["raise", "redo"]
 
 ROOT_VARIABLE: Final = "LODE_ROOT"
 _MAX_COMPLETED_SNAPSHOTS: Final = 20
@@ -144,6 +147,16 @@ def complete_snapshot(ctx: Any, incomplete: str) -> list[tuple[str, str]]:
     return []
 
 
+def complete_tag(ctx: Any, incomplete: str) -> list[str]:
+    """Complete the name of a tag."""
+    with suppress(Exception):
+        from lode.discover import open_dataset
+
+        dataset = open_dataset(ctx.params["dataset"], _completed_root(ctx))
+        return [tag.name for tag in dataset.tags() if tag.name.startswith(incomplete)]
+    return []
+
+
 def _completed_root(ctx: Any) -> Store:
     root = ctx.params.get("root") or os.environ[ROOT_VARIABLE]
     return open_root(root, ctx.params.get("store_option") or ())
@@ -222,7 +235,8 @@ DATASET: Final[Any] = typer.Argument(
 SNAPSHOT: Final[Any] = typer.Argument(
     "latest",
     metavar="SNAPSHOT",
-    help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a date or a time.",
+    help="An id or its beginning, a number from 1, latest, latest~2 for two before it, a tag, a date or a "
+    "time.",
     autocompletion=complete_snapshot,
     show_default="latest",
 )
@@ -266,4 +280,23 @@ COMPRESSOR: Final[Any] = typer.Option(None, "--compressor", help="noop, gzip or 
 CHECKSUM: Final[Any] = typer.Option(None, "--checksum", help="md5, sha256 or xxh3-128.")
 TIMESTAMP_COLUMN: Final[Any] = typer.Option(
     None, "--timestamp-column", metavar="COLUMN", help="The column whose range each snapshot records."
+)
+FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to read; - or none is stdin.")
+FROM: Final[Any] = typer.Option(
+    None, "--from", help="The format of files without a known suffix. Default of stdin: jsonl."
+)
+KEY: Final[Any] = typer.Option(
+    None, "--idempotency-key", "-k", metavar="KEY", help="A second call with this key changes nothing."
+)
+EVOLVE: Final[Any] = typer.Option(
+    False, "--evolve", help="Add new columns and wider types of the files to the dataset."
+)
+ALLOW_EMPTY: Final[Any] = typer.Option(
+    False, "--allow-empty", help="Commit a snapshot even if the files have no rows."
+)
+DRY_RUN: Final[Any] = typer.Option(False, "--dry-run", help="Only report what would change.")
+ON_CONFLICT: Final[Any] = typer.Option(
+    "raise",
+    "--on-conflict",
+    help="If another writer changes the same rows first: raise fails with exit code 4, redo starts again.",
 )

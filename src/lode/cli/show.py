@@ -101,6 +101,15 @@ def _facts(dataset: Dataset, snapshot: Snapshot, definition: Definition) -> Iter
         yield "operation", manifest.operation
     rows = count(snapshot.row_count, "row")
     yield "holds", f"{rows}, {count(len(snapshot.files), 'file')}, {size(snapshot.size_bytes)}"
+    if manifest.removed.files:
+        gone = manifest.removed
+        yield "removes", f"{count(gone.rows, 'row')}, {count(gone.files, 'file')}, {size(gone.bytes)}"
+    if manifest.removes is not None and manifest.removes.partitions:
+        yield "replaces", ", ".join(name or "everything" for name in manifest.removes.partitions)
+    if manifest.carried:
+        yield "rewritten", f"{count(len(manifest.carried), 'file')} with rows of removed files"
+    if manifest.restores is not None:
+        yield "restores", manifest.restores
     if snapshot.min_timestamp and snapshot.max_timestamp:
         yield "covers", f"{moment(snapshot.min_timestamp)} to {moment(snapshot.max_timestamp)}"
     yield "codec", manifest.codec or "none, blobs"

@@ -11,7 +11,7 @@ import typer
 from lode.cli.output import Format, choose_format, print_rows
 from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION, open_root
 from lode.cli.terminal import printable
-from lode.errors import InvalidOptionError, LodeError, NotFoundError
+from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, NotFoundError, StoreError
 from lode.extras import needs
 
 if TYPE_CHECKING:
@@ -38,6 +38,9 @@ _LISTING: Final = re.compile(
 )
 # Statements that change data. They work only on tables that the query itself creates.
 _WRITES: Final = frozenset({"ALTER", "CREATE", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
+# An error of ours in a traceback.
+_RAISED: Final = re.compile(r"lode\.errors\.(\w+): (.+)")
+_OF_FILES: Final = (InvalidFormatError, NotFoundError, StoreError)
 _COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
 
 
@@ -81,6 +84,11 @@ def sql(
             print_rows(reader, form, limit=limit, schema=reader.schema)
         except duckdb.Error as error:
             raise _as_lode_error(error) from error
+        except OSError as error:  # of the reader, while rows are printed
+            raised = _raised_inside(error)
+            if raised is None:
+                raise
+            raise raised from error
 
 
 class _Views:
@@ -193,7 +201,7 @@ def _without_rows(dataset: Dataset, *, columns: bool) -> pa.Table | None:
 
 def _only_reads(kind: str) -> Exception:
     return InvalidOptionError(
-        f"{kind} changes data, and lode sql only reads: use lode write, create or evolve"
+        f"{kind} changes data, and lode sql only reads: use lode write, overwrite, delete or merge"
     )
 
 
@@ -203,18 +211,23 @@ def _quoted(name: str) -> Exception:
 
 def _source(scan: Scan) -> Any:
     """A source that DuckDB reads: Parquet in place, as far as needed; everything else from memory."""
-    if not scan.is_plain_parquet:
-        return scan.read().read_all()
-    from lode.read.source import check_sizes
+    return scan.dataset() if scan.is_plain_parquet else scan.read().read_all()
 
-    check_sizes(scan.store, scan.files)
-    schema = scan.schema()
-    return scan.arrow_dataset(scan.files, schema, schema)
+
+def _raised_inside(error: Exception) -> LodeError | None:
+    """The error of ours that ended a query: DuckDB and Arrow pass on its text."""
+    found = _RAISED.findall(str(error))
+    if not found:
+        return None
+    name, text = found[-1]
+    return next((kind for kind in _OF_FILES if kind.__name__ == name), LodeError)(text)
 
 
 def _as_lode_error(error: Exception) -> Exception:
     import duckdb
 
+    if (raised := _raised_inside(error)) is not None:
+        return raised
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):
         return NotFoundError(sentence)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import sys
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
 from lode.cli.parameters import (
+    ALLOW_EMPTY,
     CHECKSUM,
     COMPRESSOR,
     DATASET,
+    EVOLVE,
+    FILES,
+    FROM,
     JSON,
+    KEY,
     METADATA,
     PARTITION_BY,
     ROOT,
     SCHEMA,
     STORE_OPTION,
     TIMESTAMP_COLUMN,
+    InputFormat,
     codec_option,
     open_root,
     parse_metadata,
@@ -41,18 +47,9 @@ if TYPE_CHECKING:
     from lode.write.stream import StreamWriter
     from lode.write.transaction import Transaction
 
-InputFormat: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
-
 _PIECE_BYTES: Final = 1 << 20
-_FILES: Final[Any] = typer.Argument(None, metavar="FILE", help="Files to write; - or none is stdin.")
-_FROM: Final[Any] = typer.Option(
-    None, "--from", help="The format of files without a known suffix. Default of stdin: jsonl."
-)
 _CODEC: Final[Any] = codec_option(
     "The format of records in a new dataset (parquet by default), or blob for bytes."
-)
-_KEY: Final[Any] = typer.Option(
-    None, "--idempotency-key", "-k", metavar="KEY", help="A second write with this key writes nothing."
 )
 _RETRIES: Final[Any] = typer.Option(
     None,
@@ -61,19 +58,13 @@ _RETRIES: Final[Any] = typer.Option(
     help="How often to retry after a conflict with another writer. Default: no limit. 0 fails with exit "
     "code 4.",
 )
-_EVOLVE: Final[Any] = typer.Option(
-    False, "--evolve", help="Add new columns and wider types of the files to the dataset."
-)
-_ALLOW_EMPTY: Final[Any] = typer.Option(
-    False, "--allow-empty", help="Commit a snapshot even if there is nothing to write."
-)
 
 
 def write(
     dataset: str = DATASET,
-    files: list[str] = _FILES,
+    files: list[str] = FILES,
     root: str = ROOT,
-    source: InputFormat | None = _FROM,
+    source: InputFormat | None = FROM,
     codec: str | None = _CODEC,
     schema: str | None = SCHEMA,
     partition_by: str | None = PARTITION_BY,
@@ -81,10 +72,10 @@ def write(
     checksum: str | None = CHECKSUM,
     timestamp_column: str | None = TIMESTAMP_COLUMN,
     metadata: list[str] = METADATA,
-    idempotency_key: str | None = _KEY,
+    idempotency_key: str | None = KEY,
     retries: int | None = _RETRIES,
-    evolve: bool = _EVOLVE,
-    allow_empty: bool = _ALLOW_EMPTY,
+    evolve: bool = EVOLVE,
+    allow_empty: bool = ALLOW_EMPTY,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -92,7 +83,7 @@ def write(
 
     An existing dataset keeps its definition: format, layout and columns. The options describe a new one.
     """
-    from lode.cli.input_files import open_bytes, open_input
+    from lode.cli.input_files import columns_of, open_bytes, open_input
     from lode.cli.write_target import declared_schema, open_target
     from lode.write.retry import Retry
 
@@ -118,17 +109,17 @@ def write(
             source_file = stack.enter_context(open_bytes(names[0]))
             first = source_file.read(_PIECE_BYTES)
             if not allow_empty and not first:
-                raise _nothing(dataset, "bytes")
+                raise no_rows(dataset, "bytes")
             with target.stream_write(merged, idempotency_key=idempotency_key, on_conflict=on_conflict) as out:
                 snapshot = _write_blob(out, first, source_file, advance)
         else:
             known = declared if declared is not None else definition.schema
             inputs = [stack.enter_context(open_input(name, source, known)) for name in names]
             if not allow_empty and not any(file.has_rows() for file in inputs):
-                raise _nothing(dataset, "rows")
-            columns = None if declared is not None else _columns(definition, inputs)
+                raise no_rows(dataset, "rows")
+            columns = None if declared is not None else columns_of(definition, inputs)
             if columns is not None and not evolve:
-                _refuse_new(dataset, definition, columns)
+                refuse_new(dataset, definition, columns)
             with target.transaction(
                 merged,
                 idempotency_key=idempotency_key,
@@ -152,30 +143,23 @@ def _warn_of_similar_names(target: Dataset) -> None:
         print(printable(f"lode: dataset {target.id!r} is new: {question(names)}"), file=sys.stderr)
 
 
-def _columns(definition: Definition, inputs: list[InputFile]) -> pa.Schema | None:
-    """The columns of all files together; None for JSON records that are stored as they are."""
-    from lode.codec.components import codec_named
-    from lode.codec.protocol import takes_any_record
-    from lode.lazy import pa
+def refuse_new(dataset: str, definition: Definition, columns: pa.Schema, *, evolve: bool = True) -> None:
+    """Refuse columns that the dataset does not have, and name the commands that add them.
 
-    if takes_any_record(codec_named(definition.codec)) and definition.columns is None:
-        return None
-    columns: dict[str, pa.Field[Any]] = {}
-    for file in inputs:
-        for field in file.schema():
-            columns.setdefault(field.name, field)
-    return pa.schema(list(columns.values())) if columns else None
-
-
-def _refuse_new(dataset: str, definition: Definition, columns: pa.Schema) -> None:
-    """Refuse columns that the dataset does not have, and name the commands that add them."""
+    Args:
+        dataset: The name of the dataset.
+        definition: What it is.
+        columns: The columns of the files.
+        evolve: Whether the command has the option ``--evolve``.
+    """
     if definition.columns is None:
         return
     for column in definition.with_schema(columns).columns or ():
         if column.name not in definition.ids:
             raise SchemaViolationError(
                 f"column {column.name!r} ({column.type_text}) is not one of dataset {dataset!r}, which has "
-                f"{', '.join(definition.ids)}: write with --evolve, or add it with lode evolve --add",
+                f"{', '.join(definition.ids)}: {'write with --evolve, or ' if evolve else ''}add it with "
+                "lode evolve --add",
                 column=column.name,
             )
 
@@ -217,7 +201,8 @@ def _write_blob(
     return out.commit()
 
 
-def _nothing(dataset: str, what: str) -> InvalidOptionError:
+def no_rows(dataset: str, what: str) -> InvalidOptionError:
+    """The error for files without rows."""
     return InvalidOptionError(
         f"there are no {what} to write to dataset {dataset!r}, so nothing was committed: commit an empty "
         "snapshot with --allow-empty"

@@ -34,6 +34,8 @@ class ArrowIPC:
     """
 
     name: ClassVar[str] = "arrow"
+    # Arrow's own extension for streams; readers expect the random-access format in ".arrow".
+    extension: ClassVar[str] = ".arrows"
     schema: pa.Schema | None
 
     def __init__(self, schema: SchemaSpec | None = None) -> None:

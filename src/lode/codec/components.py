@@ -10,7 +10,7 @@ from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor as compressor_of
 from lode.codec.jsonl import JSONL
 from lode.codec.parquet import Parquet
-from lode.codec.protocol import Codec, is_native
+from lode.codec.protocol import Codec, extension_of, is_native
 from lode.codec.registry import Registry
 from lode.errors import InvalidOptionError
 
@@ -26,6 +26,11 @@ class Components:
     codec: Codec | None
     compressor: Compressor
     checksum: Checksum | None
+
+    @property
+    def extension(self) -> str:
+        """The end of the name of a new data file: the codec's extension, then the compressor's."""
+        return f"{extension_of(self.codec)}{self.compressor.extension}"
 
     @property
     def is_native(self) -> bool:

@@ -53,6 +53,7 @@ class JSONL:
     """
 
     name: ClassVar[str] = "jsonl"
+    extension: ClassVar[str] = ".jsonl"
     schema_optional: ClassVar[bool] = True
     schema: pa.Schema | None = None
 

@@ -19,7 +19,7 @@ from lode.format.manifest import FileStats
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Self
 
     import pyarrow.dataset as pads
@@ -53,6 +53,7 @@ class Parquet:
     """
 
     name: ClassVar[str] = "parquet"
+    extension: ClassVar[str] = ".parquet"
     schema: pa.Schema | None
     _: KW_ONLY
     compression: str
@@ -143,6 +144,14 @@ class Parquet:
         import pyarrow.parquet as pq
 
         return pq.read_schema(source if source.seekable() else pa.BufferReader(source.read()))
+
+    def decode_columns(self, data: bytes, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of a whole file, decoded on this thread."""
+        import pyarrow.parquet as pq
+
+        file: Any = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
+        table: pa.Table = file.read(list(columns), use_threads=False)
+        return table
 
     def arrow_format(self) -> pads.FileFormat:
         import pyarrow.dataset as pads

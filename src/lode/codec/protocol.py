@@ -6,7 +6,11 @@ into records for a codec that only knows those.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+import re
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, TypeGuard, runtime_checkable
+
+from lode.errors import InvalidOptionError
+from lode.format.ids import shortened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,6 +21,8 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from lode.format.manifest import FileStats
+
+_EXTENSION: Final = re.compile(r"(?:\.[A-Za-z0-9]+){1,2}", re.ASCII)
 
 Chunk: TypeAlias = "list[Any] | pa.RecordBatch"
 """Rows between a codec and the library: records, or an Arrow batch."""
@@ -30,7 +36,10 @@ class Sink(Protocol):
 
 @runtime_checkable
 class Codec(Protocol):
-    """The part every codec has: its name in manifests, and reading."""
+    """The part every codec has: its name in manifests, and reading.
+
+    A codec may also have an ``extension``, such as ``".csv"``: the end of the names of its files.
+    """
 
     @property
     def name(self) -> str:
@@ -116,6 +125,15 @@ class NativeCodec(ColumnarCodec, Protocol):
 
 
 @runtime_checkable
+class WholeReadCodec(NativeCodec, Protocol):
+    """A native codec that decodes a small file faster than pyarrow's scanner does."""
+
+    def decode_columns(self, data: bytes, columns: Sequence[str]) -> pa.Table:
+        """Return these columns of a whole file; without those that it does not have."""
+        ...
+
+
+@runtime_checkable
 class StreamingCodec(Codec, Protocol):
     """Encodes record by record, in memory that does not grow with the file."""
 
@@ -160,6 +178,25 @@ def has_file_schema(codec: Codec | None) -> TypeGuard[ColumnarCodec]:
 
 def is_native(codec: Codec | None) -> TypeGuard[NativeCodec]:
     return hasattr(codec, "arrow_format")
+
+
+def reads_whole(codec: Codec | None) -> TypeGuard[WholeReadCodec]:
+    return hasattr(codec, "decode_columns")
+
+
+def extension_of(codec: Codec | None) -> str:
+    """Return the end of a file's name, dot included; empty for blobs and for a codec without one.
+
+    Raises:
+        InvalidOptionError: It is not a dot followed by letters and digits.
+    """
+    extension = getattr(codec, "extension", "")
+    if extension and not (isinstance(extension, str) and _EXTENSION.fullmatch(extension)):
+        raise InvalidOptionError(
+            f"codec {getattr(codec, 'name', codec)!r} has the extension {shortened(extension)}: "
+            "it must be a dot followed by letters and digits, such as '.csv'"
+        )
+    return str(extension)
 
 
 def streams(codec: Codec | None) -> TypeGuard[StreamingCodec]:

@@ -60,7 +60,7 @@ def from_json_value(value: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
         ready = coercion(kind, from_json=True)(value)
     except CoercionError:
         return None
-    return pa.array([ready], kind)[0]
+    return pa.scalar(ready, kind)
 
 
 def bound_converter(kind: Any) -> Callable[[Any], Any]:

@@ -36,12 +36,22 @@ _RESERVED: Final = {
             "tags",
         }
     ),
+    # In a flat layout these objects would be the manifest or the intent of a snapshot "tags".
+    "tag": frozenset({"intent", "manifest"}),
 }
 
 
 # No object store has longer keys.
 MAX_KEY_BYTES: Final = 1024
 _ID: Final = re.compile(r"[^/\\\x00-\x1f\x7f]+")
+
+
+_GENERATED: Final = re.compile(r"[0-9]{19}-[0-9a-f]{16}(?:-drop)?")
+
+
+def is_generated(id: str) -> bool:
+    """Whether an id is one that ``SnapshotIds`` makes, which nobody makes again."""
+    return _GENERATED.fullmatch(id) is not None
 
 
 class SnapshotIds:

@@ -19,6 +19,8 @@ from lode.times import is_rfc3339
 
 SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
+# The operation that puts the same rows into fewer files.
+COMPACT: Final = "compact"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -114,8 +116,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        found = (self.x or {}).get("operation", "append")
-        return found if isinstance(found, str) else "append"
+        return operation_of(self.x)
 
     @property
     def removes(self) -> "Removes | None":
@@ -145,9 +146,19 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return found
 
     @property
+    def begins(self) -> int:
+        """The sequence of the first snapshot of its history: larger than 1 after a drop."""
+        return begins_of(self.x)
+
+    @property
     def is_append(self) -> bool:
         """Whether the files before it stay as they are."""
         return self.removes is None and self.restores is None
+
+    @property
+    def is_compaction(self) -> bool:
+        """Whether its files hold the rows of those it removes, and no others."""
+        return self.operation == COMPACT
 
     @property
     def rebases(self) -> int:
@@ -198,10 +209,30 @@ class _Extension(msgspec.Struct, gc=False):
     carried: list[str] | None = None
     restores: Text | None = None
     floor: Sequence | None = None
+    begins: Sequence | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
 _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
+
+
+# Fields that are positions in history.
+_PLACES: Final = frozenset(("floor", "begins"))
+# What a commit does that drops a dataset or a volume, and how its id ends. So a pointer tells of a drop.
+DROP: Final = "drop"
+DROP_SUFFIX: Final = "-drop"
+
+
+def operation_of(extension: dict[str, Any] | None) -> str:
+    """What a commit did, by a manifest's extension."""
+    found = (extension or {}).get("operation", "append")
+    return found if isinstance(found, str) else "append"
+
+
+def begins_of(extension: dict[str, Any] | None) -> int:
+    """The sequence of the first snapshot of a history, by a manifest's extension."""
+    found = (extension or {}).get("begins", 1)
+    return found if isinstance(found, int) else 1
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
@@ -322,7 +353,7 @@ def check_free_fields(
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    return type(value) is str if name in _TEXTS else name == "floor" and type(value) is int and value > 0
+    return type(value) is str if name in _TEXTS else name in _PLACES and type(value) is int and value > 0
 
 
 def _is_shallow(value: dict[str, Any], depth: int = MAX_JSON_DEPTH) -> bool:

@@ -44,18 +44,27 @@ class ChainPaths:
     def intent(self, snapshot_id: str) -> str:
         return f"{self.manifests}/{snapshot_id}/{INTENT}"
 
-    def key(self, writer: str, key: str) -> str:
+    def keys(self, begins: int = 1) -> str:
+        """The prefix of the idempotency keys of a history. One that follows a drop has keys of its own."""
+        return f"{self.root}/keys/" if begins == 1 else f"{self.root}/keys/{begins}/"
+
+    def key(self, writer: str, key: str, begins: int = 1) -> str:
         """The object that names the snapshot committed under an idempotency key."""
         digest = sha256(f"{len(writer)}:{writer}{key}".encode()).hexdigest()
-        return f"{self.root}/keys/{digest}.json"
+        return f"{self.keys(begins)}{digest}.json"
 
     def segment(self, level: int, last: int) -> str:
         """The object that holds the manifests of sequences ``last - level + 1`` to ``last``."""
         return f"{self.root}/history/{level}/{last:012d}.json.zst"
 
+    @property
+    def states(self) -> str:
+        """The prefix of the checkpoints."""
+        return f"{self.root}/state/"
+
     def state(self, snapshot_id: str) -> str:
         """The checkpoint: the visible files of a dataset at a snapshot."""
-        return f"{self.root}/state/{snapshot_id}.json.zst"
+        return f"{self.states}{snapshot_id}.json.zst"
 
     @property
     def tags(self) -> str:

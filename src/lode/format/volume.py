@@ -15,10 +15,12 @@ from lode.format.manifest import (
     Count,
     Sequence,
     Text,
+    begins_of,
     check_created_at,
     check_free_fields,
     check_version,
     decode_struct,
+    operation_of,
     require,
 )
 from lode.format.paths import ChainPaths
@@ -77,6 +79,16 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def idempotency(self) -> tuple[str, str] | None:
         """Volumes have no idempotency keys: a block that is there cannot be committed twice."""
         return None
+
+    @property
+    def operation(self) -> str:
+        """What this commit did: ``append`` if it added blocks, ``drop``."""
+        return operation_of(self.x)
+
+    @property
+    def begins(self) -> int:
+        """The sequence of the first snapshot of its history: larger than 1 after a drop."""
+        return begins_of(self.x)
 
     @property
     def swept(self) -> tuple[str, ...]:

@@ -43,7 +43,7 @@ def encode_checkpoint(snapshot_id: str, manifests: Iterable[Manifest]) -> bytes:
         schema_name=SCHEMA_NAME,
         format_version=FORMAT_VERSION,
         snapshot_id=snapshot_id,
-        manifests=tuple(map(_reduced, manifests)),
+        manifests=tuple(map(stripped, manifests)),
     )
     plain = msgspec.json.encode(found)
     if len(plain) > MAX_SEGMENT_BYTES:
@@ -51,7 +51,8 @@ def encode_checkpoint(snapshot_id: str, manifests: Iterable[Manifest]) -> bytes:
     return zstandard.ZstdCompressor(level=3).compress(plain)
 
 
-def _reduced(manifest: Manifest) -> Manifest:
+def stripped(manifest: Manifest) -> Manifest:
+    """A manifest as a checkpoint has it: without what describes its commit."""
     kept = {name: value for name, value in (manifest.x or {}).items() if name in _KEPT}
     return msgspec.structs.replace(manifest, metadata={}, x=kept or None)
 

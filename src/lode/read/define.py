@@ -26,7 +26,7 @@ from lode.format.manifest import MAX_MANIFEST_BYTES
 from lode.format.paths import DefaultLayout, FlatLayout, partition_values
 from lode.lazy import pa
 from lode.read.history import History
-from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain
+from lode.read.resolve import ANY_KEYS, Chain, Head, dataset_chain, head_at
 from lode.read.source import get_bounded, open_file
 from lode.runtime import REAL
 
@@ -46,11 +46,16 @@ MAX_CACHED_DEFINITIONS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class Located:
-    """A dataset that exists: the layout of its history, and its head."""
+    """A dataset that exists, or was dropped: the layout of its history, and its head."""
 
     layout: Layout
     chain: Chain[Manifest]
     head: Head[Manifest]
+
+    @property
+    def exists(self) -> bool:
+        """Whether it has a snapshot. Otherwise it was dropped, and nothing was written since."""
+        return self.head.manifest is not None or self.head.pending is not None
 
     @property
     def newest(self) -> Manifest:
@@ -75,8 +80,15 @@ def locate(store: Store, dataset_id: str, layout: Layout | None = None) -> Locat
     own = chains[0][1].paths.root
     inside = [each for each in chains if each[1].paths.root == own]
     outside = [each for each in chains if each[1].paths.root != own]
-    found = _among(inside, guessing=layout is None) or _among(outside, thorough=layout is None)
-    if found is not None and layout is not None and found.chain.paths != layout.chain(dataset_id):
+    found = _among(inside, guessing=layout is None)
+    if found is None or not found.exists:
+        found = _among(outside, thorough=layout is None) or found
+    if (
+        found is not None
+        and found.exists
+        and layout is not None
+        and found.chain.paths != layout.chain(dataset_id)
+    ):
         raise ComponentMismatchError(
             f"dataset {dataset_id!r} in {store.url} has the layout {layout_name(found.layout)!r} and is "
             f"opened with {layout_name(layout)!r}: leave the layout out, or give the one it has"
@@ -111,13 +123,13 @@ def _among(
     for layout, chain in chains if pointer is not None and guessing else ():
         manifest = chain.manifest(chain.named_by(pointer)) if pointer is not None else None
         if manifest is not None:
-            return Located(layout, chain, Head(pointer, manifest))
+            return Located(layout, chain, head_at(pointer, manifest))
     for layout, chain in chains:
         try:
             head = chain.resolve(pointer=pointer)
         except ComponentMismatchError:
             continue  # it is under another of these layouts
-        if head.manifest is not None or head.pending is not None:
+        if head.parent is not None or head.pending is not None:
             return Located(layout, chain, head)
         if head.pointer is None:
             return None  # the look for a lost history covers all layouts of one pointer
@@ -187,7 +199,7 @@ class Definitions:
         digests = [manifest.definition for manifest in manifests]
         current = next((digest for digest in digests if digest is not None), None)
         if digests and digests[0] is None:
-            current = self._reference_before(manifests[0]) or current
+            current = self.reference_before(manifests[0]) or current
         found: list[Definition | None] = []
         for digest in digests:
             current = digest or current
@@ -213,10 +225,10 @@ class Definitions:
         self._loaded[definition.digest] = definition
 
     def _without_reference(self, manifest: Manifest) -> Definition:
-        digest = self._reference_before(manifest)
+        digest = self.reference_before(manifest)
         return self._derive(manifest) if digest is None else self.load(digest)
 
-    def _reference_before(self, manifest: Manifest) -> str | None:
+    def reference_before(self, manifest: Manifest) -> str | None:
         """The digest in the nearest snapshot up to this one that has one."""
         if manifest.parent_snapshot_id is None:
             return manifest.definition

@@ -7,12 +7,13 @@ continues with smaller segments and finally with single manifests.
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
+from lode.format.manifest import DROP
 from lode.read.lazy_history import LazyHistory, SegmentSlice, slice_of
-from lode.read.resolve import Links
+from lode.read.resolve import Links, begins_with
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment
 from lode.read.source import get_bounded
 from lode.runtime import Runtime, one_by_one
@@ -48,7 +49,11 @@ class History:
         current = head
         segment = self._undecoded(head.sequence, head.snapshot_id)[:-1]
         while True:
+            if begins_with(current):
+                return
             for ancestor in self._fitting(segment, current):
+                if ancestor.operation == DROP:
+                    return
                 links.follow(ancestor)
                 yield ancestor
                 current = ancestor
@@ -59,6 +64,8 @@ class History:
             segment = self._undecoded(links.expected, parent)
             if not segment:
                 current = self._chain.ancestor(parent, current.snapshot_id)
+                if current.operation == DROP:
+                    return
                 links.follow(current)
                 yield current
 
@@ -71,7 +78,7 @@ class History:
         if head is None:
             return LazyHistory([])
         each = one_by_one if is_nearby(self._chain.store) else self._runtime.each
-        spans = _spans(self._chain.sequence_of(head))
+        spans = takewhile(lambda span: span[1] >= head.begins, _spans(self._chain.sequence_of(head)))
         ready: dict[int, SegmentSlice | None] = {}
         while wave := list(islice(spans, MAX_WAVE)):
             found = each(lambda span: self._fetch(*span), wave)
@@ -126,9 +133,13 @@ class History:
             else:
                 first = links.newer is None
                 manifest = head if first else self._chain.ancestor(snapshot_id, links.newer)
+                if manifest.operation == DROP:
+                    return
                 links.follow(manifest)
                 yield manifest
                 snapshot_id = manifest.parent_snapshot_id
+                if begins_with(manifest):
+                    return
             last = links.expected
         links.end()
 

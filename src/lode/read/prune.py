@@ -136,6 +136,6 @@ def _range(column: ColumnStats, rows: int, kind: pa.DataType) -> pc.Expression |
 
 def _value(stored: Any, kind: pa.DataType) -> pa.Scalar[Any] | None:
     try:
-        return pa.scalar(from_json_value(stored, kind), kind)
+        return from_json_value(stored, kind)
     except (pa.ArrowException, ValueError, TypeError):
         return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from posixpath import commonprefix
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from cachetools import LRUCache
 
@@ -22,7 +22,14 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import is_id, shortened
-from lode.format.manifest import MAX_MANIFEST_BYTES, MAX_SEQUENCE, Manifest, decode_manifest
+from lode.format.manifest import (
+    DROP,
+    DROP_SUFFIX,
+    MAX_MANIFEST_BYTES,
+    MAX_SEQUENCE,
+    Manifest,
+    decode_manifest,
+)
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
@@ -64,6 +71,10 @@ class AnyManifest(Protocol):
     def sequence(self) -> int | None: ...
     @property
     def idempotency(self) -> tuple[str, str] | None: ...
+    @property
+    def operation(self) -> str: ...
+    @property
+    def begins(self) -> int: ...
 
 
 M = TypeVar("M", bound=AnyManifest)
@@ -83,26 +94,45 @@ class Head(Generic[M]):
 
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
     snapshot. ``pending`` is the intent of the snapshot that the pointer names while it is unpublished.
+    ``dropped`` is the commit that has dropped everything, if nothing is visible after it.
     """
 
     pointer: bytes | None
     manifest: M | None
     pending: EncodedManifest[M] | None = None
+    dropped: M | None = None
+
+    @property
+    def parent(self) -> M | None:
+        """The snapshot that the next commit follows: the newest one, or a drop."""
+        return self.manifest or self.dropped
 
     @property
     def id(self) -> str | None:
-        """The newest visible snapshot; None if there is none."""
-        return self.manifest.snapshot_id if self.manifest else None
+        """The snapshot that the next commit follows; None if it is the first."""
+        return self.parent.snapshot_id if self.parent else None
 
     @property
     def names_manifest(self) -> bool:
-        """Whether the pointer names the newest visible snapshot; also if there is neither."""
-        return self.pointer == (self.manifest.snapshot_id.encode() if self.manifest else None)
+        """Whether the pointer names the snapshot that the next commit follows; also if there is neither."""
+        return self.pointer == (self.id.encode() if self.id else None)
 
     @property
     def dangles(self) -> bool:
         """Whether the pointer names a snapshot that has neither a manifest nor an intent."""
         return self.pending is None and self.pointer is not None and not self.names_manifest
+
+
+def head_at(pointer: bytes | None, newest: M | None, pending: EncodedManifest[M] | None = None) -> Head[M]:
+    """The head with this newest snapshot, which may be a drop."""
+    if newest is not None and newest.operation == DROP:
+        return Head(pointer, None, pending, newest)
+    return Head(pointer, newest, pending)
+
+
+def begins_with(manifest: AnyManifest) -> bool:
+    """Whether history begins with this snapshot, although it has a parent: that is a drop."""
+    return manifest.begins > 1 and manifest.sequence == manifest.begins
 
 
 # The place of a Hive layout's manifests does not depend on its keys, so any will do to find them.
@@ -243,20 +273,20 @@ class Chain(Generic[M]):
             if isinstance(pointer, _Unread):
                 pointer = self.pointer()
             if pointer is None:
-                return Head(None, self._head_without_pointer())
+                return head_at(None, self._head_without_pointer())
             snapshot_id = self.named_by(pointer)
             published = self.manifest(snapshot_id)
             if published is not None:
-                return Head(pointer, published)
+                return head_at(pointer, published)
             intent = self.intent(snapshot_id)
             if intent is not None:
                 parent = intent.manifest.parent_snapshot_id
-                return Head(pointer, self._before(intent, parent) if parent else None, pending=intent)
+                return head_at(pointer, self._before(intent, parent) if parent else None, intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
             again = self.pointer()
             if again == pointer and self.manifest(snapshot_id) is None:
-                return Head(pointer, self._head_without_pointer())
+                return head_at(pointer, self._head_without_pointer())
             pointer = again
 
     def _before(self, intent: EncodedManifest[M], parent: str) -> M:
@@ -310,7 +340,11 @@ class Chain(Generic[M]):
         """Find the head without a pointer: the one snapshot that is nobody's parent. Lists the store."""
         manifests = {found.snapshot_id: found for found in self.listed()}
         parents = {found.parent_snapshot_id for found in manifests.values()}
-        heads = sorted(manifests.keys() - parents)
+        # A drop removes the manifests before it. Those that it has left need not form a line.
+        after = max(
+            (found.sequence or 0 for found in manifests.values() if found.operation == DROP), default=0
+        )
+        heads = sorted(id for id in manifests.keys() - parents if (manifests[id].sequence or after) >= after)
         if len(heads) > 1:
             raise HistoryForkedError(
                 f"{self.name} in {self.store.url} has {len(heads)} heads ({', '.join(heads)}): "
@@ -331,13 +365,21 @@ class Chain(Generic[M]):
                     yield found
 
     def back(self, start: M | None) -> Iterator[M]:
-        """Walk from ``start`` to the root along the parent links, one read a snapshot."""
+        """Walk from ``start`` to the first snapshot along the parent links, one read a snapshot."""
+        for manifest in self._back(start):
+            if manifest.operation != DROP:
+                yield manifest
+
+    def _back(self, start: M | None) -> Iterator[M]:
+        """The same walk, and the drop before the first snapshot if that does not tell where it is."""
         links = Links(self)
         current = start
         while current is not None:
             links.follow(current)
             yield current
             parent = current.parent_snapshot_id
+            if current.operation == DROP or begins_with(current):
+                return
             current = self.ancestor(parent, current.snapshot_id) if parent is not None else None
         links.end()
 
@@ -354,7 +396,7 @@ class Chain(Generic[M]):
         Manifests of the Go implementation carry none: then it is counted along the parent links.
         """
         behind = 0
-        for step in self.back(manifest):
+        for step in self._back(manifest):
             if step.sequence is not None:
                 behind += step.sequence
                 break
@@ -363,6 +405,13 @@ class Chain(Generic[M]):
             assert manifest is not None
             raise self.damaged(manifest.snapshot_id, f"has the sequence {behind}, after which there is none")
         return behind
+
+    def begins_after(self, head: Head[M]) -> int:
+        """The sequence of the first snapshot of the history that the next commit is part of."""
+        for step in self._back(head.parent):
+            if step.sequence is not None:
+                return step.sequence + 1 if step.operation == DROP else step.begins
+        return 1
 
     def damaged(self, snapshot_id: str, complaint: str) -> ManifestInvalidError:
         """The error for manifests that are valid one by one and do not form a history."""
@@ -418,10 +467,25 @@ class Links(Generic[M]):
             )
 
 
+def is_dropped(chain: Chain[Any]) -> bool:
+    """Whether a dataset or volume was dropped, and nothing was written since. One read if it was not."""
+    try:
+        pointer = chain.pointer() or b""
+        if not pointer.endswith(DROP_SUFFIX.encode()):
+            return False
+        newest = chain.manifest(chain.named_by(pointer))
+    except ManifestInvalidError:
+        return False  # damaged: whoever opens it gets the error
+    return newest is not None and newest.operation == DROP
+
+
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     """The history of a dataset on a store, under one layout."""
 
     def copies(manifest: Manifest) -> list[str]:
+        if manifest.operation == DROP:
+            # What is created next may have another layout.
+            return [paths.manifest(manifest.snapshot_id) for paths in others]
         if not layout.keys:
             return []
         partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}

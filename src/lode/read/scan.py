@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.columnar import to_batch
-from lode.codec.protocol import is_native
+from lode.codec.protocol import reads_whole
 from lode.errors import InvalidFormatError, InvalidOptionError, LodeError
 from lode.lazy import pa
 from lode.read.files import check_components, decode_file, only_columns
 from lode.read.lazy_history import LazyHistory
 from lode.read.plan import FileSpan, check_options, filter_of, projected, spans_of, with_present_names
-from lode.read.prune import guarantee, matching, mentioned
-from lode.read.source import arrow_filesystem, check_sizes
+from lode.read.prune import matching, mentioned
+from lode.read.small import is_small, read_small
 from lode.runtime import REAL, Runtime
-from lode.store.protocol import SupportsLocalPath, check_path
+from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -148,27 +148,55 @@ class Scan:
             limit: Stop after so many rows.
         """
         check_options(columns, where, limit)
+        self._check_records()
+        schema = self.schema()
+        wanted = projected(schema, columns, self.dataset_id)
+        found = self._filter(where, schema)
+        batches = self._batches(schema, columns, found)
+        if limit is not None:
+            batches = _first_rows(batches, limit)
+        return pa.RecordBatchReader.from_batches(wanted, batches)
+
+    def dataset(self, where: pc.Expression | str | None = None) -> pads.Dataset:
+        """The files as a ``pyarrow.dataset.Dataset``; see ``Dataset.dataset``."""
+        from lode.read.arrow_dataset import dataset_of
+
+        check_options(None, where, None)
+        self._check_records()
+        schema = self.schema()
+        found = self._filter(where, schema)
+        return dataset_of(
+            self.store, self.dataset_id, self.components, schema, self._spans(), self._partition, found
+        )
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow stream, for every tool that takes one: ``pa.table(scan)``."""
+        reader: Any = self.read()
+        stream: object = reader.__arrow_c_stream__(requested_schema)
+        return stream
+
+    def _check_records(self) -> None:
+        """Refuse blobs, and files of another codec or compressor."""
         for manifest in self.manifests:
             check_components(manifest, self.components)
         if self.components.codec is None:
             raise InvalidOptionError(
                 f"dataset {self.dataset_id!r} holds blobs, which have no rows to scan: use read(snapshot)"
             )
-        schema = self.schema()
-        wanted = projected(schema, columns, self.dataset_id)
+
+    def _filter(self, where: pc.Expression | str | None, schema: pa.Schema) -> Filter | None:
+        """Parse a condition, and refuse one that does not fit the columns."""
         found = filter_of(where, schema)
+        if found is None:
+            return None
         try:
-            if found is not None:
-                mentioned(schema, found.where).empty_table().filter(found.where)
-            batches = self._batches(schema, columns, found)
+            mentioned(schema, found.where).empty_table().filter(found.where)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError, pa.ArrowKeyError) as error:
             raise InvalidOptionError(
                 f"where={str(where)[:120]} does not fit dataset {self.dataset_id!r}, "
                 f"whose columns are {', '.join(schema.names)}: {error}"
             ) from None
-        if limit is not None:
-            batches = _first_rows(batches, limit)
-        return pa.RecordBatchReader.from_batches(wanted, batches)
+        return found
 
     def count(self, where: pc.Expression | str | None = None) -> int:
         """The number of rows for which ``where`` is true. Without it no data file is read."""
@@ -268,54 +296,58 @@ class Scan:
         columns: Sequence[str] | None,
         where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet through pyarrow's scanner, which prunes files, columns and row groups."""
-        if where is not None and not where.fits_row_groups:
-            return self._native_after(files, schema, columns, where)
-        condition = None if where is None else where.where
-        known = pa.schema([]) if condition is None else mentioned(schema, condition)
-        dataset = self.arrow_dataset(files, schema, known)
-        kept: list[Any] = list(dataset.get_fragments(filter=condition))
-        sized = {file.path: file for file in files}
-        check_sizes(self.store, (sized[fragment.path] for fragment in kept))
-        wanted = list(columns) if columns is not None else None
-        # One scanner for all files checks the filter and the columns now, before any batch is read.
-        dataset.scanner(columns=wanted, filter=condition)
-        return self._streamed(dataset, _groups(kept, sized), wanted, condition)
+        """Read Parquet: small files whole, others through pyarrow's scanner."""
+        if where is not None:
+            files = matching(files, self._partition, schema, where.where)
+        # A batch without columns has no number of rows.
+        if not reads_whole(self.components.codec) or (columns is not None and not columns):
+            return self._scanned(files, schema, columns, where)
+        return chain.from_iterable(
+            self._whole(list(run), schema, columns, where)
+            if small
+            else self._scanned(list(run), schema, columns, where)
+            for small, run in groupby(files, is_small)
+        )
 
-    def _native_after(
-        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter
+    def _whole(
+        self, files: list[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
-        """The same for a filter that must not prune row groups: it is applied to the batches."""
-        kept = matching(files, self._partition, schema, where.where)
-        used = [name for name in schema.names if _mentions(where, name)]
-        wanted = list(dict.fromkeys([*columns, *used])) if columns is not None else None
-        for batch in self._native(kept, schema, wanted, None):
-            found = where.apply(batch)
-            yield found if columns is None else found.select(list(columns))
-
-    def arrow_dataset(
-        self, files: Sequence[FileRef], schema: pa.Schema, known: pa.Schema
-    ) -> pads.FileSystemDataset:
-        """The Parquet files as a pyarrow dataset, with guarantees for the columns of ``known``."""
-        import pyarrow.dataset as pads
-
+        """Read small files. Those with columns of other types go through the scanner, which casts."""
         codec = self.components.codec
-        assert is_native(codec)
-        form = codec.arrow_format()
-        filesystem = arrow_filesystem(self.store, files)
-        for file in files:
-            check_path(file.path)  # pyarrow opens it without the store
-        fragments: list[pads.Fragment] = [
-            form.make_fragment(file.path, filesystem, guarantee(file, self._partition(file), known))
-            for file in files
-        ]
-        return pads.FileSystemDataset(fragments, schema, form, filesystem)
+        assert reads_whole(codec)
+        wanted = pa.schema([schema.field(name) for name in _used(schema, columns, where)])
+        for file, batches in read_small(self.store, codec, files, wanted, self.runtime):
+            if batches is None:
+                yield from self._scanned([file], schema, columns, where)
+                continue
+            for batch in batches:
+                found = batch if where is None else where.apply(batch)
+                yield found if columns is None else found.select(list(columns))
+
+    def _scanned(
+        self,
+        files: Sequence[FileRef],
+        schema: pa.Schema,
+        columns: Sequence[str] | None,
+        where: Filter | None,
+    ) -> Iterator[pa.RecordBatch]:
+        """Read files through pyarrow's scanner, which prunes columns and row groups."""
+        from lode.read.arrow_dataset import native_dataset
+
+        # A filter that must not prune row groups is applied to the batches.
+        after = where if where is not None and not where.fits_row_groups else None
+        condition = where.where if where is not None and after is None else None
+        wanted = _used(schema, columns, after)
+        dataset = native_dataset(self.store, self.components, files, schema)
+        for batch in self._streamed(dataset, _groups(dataset, files), wanted, condition):
+            found = batch if after is None else after.apply(batch)
+            yield found if columns is None else found.select(list(columns))
 
     def _streamed(
         self,
         dataset: pads.FileSystemDataset,
         groups: Iterable[list[pads.Fragment]],
-        columns: list[str] | None,
+        columns: list[str],
         condition: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read the files group by group, with one group read ahead.
@@ -380,18 +412,26 @@ class Scan:
         return self.layout.partition_of(self.dataset_id, file.path)
 
 
-def _groups(fragments: list[Any], files: dict[str, FileRef]) -> Iterator[list[pads.Fragment]]:
+def _groups(dataset: pads.FileSystemDataset, files: Sequence[FileRef]) -> Iterator[list[pads.Fragment]]:
     """Split into consecutive files that one scanner reads."""
     group: list[pads.Fragment] = []
     held = 0
-    for fragment in fragments:
+    for fragment, file in zip(dataset.get_fragments(), files, strict=True):
         group.append(fragment)
-        held += files[fragment.path].size_bytes
+        held += file.size_bytes
         if len(group) == MAX_GROUP_FILES or held >= MAX_GROUP_BYTES:
             yield group
             group, held = [], 0
     if group:
         yield group
+
+
+def _used(schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None) -> list[str]:
+    """The columns to read: those that are wanted, and those that the filter uses."""
+    if columns is None:
+        return schema.names
+    used = [name for name in schema.names if where is not None and _mentions(where, name)]
+    return list(dict.fromkeys([*columns, *used]))
 
 
 def _mentions(where: Filter, column: str) -> bool:

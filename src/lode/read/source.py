@@ -1,18 +1,15 @@
-"""Open stored objects as Python files and as Arrow file systems."""
+"""Read stored objects: whole, or as Python files."""
 
 from __future__ import annotations
 
 import io
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import ChecksumMismatchError, InvalidFormatError, ManifestInvalidError, NotFoundError
-from lode.store.protocol import SupportsLocalPath
+from lode.errors import ChecksumMismatchError, InvalidFormatError, ManifestInvalidError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
     from typing import BinaryIO
-
-    import pyarrow.fs as pafs
 
     from lode.codec.checksum import Checksum
     from lode.format.manifest import FileRef
@@ -97,6 +94,18 @@ def open_file(store: Store, file: FileRef | str) -> BinaryIO:
     return io.BufferedReader(ObjectFile(open_object(store, file)), READ_AHEAD)
 
 
+def get_file(store: Store, file: FileRef) -> bytes:
+    """Return a whole data file, in one request. No more than its size in the manifest is read."""
+    bounded: Callable[[str, int], tuple[bytes, int]] | None = getattr(store, "get_bounded", None)
+    if bounded is not None:
+        data, size = bounded(file.path, file.size_bytes)
+    else:
+        data = store.get_range(file.path, 0, file.size_bytes + 1)
+        size = len(data) if len(data) <= file.size_bytes else store.head(file.path).size
+    check_size(file, size)
+    return data
+
+
 def open_object(store: Store, file: FileRef | str) -> ObjectReader:
     """Open an object for reads at any offset; of a manifest's file the size is checked."""
     if isinstance(file, str):
@@ -108,17 +117,6 @@ def open_object(store: Store, file: FileRef | str) -> ObjectReader:
         reader.close()
         raise
     return reader
-
-
-def check_sizes(store: Store, files: Iterable[FileRef]) -> None:
-    """Raise ``InvalidFormatError`` for a file of another size than its manifest says.
-
-    Only files of a directory are looked at: pyarrow opens those by itself, and asking costs no request. The
-    store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a FIFO.
-    """
-    if isinstance(store, SupportsLocalPath):
-        for file in files:
-            check_size(file, store.head(file.path).size)
 
 
 def check_size(file: FileRef, size: int) -> None:
@@ -144,67 +142,3 @@ def verify_file(store: Store, file: FileRef, checksum: Checksum) -> None:
         raise ChecksumMismatchError(
             f"{file.path} has {checksum.name} {hasher.hexdigest()}, its manifest says {file.checksum}"
         )
-
-
-def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.FileSystem:
-    """The store as pyarrow reads it: natively where it is a directory, else through the store's reader.
-
-    Args:
-        store: The store.
-        files: Files whose size is checked when they are opened, unless the store is a directory: there
-            call ``check_sizes`` before they are opened.
-    """
-    import pyarrow.fs as pafs
-
-    if isinstance(store, SupportsLocalPath):
-        return pafs.SubTreeFileSystem(str(store.root), pafs.LocalFileSystem())
-    return pafs.PyFileSystem(_handler(store, {file.path: file for file in files}))
-
-
-def _handler(store: Store, files: Mapping[str, FileRef]) -> pafs.FileSystemHandler:
-    import pyarrow as pa
-    import pyarrow.fs as pafs
-
-    def refused(*_: Any, **__: Any) -> Any:
-        raise NotImplementedError("Lode hands pyarrow a read-only view of named files")
-
-    class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]  # pyarrow is untyped
-        """Just enough of a file system to open the files a plan names."""
-
-        def get_type_name(self) -> str:
-            return "lode"
-
-        def normalize_path(self, path: str) -> str:
-            return path
-
-        def get_file_info(self, paths: str | list[str]) -> Any:
-            return [self._info(path) for path in paths]
-
-        def _info(self, path: str) -> pafs.FileInfo:
-            try:
-                return pafs.FileInfo(path, pafs.FileType.File, size=store.head(path).size)
-            except NotFoundError:
-                return pafs.FileInfo(path, pafs.FileType.NotFound)
-
-        def open_input_file(self, path: str) -> pa.NativeFile:
-            return pa.PythonFile(ObjectFile(open_object(store, files.get(path, path))), mode="r")
-
-        open_input_stream = open_input_file
-
-        get_file_info_selector = refused
-        create_dir = refused
-        delete_dir = refused
-        delete_dir_contents = refused
-        delete_root_dir_contents = refused
-        delete_file = refused
-        move = refused
-        copy_file = refused
-        open_output_stream = refused
-        open_append_stream = refused
-
-        def __eq__(self, other: object) -> bool:
-            return self is other
-
-        __hash__ = object.__hash__
-
-    return ReadOnlyView()

@@ -10,8 +10,9 @@ keeps the definition under which it was written.
 from __future__ import annotations
 
 import logging
+from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -19,12 +20,12 @@ from lode.definition import REMOVALS
 from lode.errors import LodeError
 from lode.format.manifest import Removed
 from lode.format.paths import canonical_partition
-from lode.read.checkpoint import encode_checkpoint, load_checkpoint
+from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
 from lode.read.lazy_history import LazyHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lode.codec.components import Components
     from lode.format.manifest import FileRef, Manifest, Removes
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain
 
 logger = logging.getLogger("lode.history")
+
+Entry: TypeAlias = "tuple[FileRef, Manifest]"
+"""A file with the snapshot that added it."""
 
 # Sequences at which a checkpoint is written once a dataset has removals.
 CHECKPOINT_STEP: Final = 256
@@ -63,18 +67,42 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest) -> Fold:
-        """The files at a snapshot, ready to be changed by later snapshots."""
-        checkpoint, base, steps = self._since_checkpoint(head)
+    def fold(self, head: Manifest | None, *, checkpoints: bool = True) -> Fold:
+        """The files at a snapshot, ready to be changed by later snapshots.
+
+        Args:
+            head: The snapshot; None for no files.
+            checkpoints: Begin with the newest checkpoint; else the whole history is read.
+        """
         state = Fold(self._partition_of, self._rows_of)
+        if head is None:
+            return state
+        base, steps = self._since_checkpoint(head, checkpoints=checkpoints)
         for manifest in base:
             state.add(manifest)
-        if checkpoint is not None:
-            state.follow(checkpoint)
-        for manifest in reversed(steps):
-            state.apply(manifest)
+        for manifest in self._defined(steps[::-1], head):
+            if manifest.restores is None:
+                state.apply(manifest)
         state.folded = sum(len(manifest.files) for manifest in steps)
         return state
+
+    def reduced(self, entries: Iterable[Entry]) -> list[Manifest]:
+        """The snapshots that added these files, each with only those of them that follow each other."""
+        return reduced(entries, self._rows_of)
+
+    def each(self, head: Manifest) -> Iterator[tuple[Manifest, Callable[[], list[Manifest]]]]:
+        """Every snapshot up to ``head``, oldest first, with its state as a checkpoint of it has it.
+
+        No checkpoint is read. Call the state before the next snapshot.
+        """
+        state = Fold(self._partition_of, self._rows_of)
+        for manifest in self._defined(list(self._history.up_to(head)), head):
+            if manifest.restores is None:
+                state.apply(manifest)
+            else:
+                target = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
+                state = self.fold(target, checkpoints=False)
+            yield manifest, partial(_as_checkpoint, state)
 
     def write_checkpoint(self, head: Manifest) -> None:
         """Write a checkpoint, best effort, unless it is large compared with what it saves reading."""
@@ -89,29 +117,59 @@ class States:
         except LodeError as error:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
-    def _since_checkpoint(self, head: Manifest) -> tuple[Manifest | None, Iterable[Manifest], list[Manifest]]:
-        """The newest snapshot with a checkpoint, its state, and the manifests after it, newest first."""
+    def _since_checkpoint(
+        self, head: Manifest, *, checkpoints: bool
+    ) -> tuple[Iterable[Manifest], list[Manifest]]:
+        """The newest known state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
         restored: set[str] = set()
         current: Manifest | None = head
         while current is not None:
             start, current = current, None
             for manifest in self._history.newest_first(start):
-                if is_checkpoint(manifest):
+                if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
-                        return manifest, known, steps
+                        return known, steps
                 if manifest.restores is not None:
                     if manifest.snapshot_id in restored:
                         raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
                     restored.add(manifest.snapshot_id)
-                    current = self._chain.ancestor(manifest.restores, manifest.snapshot_id)
+                    current = self._restored(manifest, manifest.restores)
+                    steps.append(manifest)
                     break
                 steps.append(manifest)
                 removes = manifest.removes
                 if removes is not None and "" in removes.partitions:
-                    return None, (), steps
-        return None, (), steps
+                    return (), steps
+        return (), steps
+
+    def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
+        """The manifests, oldest first, each with a reference to the definition of its files.
+
+        Those of 0.1 and Go have none. Theirs is that of a snapshot near them, which may have no visible file.
+        """
+        if all(manifest.definition is not None for manifest in steps):
+            return steps
+        current = self._definitions.reference_before(steps[0])
+        if current is None:
+            # Not the first of these: a restored state is older than the snapshots between it and its restore.
+            digests = (manifest.definition for manifest in self._history.oldest_first(head))
+            current = next((digest for digest in digests if digest is not None), None)
+        found: list[Manifest] = []
+        for manifest in steps:
+            current = manifest.definition or current
+            if manifest.definition is None and current is not None:
+                manifest = msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": current})
+            found.append(manifest)
+        return found
+
+    def _restored(self, manifest: Manifest, snapshot_id: str) -> Manifest:
+        """The snapshot that another one restores. It must be older, so that following it comes to an end."""
+        found = self._chain.ancestor(snapshot_id, manifest.snapshot_id)
+        if found.sequence is not None and (manifest.sequence is None or found.sequence >= manifest.sequence):
+            raise self._chain.damaged(manifest.snapshot_id, "restores a snapshot after it")
+        return found
 
     def _rows_of(self, manifest: Manifest, file: FileRef) -> int:
         """The number of rows of one of several files; counted if its codec keeps no statistics."""
@@ -120,10 +178,30 @@ class States:
         return count_rows(self._chain.store, file, self._components_of(manifest))
 
 
+def _as_checkpoint(state: Fold) -> list[Manifest]:
+    return list(map(stripped, state.manifests()))
+
+
 def is_checkpoint(manifest: Manifest) -> bool:
     """Tell whether there may be a checkpoint of this snapshot."""
     on_step = manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0
     return on_step or not manifest.is_append
+
+
+def reduced(entries: Iterable[Entry], rows_of: Callable[[Manifest, FileRef], int]) -> list[Manifest]:
+    """The snapshots that added these files, each with only those of them that follow each other."""
+    found: list[Manifest] = []
+    for _, group in groupby(entries, key=lambda entry: id(entry[1])):
+        pairs = list(group)
+        manifest = pairs[0][1]
+        files = tuple(file for file, _ in pairs)
+        if len(files) != len(manifest.files):
+            rows = sum(
+                rows_of(manifest, file) if file.stats is None else file.stats.row_count for file in files
+            )
+            manifest = msgspec.structs.replace(manifest, files=files, row_count=rows)
+        found.append(manifest)
+    return found
 
 
 class Fold:
@@ -134,13 +212,9 @@ class Fold:
     ) -> None:
         self._partition_of = partition_of
         self._rows_of = rows_of
-        self._files: dict[str, tuple[FileRef, Manifest]] = {}
+        self._files: dict[str, Entry] = {}
         # Paths by partition; None until a partition is first removed.
         self._partitions: dict[str, dict[str, None]] | None = None
-        # Snapshots of Go and 0.1 refer to no definition: theirs is the nearest before them, or the first one.
-        self._definition: str | None = None
-        self._first_definition: str | None = None
-        self._definitions: dict[str, str | None] = {}
         # The number of files that were read from manifests after a checkpoint.
         self.folded = 0
 
@@ -154,22 +228,12 @@ class Fold:
 
     def add(self, manifest: Manifest) -> None:
         """Add the files of a snapshot."""
-        self.follow(manifest)
         for file in manifest.files:
             self._files[file.path] = (file, manifest)
             if self._partitions is not None:
-                self._partitions.setdefault(self._partition(file.path), {})[file.path] = None
+                self._partitions.setdefault(self.partition(file.path), {})[file.path] = None
 
-    def follow(self, manifest: Manifest) -> None:
-        """Take note of the definition at a snapshot."""
-        digest = manifest.definition
-        if digest is None:
-            self._definitions[manifest.snapshot_id] = self._definition
-        else:
-            self._definition = digest
-            self._first_definition = self._first_definition or digest
-
-    def apply(self, manifest: Manifest) -> list[tuple[FileRef, Manifest]]:
+    def apply(self, manifest: Manifest) -> list[Entry]:
         """Remove what a snapshot removes, then add its files. Returns what was removed.
 
         A snapshot that restores another must not be applied: its state is that of the other.
@@ -180,7 +244,7 @@ class Fold:
         self.add(manifest)
         return gone
 
-    def remove(self, removes: Removes) -> list[tuple[FileRef, Manifest]]:
+    def remove(self, removes: Removes) -> list[Entry]:
         """Remove files, and return them with the snapshots that added them."""
         return [entry for path in self.matching(removes) if (entry := self._drop(path)) is not None]
 
@@ -205,34 +269,15 @@ class Fold:
 
     def manifests(self) -> list[Manifest]:
         """The snapshots that have visible files, each with only these."""
-        found: list[Manifest] = []
-        for _, entries in groupby(self._files.values(), key=lambda entry: id(entry[1])):
-            pairs = list(entries)
-            manifest = pairs[0][1]
-            files = tuple(file for file, _ in pairs)
-            if len(files) != len(manifest.files):
-                manifest = self._only(manifest, files)
-            found.append(self._defined(manifest))
-        return found
+        return reduced(self._files.values(), self._rows_of)
 
-    def _defined(self, manifest: Manifest) -> Manifest:
-        """The manifest with a reference to its definition: the snapshots that tell may be left out."""
-        if manifest.definition is not None:
-            return manifest
-        digest = self._definitions.get(manifest.snapshot_id) or self._first_definition
-        if digest is None:
-            return manifest
-        return msgspec.structs.replace(manifest, x={**(manifest.x or {}), "definition": digest})
+    def less(self, other: Fold) -> list[Entry]:
+        """The files that the other state does not have."""
+        return [entry for path, entry in self._files.items() if path not in other._files]
 
-    def _only(self, manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
-        rows = sum(
-            self._rows_of(manifest, file) if file.stats is None else file.stats.row_count for file in files
-        )
-        return msgspec.structs.replace(manifest, files=files, row_count=rows)
-
-    def _drop(self, path: str) -> tuple[FileRef, Manifest] | None:
+    def _drop(self, path: str) -> Entry | None:
         if self._partitions is not None:
-            self._partitions.get(self._partition(path), {}).pop(path, None)
+            self._partitions.get(self.partition(path), {}).pop(path, None)
         return self._files.pop(path, None)
 
     def _in_partition(self, partition: str) -> list[str]:
@@ -240,7 +285,7 @@ class Fold:
         if self._partitions is None:
             self._partitions = {}
             for path in self._files:
-                self._partitions.setdefault(self._partition(path), {})[path] = None
+                self._partitions.setdefault(self.partition(path), {})[path] = None
         found = list(self._partitions.get(partition, ()))
         inside = f"{partition}/"
         for other, paths in self._partitions.items():
@@ -248,5 +293,6 @@ class Fold:
                 found += paths
         return found
 
-    def _partition(self, path: str) -> str:
+    def partition(self, path: str) -> str:
+        """The partition of a file, in the form in which partitions are compared."""
         return canonical_partition(self._partition_of(path))

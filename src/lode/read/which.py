@@ -4,11 +4,14 @@
 | --- | --- |
 | ``latest``, ``latest~2`` | the newest; two before it |
 | ``3``, also as a number | the third of history |
-| an id, or the beginning of one | that snapshot, if no other id begins so |
+| an id | that snapshot |
+| a tag | the snapshot that it names |
+| the beginning of an id | that snapshot, if no other id begins so |
 | ``2026-11-15T12:00Z``, a ``datetime`` | the newest at that time; a text without a zone is in UTC |
 | ``2026-11-15``, a ``date`` | the newest when that day began, at 00:00 UTC |
 
-A text of the first two kinds, or of a date or time, is never taken as an id. New ids cannot look like one.
+A text of the first two kinds, or of a date or time, is never taken as an id or a tag. New ones cannot look
+like one.
 """
 
 from __future__ import annotations
@@ -20,9 +23,11 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from lode.errors import InvalidOptionError, InvalidPathError, NoSnapshotsError, NotFoundError
-from lode.format.ids import check_id, check_new_id, shortened
+from lode.format.ids import MAX_ID_BYTES, check_id, check_new_id, shortened
+from lode.format.manifest import DROP_SUFFIX
 from lode.near import near, question
 from lode.read.resolve import AnyManifest
+from lode.read.tags import SUFFIX, load_tag, missing_target, tag_names
 from lode.snapshot import Snapshot
 from lode.times import datetime_to_ns, parse_timestamp, rfc3339_to_ns, text_to_date
 
@@ -42,7 +47,7 @@ _TIME: Final = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})(?:[Tt ]([0-9].*))?")
 _CLOCK: Final = re.compile(
     r"([0-9]{2}(?::[0-9]{2}(?::[0-9]{2}(?:[.,]([0-9]{1,18}))?)?)?)([Zz]|[+-][0-9]{2}(?::?[0-9]{2})?)?"
 )
-_EXAMPLES: Final = "an id, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
+_EXAMPLES: Final = "an id, a tag, a number from 1, latest, latest~2, or a time such as 2026-11-15T12:00Z"
 
 
 class ExactId(str):
@@ -83,7 +88,7 @@ class Moment:
         return rfc3339_to_ns(manifest.created_at) <= self.nanoseconds
 
 
-# A string is an id, or the beginning of one.
+# A string is an id, a tag, or the beginning of an id.
 SnapshotRef: TypeAlias = Back | Number | Moment | str
 
 
@@ -129,7 +134,7 @@ def parsed(ref: Ref) -> SnapshotRef:
         case int():
             return Number(ref)
         case date():
-            return _moment_of(ref)
+            return moment_of(ref)
         case ExactId():
             pass
         case str():
@@ -177,7 +182,7 @@ def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Call
     if isinstance(wanted, ExactId):
         return chain.require(wanted)
     if isinstance(wanted, str):
-        return chain.manifest(wanted) or _beginning(wanted, chain, ancestry, head())
+        return chain.manifest(wanted) or _tagged(wanted, chain) or _beginning(wanted, chain, ancestry, head())
     newest = head()
     if isinstance(wanted, Moment):
         found = ancestry.at(newest, wanted) if newest is not None else None
@@ -192,26 +197,57 @@ def find(wanted: SnapshotRef, chain: Chain[M], ancestry: Ancestry[M], head: Call
     steps = wanted.steps if isinstance(wanted, Back) else length - wanted.value
     found = ancestry.back(newest, steps) if 0 <= steps < length else None
     if found is None:
-        raise _missing(chain, str(wanted), f"it has {length:,}, numbered from 1")
+        first = newest.begins
+        count = f"{length - first + 1:,}, numbered from {first:,}"
+        raise _missing(chain, str(wanted), f"it has {count}")
     return found
 
 
 def check_new_snapshot_id(id: str) -> str:
     """Return an id that a new snapshot may have. One that means something else in this grammar is refused."""
-    check_new_id(id, kind="snapshot")
-    if id == "latest" or id.startswith("latest~") or _NUMBER.fullmatch(id) or _TIME.fullmatch(id):
+    if check_new_id(id, kind="snapshot").endswith(DROP_SUFFIX):
         raise InvalidPathError(
-            f"snapshot id {id!r} looks like a number, a date or latest, which name a snapshot by its place: "
-            f"choose another, such as run-{id}"
+            f"snapshot id {id!r} ends with {DROP_SUFFIX}, as those of drops: choose another"
         )
-    return id
+    return _check_meaning(id, "snapshot id", f"run-{id}")
+
+
+def check_new_tag(name: str) -> str:
+    """Return a name that a new tag may have. One that means something else in this grammar is refused."""
+    _check_meaning(check_new_id(name, kind="tag"), "tag", f"v{name}")
+    if len(f"{name}{SUFFIX}".encode()) > MAX_ID_BYTES:
+        raise InvalidPathError(
+            f"tag {name[:40]!r}… is too long: choose one of {MAX_ID_BYTES - len(SUFFIX)} bytes at most"
+        )
+    return name
+
+
+def _check_meaning(name: str, kind: str, example: str) -> str:
+    if name == "latest" or name.startswith("latest~") or _NUMBER.fullmatch(name) or _TIME.fullmatch(name):
+        raise InvalidPathError(
+            f"{kind} {name!r} looks like a number, a date or latest, which name a snapshot by its place: "
+            f"choose another, such as {example}"
+        )
+    return name
+
+
+def _tagged(name: str, chain: Chain[M]) -> M | None:
+    """The snapshot that a tag names; None if there is no such tag."""
+    tag = load_tag(chain, name)
+    if tag is None:
+        return None
+    found = chain.manifest(tag.snapshot_id)
+    if found is None:
+        raise missing_target(chain, tag)
+    return found
 
 
 def _beginning(start: str, chain: Chain[M], ancestry: Ancestry[M], head: M | None) -> M:
     ids = ancestry.ids(head) if head is not None else ()
     found = unique_beginning(start, ids, chain.name)
     if found is None:
-        hint = question(near(start, ["latest", *islice(reversed(ids), 999)]))
+        known = ["latest", *islice(tag_names(chain), 499), *islice(reversed(ids), 500)]
+        hint = question(near(start, known))
         raise _missing(chain, start, hint or f"name it by {_EXAMPLES}")
     return chain.require(found)
 
@@ -244,7 +280,8 @@ def _none_then(wanted: Moment, chain: Chain[M], head: M | None, ancestry: Ancest
     return NoSnapshotsError(f"{chain.name} had no snapshots at {wanted.text}{since}{day}")
 
 
-def _moment_of(when: date) -> Moment:
+def moment_of(when: date) -> Moment:
+    """A date or a time as a moment."""
     if not isinstance(when, datetime):
         return _at_midnight(when)
     if when.tzinfo is None or when.utcoffset() is None:
@@ -257,7 +294,7 @@ def _moment_of(when: date) -> Moment:
 
 def _at_midnight(day: date) -> Moment:
     began = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    return Moment(_moment_of(began).nanoseconds, f"{day.isoformat()}T00:00Z", is_day=True)
+    return Moment(moment_of(began).nanoseconds, f"{day.isoformat()}T00:00Z", is_day=True)
 
 
 def _parsed_time(text: str, day: str, clock: str | None) -> Moment:

@@ -9,12 +9,14 @@ with needs("lode.spark", "spark"):
     from lode.spark.session import session
     from lode.spark.source import LodeDataSource
     from lode.spark.write import write
+    from lode.upkeep.expire import expire
 
 __all__ = [
     "DatasetRef",
     "LodeDataSource",
     "compact",
     "delete",
+    "expire",
     "merge",
     "overwrite",
     "read",

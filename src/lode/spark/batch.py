@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 
+from lode.read.change_scan import ChangeScan, with_change
+from lode.read.incremental import CHANGE
 from lode.spark.filters import conditions, together
-from lode.spark.options import Options, dataset_of, file_options
+from lode.spark.options import Options, dataset_of, file_options, removal_option
 from lode.spark.read import pinned, planned
 from lode.spark.replacement import Replacement, refuse_without_overwrite, replacement_of
 from lode.spark.resume import Job, may_be_committed, resume
@@ -110,17 +112,18 @@ class BatchReader(DataSourceReader):
 
     def take(self, filters: list[Filter]) -> list[Filter]:
         """Use the filters that can be expressed. Spark applies all again, so pruning need not be exact."""
-        found = conditions(filters, self._target)
+        # What happened to a row is in no file.
+        found = [one for one in conditions(filters, self._target) if CHANGE not in one.columns]
         self._reader = replace(self._reader, conditions=tuple(found))
         return filters
 
     def partitions(self) -> Sequence[InputPartition]:
         scan = planned(dataset_of(self._options), self._options)
         check_names(scan, self._target.names)
-        files = scan.pruned(together(self._reader.conditions, self._target.names), self._target)
         return plan_splits(
-            files,
-            scan.other_names(),
+            scan,
+            together(self._reader.conditions, self._target.names),
+            self._target,
             split_bytes=self._options.size("splitBytes", SPLIT_BYTES),
             splittable=self._reader.splittable,
         )
@@ -147,7 +150,12 @@ def schema_of(given: Mapping[str, str]) -> tuple[StructType, dict[str, str]]:
     options = Options(given, also=STREAM_OPTIONS)
     dataset = dataset_of(options)
     chosen_now = pinned(dataset, options)
-    scan = planned(dataset, Options({**options.values, **chosen_now}, also=STREAM_OPTIONS))
+    values = {**options.values, **chosen_now}
+    if "since" not in options:
+        values.pop("onremoval", None)  # for a stream, which has no range yet
+    scan = planned(dataset, Options(values, also=STREAM_OPTIONS))
     schema = scan_schema(scan, merge=options.flag("mergeSchema"))
+    if removal_option(options) == "report" and not isinstance(scan, ChangeScan):
+        schema = with_change(schema, dataset.id)
     chosen = projected(schema, options.names("columns"), dataset.id)
     return spark_schema(chosen), chosen_now

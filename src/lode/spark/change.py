@@ -198,6 +198,8 @@ def compact(
 class _Frame:
     """The rows of a DataFrame that replace others."""
 
+    can_repeat = True
+
     def __init__(self, df: DataFrame, workers: TaskWorkers) -> None:
         self._df = df
         self._workers = workers

@@ -112,7 +112,7 @@ class _Courier:
     def __call__(self, errand: _Errand) -> FileRef:
         target = self.target
         # A name of its own for each attempt: one that is run again or twice finds no other in its way.
-        name = f"data-{errand.number:06d}-{secrets.token_hex(8)}{target.components.compressor.extension}"
+        name = f"data-{errand.number:06d}-{secrets.token_hex(8)}{target.components.extension}"
         path = target.layout.data_path(target.dataset_id, errand.snapshot_id, errand.partition, name)
         checksum = checksum_of(errand.algorithm)
         hasher = checksum.start() if checksum else None

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from lode.read.incremental import OnRemoval
     from lode.snapshot import Snapshot
 
 
@@ -58,9 +59,24 @@ class DatasetRef:
         """The dataset."""
         return dataset_of(Options(self.given))
 
-    def read(self, spark: SparkSession, *, since: str | None = None, as_of: str | None = None) -> DataFrame:
-        """Read the snapshots after ``since`` up to ``as_of``, both given by id."""
-        return read(spark, self.path, self.dataset, since=since, as_of=as_of, options=self.options)
+    def read(
+        self,
+        spark: SparkSession,
+        *,
+        since: str | None = None,
+        as_of: str | None = None,
+        on_removal: OnRemoval = "fail",
+    ) -> DataFrame:
+        """Read what came after ``since`` up to ``as_of``, both given by id."""
+        return read(
+            spark,
+            self.path,
+            self.dataset,
+            since=since,
+            as_of=as_of,
+            on_removal=on_removal,
+            options=self.options,
+        )
 
     def write(
         self,

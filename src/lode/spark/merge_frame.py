@@ -56,7 +56,7 @@ class MergedFrame:
         self._columns = pa.schema([])
         self._key_types = StructType()
         self._count = 0
-        self._few: Source | None = None
+        self._few: pa.Table | None = None
         self._rows: DataFrame | None = None
         self._matched: DataFrame | None = None
 
@@ -71,23 +71,15 @@ class MergedFrame:
         assert self._matched is not None, "find() comes first"
         return self._matched
 
-    def open(self, base: Base, keys: Sequence[str]) -> None:
-        schema = base.definition.schema
-        assert schema is not None
+    def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
         given = written_schema(self._df.schema)
-        check_columns(base.definition, given, base.scan.dataset_id)
-        self._keys = list(keys)
         for key in keys:
             if key not in given.names:
                 raise SchemaViolationError(
                     f"the rows have no column {key!r}, by which to merge them", column=key
                 )
-        self._key_types = spark_schema(pa.schema([schema.field(key) for key in keys]))
-        as_spark = written_schema(self._key_types)
-        for key in keys:
-            _check_key(key, given.field(key).type, schema.field(key).type, as_spark.field(key).type)
-        self._columns = pa.schema([field for field in schema if field.name in given.names])
-        check_types(given, self._columns, base.scan.dataset_id)
+        self._keys = list(keys)
+        self._fit(base)
         self._rows = self._df.select(
             *(
                 _column(name).cast(self._key_types[name].dataType).alias(name)
@@ -99,10 +91,20 @@ class MergedFrame:
         self._check_keys()
         self._count = self.rows.count()
         if self._count <= MAX_DRIVER_KEYS:
-            table = self.rows.select(*map(_column, keys)).toArrow()
-            wanted = pa.schema([schema.field(key) for key in keys])
-            batches = [to_batch(in_utc(batch), wanted, first_row=0) for batch in table.to_batches()]
-            self._few = Source(pa.Table.from_batches(batches, wanted), keys, schema)
+            self._few = self.rows.select(*map(_column, keys)).toArrow()
+
+    def _fit(self, base: Base) -> None:
+        """Fit the rows to the columns that the dataset has at a snapshot."""
+        schema = base.definition.schema
+        assert schema is not None
+        given = written_schema(self._df.schema)
+        check_columns(base.definition, given, base.scan.dataset_id)
+        self._columns = pa.schema([field for field in schema if field.name in given.names])
+        check_types(given, self._columns, base.scan.dataset_id)
+        self._key_types = spark_schema(pa.schema([schema.field(key) for key in self._keys]))
+        as_spark = written_schema(self._key_types)
+        for key in self._keys:
+            _check_key(key, given.field(key).type, schema.field(key).type, as_spark.field(key).type)
 
     def _check_keys(self) -> None:
         """Refuse rows without a key, and two rows with the same key."""
@@ -123,6 +125,8 @@ class MergedFrame:
 
     def find(self, base: Base, progress: Progress | None) -> Found:
         self._forget_matched()
+        # Another writer may have widened a column since.
+        self._fit(base)
         candidates = self._candidates(base)
         if not candidates:
             return Found(missing=self._count)
@@ -136,8 +140,9 @@ class MergedFrame:
         """The files that may have one of the keys."""
         if not self._count:
             return []
-        if self._few is not None:
-            return self._few.candidates(base)
+        few = self._few_keys(base)
+        if few is not None:
+            return few.candidates(base)
         ends = self.rows.agg(
             *(
                 end(_column(key)).alias(f"{end.__name__} {key}")
@@ -155,6 +160,16 @@ class MergedFrame:
             within.append((pc.field(key) >= low) & (pc.field(key) <= high))
         return [file.path for file in base.scan.pruned(reduce(and_, within))]
 
+    def _few_keys(self, base: Base) -> Source | None:
+        """The keys, if the driver has them."""
+        if self._few is None:
+            return None
+        schema = base.definition.schema
+        assert schema is not None
+        wanted = pa.schema([schema.field(key) for key in self._keys])
+        batches = [to_batch(in_utc(batch), wanted, first_row=0) for batch in self._few.to_batches()]
+        return Source(pa.Table.from_batches(batches, wanted), self._keys, schema)
+
     def _keys_of(self, base: Base, paths: list[str]) -> DataFrame:
         """The keys that files have, each once for each file."""
         spark = self._workers.spark
@@ -168,7 +183,8 @@ class MergedFrame:
         return frame.mapInArrow(_KeysOf(base.reader, arrow_schema(self._key_types)), types)
 
     def depends_on(self, base: Base) -> Callable[[str], bool]:
-        return everywhere if self._few is None else self._few.depends_on(base)
+        few = self._few_keys(base)
+        return everywhere if few is None else few.depends_on(base)
 
     def rewrite(
         self,

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 from lode.codec.components import CODECS, DEFAULT_CODEC, components_of
 from lode.codec.parquet import Parquet
@@ -18,6 +18,7 @@ from lode.errors import ComponentMismatchError, InvalidOptionError
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout
 from lode.near import did_you_mean
 from lode.options import codec_with_schema
+from lode.read.incremental import OnRemoval
 from lode.store.open import open_store
 from lode.store.protocol import is_in_memory
 from lode.write.open_files import TARGET_FILE_BYTES
@@ -53,7 +54,16 @@ WRITE_OPTIONS: Final = (
     *_FILE_OPTIONS,
 )
 # mergeSchema is also for writing.
-READ_OPTIONS: Final = ("snapshot", "asOf", "since", "columns", "splitBytes", "batchRows", "mergeSchema")
+READ_OPTIONS: Final = (
+    "snapshot",
+    "asOf",
+    "since",
+    "onRemoval",
+    "columns",
+    "splitBytes",
+    "batchRows",
+    "mergeSchema",
+)
 STORE_PREFIX: Final = "store."
 
 _LAYOUTS: Final[dict[str, Callable[..., Layout]]] = {
@@ -193,6 +203,16 @@ def dataset_of(options: Options) -> Dataset:
     except ComponentMismatchError as error:
         raise InvalidOptionError(f"an option does not fit: {error}") from None
     return opened
+
+
+def removal_option(options: Options) -> OnRemoval:
+    """Return what a read of new rows does about removed ones."""
+    said = (options.text("onRemoval") or "fail").lower()
+    if said not in get_args(OnRemoval):
+        raise InvalidOptionError(
+            f"option 'onRemoval' is one of {', '.join(get_args(OnRemoval))}, got {said!r}"
+        )
+    return cast("OnRemoval", said)
 
 
 def file_options(options: Options) -> dict[str, Any]:

@@ -18,10 +18,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError
+from lode.read.incremental import CHANGE, INSERT
 from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref
 from lode.spark.lineage import Input, Lineage, input_of, lineage_of
-from lode.spark.options import Options
-from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
+from lode.spark.options import Options, removal_option
+from lode.spark.position import BEGINNING, Frontier, Limit, Position, plan_between, starting_position
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +37,8 @@ Step: TypeAlias = str | Callable[..., Any]
 Mode: TypeAlias = Literal["batch", "continuous"]
 
 INPUT: Final = "input"
-SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch")
+SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch", "onRemoval")
+_RESTART: Final = "start it under another name, from 'earliest' or with a snapshot or tag as startingPosition"
 _REFERENCE: Final = re.compile(r"\s*([\w.]+):(\w+)\s*")
 
 
@@ -83,7 +85,8 @@ class Pipeline:
     Args:
         name: Names the work in the sink's history; another name begins anew.
         source: The dataset whose snapshots are taken in, in order, each once. Beside the options of a dataset
-            it takes those of a stream: ``startingPosition``, ``maxSnapshotsPerBatch``, ``maxBytesPerBatch``.
+            it takes those of a stream: ``startingPosition``, ``maxSnapshotsPerBatch``, ``maxBytesPerBatch``,
+            ``onRemoval``.
         steps: Each is SQL over ``{input}``, what the step before made, and over tables by ``{name}``; or a
             function over a DataFrame, itself or as ``"module:function"``, which is also handed the tables
             that its further parameters name.
@@ -168,6 +171,7 @@ class _Runner:
         self._limit = Limit(
             options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None
         )
+        self._on_removal = removal_option(options)
         self._tables = {name: dataset_ref(where) for name, where in pipeline.tables.items()}
         self._sink_ref = dataset_ref(pipeline.sink)
         self._sink = self._sink_ref.open()
@@ -184,22 +188,26 @@ class _Runner:
         up_to = self._frontier.advance(after, self._limit)
         if up_to == after:
             return None
-        taken = between(self._source, after, up_to)
+        taken = plan_between(self._source, after, up_to, self._on_removal, remedy=_RESTART)
         tables = {name: (ref, _newest(ref)) for name, ref in self._tables.items()}
         lineage = Lineage(
             self._pipeline.name,
             (input_of(self._source, after, up_to),),
             {name: read for name, (_, read) in tables.items()},
         )
-        frame = self._source_ref.read(self._spark, since=after.snapshot or None, as_of=up_to.snapshot)
-        frames = {
-            name: ref.read(self._spark, as_of=read.up_to.snapshot) for name, (ref, read) in tables.items()
-        }
-        for step in self._steps:
-            frame = step(frame, frames)
-        snapshot = self._sink_ref.write(
-            frame, lineage.as_metadata(), key=self._key(after), dataset=self._sink
-        )
+        if taken.files:
+            frame = self._read(after, up_to)
+            frames = {
+                name: ref.read(self._spark, as_of=read.up_to.snapshot) for name, (ref, read) in tables.items()
+            }
+            for step in self._steps:
+                frame = step(frame, frames)
+            snapshot = self._sink_ref.write(
+                frame, lineage.as_metadata(), key=self._key(after), dataset=self._sink
+            )
+        else:
+            # Such as a compaction: there is nothing to compute, only the position advances.
+            snapshot = self._store_position(lineage, self._key(after))
         replayed = snapshot.commit is not None and snapshot.commit.replayed
         source = _input(snapshot) if replayed else lineage.inputs[0]
         self._position = source.up_to
@@ -207,12 +215,25 @@ class _Runner:
             number,
             snapshot,
             source,
-            sum(one.row_count for one in taken),
-            sum(one.size_bytes for one in taken),
+            taken.row_count,
+            taken.size_bytes,
             snapshot.row_count,
             time.monotonic() - began,
             replayed,
         )
+
+    def _read(self, after: Position, up_to: Position) -> DataFrame:
+        """The rows of a batch."""
+        if after.snapshot:
+            return self._source_ref.read(
+                self._spark, since=after.snapshot, as_of=up_to.snapshot, on_removal=self._on_removal
+            )
+        frame = self._source_ref.read(self._spark, as_of=up_to.snapshot)
+        if self._on_removal != "report":
+            return frame
+        from pyspark.sql.functions import lit
+
+        return frame.withColumn(CHANGE, lit(INSERT))
 
     def _stored_position(self) -> Position | None:
         for snapshot in self._sink.history():
@@ -227,11 +248,14 @@ class _Runner:
         if position == BEGINNING:
             return position
         lineage = Lineage(self._pipeline.name, (input_of(self._source, position, position),))
-        key = (self._writer, "beginning")
+        return _input(self._store_position(lineage, (self._writer, "beginning"))).up_to
+
+    def _store_position(self, lineage: Lineage, key: tuple[str, str]) -> Snapshot:
+        """Commit a snapshot without rows, whose lineage has the position."""
         with self._sink.transaction(
             lineage.as_metadata(), idempotency_key=key, on_conflict="append"
         ) as transaction:
-            return _input(transaction.commit()).up_to
+            return transaction.commit()
 
     @property
     def _writer(self) -> str:

@@ -10,12 +10,22 @@ from collections import deque
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, UsageError
+from lode.errors import (
+    InvalidOptionError,
+    NoSnapshotsError,
+    NotFoundError,
+    RowsRemovedError,
+    SnapshotExpiredError,
+    UsageError,
+)
+from lode.read.change_scan import ChangeScan
+from lode.read.incremental import INSERT
 from lode.read.which import ExactId, Moment, parsed
 from lode.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset
+    from lode.read.incremental import OnRemoval
     from lode.read.scan import Scan
     from lode.reads import SnapshotRef
 
@@ -74,10 +84,14 @@ class Frontier:
         self._waiting: deque[_Waiting] = deque()
         self._start = BEGINNING
         self._end: Position | None = None
+        # The number of the oldest readable snapshot. A stream that begins before it reads the state there.
+        self._floor = 1
 
     def head(self) -> Position:
         """The position of the newest snapshot, read from the store."""
-        return position_of(self._dataset, self._dataset.latest())
+        newest = self._dataset.latest()
+        self._floor = newest.manifest.floor
+        return position_of(self._dataset, newest)
 
     def stop_at_head(self) -> None:
         """Never advance past the snapshot that is the newest now."""
@@ -116,8 +130,10 @@ class Frontier:
             raise replaced(self._dataset, start) from None
         if end.sequence > last.sequence or end.sequence < start.sequence:
             self._waiting.extend(
-                _Waiting(Position(sequence, snapshot.id), snapshot.size_bytes)
+                # The rows of a compaction are not read.
+                _Waiting(Position(sequence, snapshot.id), _size(snapshot))
                 for sequence, snapshot in enumerate(between(self._dataset, last, end), last.sequence + 1)
+                if last != BEGINNING or sequence >= self._floor
             )
         elif end.sequence == last.sequence and end != last:
             raise replaced(self._dataset, last)
@@ -128,7 +144,7 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
     if start == end:
         return []
     try:
-        found = dataset.changes(
+        found = dataset.snapshots(
             since=ExactId(start.snapshot) if start.snapshot else None, as_of=ExactId(end.snapshot)
         )
     except NotFoundError:
@@ -136,6 +152,40 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
     if len(found) != end.sequence - start.sequence:
         raise replaced(dataset, start)
     return found
+
+
+def plan_between(
+    dataset: Dataset, start: Position, end: Position, on_removal: OnRemoval = "fail", *, remedy: str = ""
+) -> Scan:
+    """The files with the rows that came after ``start`` up to ``end``.
+
+    Before the first snapshot there are no rows, so from there they are all those at ``end``.
+
+    Args:
+        dataset: The dataset.
+        start: The position before the range.
+        end: The position of its last snapshot.
+        on_removal: As for ``Dataset.scan``.
+        remedy: What to do if the range cannot be read any more.
+    """
+    try:
+        if start.snapshot:
+            since, as_of = ExactId(start.snapshot), ExactId(end.snapshot)
+            return dataset.plan(since=since, as_of=as_of, on_removal=on_removal)
+        found = dataset.plan(as_of=ExactId(end.snapshot))
+    except NotFoundError:
+        raise replaced(dataset, start) from None
+    except SnapshotExpiredError as error:
+        raise SnapshotExpiredError(f"{error}{remedy and '; '}{remedy}") from None
+    except RowsRemovedError as error:
+        raise RowsRemovedError(
+            f"{error}; Spark's option is onRemoval", snapshot_id=error.snapshot_id
+        ) from None
+    return ChangeScan.made_from(found, (INSERT,) * len(found.manifests)) if on_removal == "report" else found
+
+
+def _size(snapshot: Snapshot) -> int:
+    return 0 if snapshot.manifest.is_compaction else snapshot.size_bytes
 
 
 def replaced(dataset: Dataset, position: Position) -> UsageError:
@@ -183,9 +233,3 @@ def ends(dataset: Dataset, since: SnapshotRef | None, as_of: SnapshotRef | None)
     if since is None:
         return BEGINNING, up_to
     return _named_position(dataset, since), up_to
-
-
-def plan_between(dataset: Dataset, start: Position, end: Position) -> Scan:
-    """The files between two positions; from the beginning on, those that are visible at the end."""
-    since = ExactId(start.snapshot) if start.snapshot else None
-    return dataset.plan(since=since, as_of=ExactId(end.snapshot))

@@ -11,9 +11,10 @@ from pyspark.errors import AnalysisException
 from lode.codec.parquet import Parquet
 from lode.errors import InvalidOptionError
 from lode.read import which
+from lode.read.change_scan import ChangeScan
 from lode.read.which import as_text
 from lode.spark.filters import together
-from lode.spark.options import Options, dataset_of
+from lode.spark.options import Options, dataset_of, removal_option
 from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
 from lode.spark.where import conditions_in
 from lode.spark.write import quoted
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.format.manifest import FileRef
+    from lode.read.incremental import OnRemoval
     from lode.read.scan import Scan
     from lode.reads import SnapshotRef
 
@@ -45,6 +47,7 @@ def read(
     as_of: SnapshotRef | None = None,
     since: SnapshotRef | None = None,
     snapshot: SnapshotRef | None = None,
+    on_removal: OnRemoval = "fail",
     columns: Sequence[str] | None = None,
     where: str | Column | None = None,
     schema: StructType | str | None = None,
@@ -60,6 +63,8 @@ def read(
         as_of: Up to this snapshot, named as in ``Dataset.snapshot``; None is the newest.
         since: Leave out this snapshot and everything before it; of a time, everything made up to it.
         snapshot: Only what this one snapshot holds.
+        on_removal: With ``since``, what to do about rows that were removed after it, as for ``Dataset.scan``:
+            ``"fail"``, ``"ignore"`` or ``"report"``.
         columns: Only these columns.
         where: Only rows for which this is true, as SQL or a column; files that cannot have any are not
             opened. Spark prunes row groups by later filters too, but has to open the files for it.
@@ -75,6 +80,8 @@ def read(
         for name, value in (("asOf", as_of), ("since", since), ("snapshot", snapshot))
         if value is not None
     }
+    if on_removal != "fail":
+        given["onRemoval"] = on_removal
     opened = dataset_of(Options(given))
     given |= pinned(opened, Options(given))
     parsed = Options(given)
@@ -119,7 +126,8 @@ def planned(dataset: Dataset, options: Options) -> Scan:
     """The files that ``snapshot``, ``asOf`` and ``since`` mean; without any, those up to the newest."""
     one = _one_snapshot(options)
     if one is None:
-        return dataset.plan(as_of=options.text("asOf"), since=options.text("since"))
+        on_removal = removal_option(options)
+        return dataset.plan(as_of=options.text("asOf"), since=options.text("since"), on_removal=on_removal)
     return dataset.plan_snapshot(one)
 
 
@@ -201,6 +209,8 @@ def _has_floats(kind: Any) -> bool:
 def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
     """Why Spark's own reader cannot read these files; None if it can."""
     codec = scan.components.codec
+    if isinstance(scan, ChangeScan):
+        return "the read adds a column to its files"
     if not isinstance(codec, Parquet):
         return f"its codec is {codec.name if codec else None}"
     if not scan.components.is_plain_parquet:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.change.matching import condition_of
 from lode.change.overwrite import Fulfils, check_has_schema, overwrite
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, SnapshotConflictError
 from lode.filter import parse_filter
 from lode.read.which import ExactId
 from lode.spark.options import OVERWRITE_OPTIONS
@@ -61,20 +61,25 @@ class Replacement:
         where = None if self.base is None else self.where
         everything = where is None and (not self._is_dynamic(results) or not job.stager.layout.keys)
         base = None if self.base is None else context.reads.manifest(ExactId(self.base))
-        change = overwrite(
-            context,
-            _StagedRows(job, self.base, [result.staged for result in results]),
-            metadata,
-            partitions=None,
-            where=where,
-            everything=everything,
-            idempotency_key=idempotency_key,
-            on_conflict=self.on_conflict,
-            evolve=job.evolve,
-            dry_run=False,
-            progress=None,
-            base=base,
-        )
+        try:
+            change = overwrite(
+                context,
+                _StagedRows(job, self.base, [result.staged for result in results]),
+                metadata,
+                partitions=None,
+                where=where,
+                everything=everything,
+                idempotency_key=idempotency_key,
+                on_conflict=self.on_conflict,
+                evolve=job.evolve,
+                dry_run=False,
+                progress=None,
+                base=base,
+            )
+        except SnapshotConflictError as error:
+            if error.transaction is not None:
+                error.transaction.abort()  # nobody can commit it again: this process ends
+            raise
         if change.snapshot is not None and any(result.attempt for result in results):
             discard_unreferenced(job.stager, change.snapshot.files)
 
@@ -127,6 +132,7 @@ class _StagedRows:
     job: Job
     base: str | None
     staged: list[Staged]
+    can_repeat: bool = False
 
     def schema(self, codec: Codec | None) -> pa.Schema | None:
         return self.job.schema if self.job.evolve else None

@@ -13,6 +13,7 @@ from lode.codec.arrow_cast import is_lossless
 from lode.codec.protocol import has_file_schema
 from lode.errors import InvalidOptionError
 from lode.near import column_hint
+from lode.read.change_scan import ChangeScan, with_change
 from lode.read.define import schema_of_files
 from lode.read.files import check_components
 
@@ -49,11 +50,13 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
         InvalidOptionError: It has no columns, or nobody can say which.
         InvalidFormatError: Two files give a column types that do not go together.
     """
+    if isinstance(scan, ChangeScan):
+        return with_change(scan_schema(scan.of(scan.manifests), merge=merge), scan.dataset_id)
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
     codec = scan.components.codec
     assert codec is not None, "the options refuse blobs"
-    known = getattr(codec, "schema", None) is not None and not (merge and not _is_stored(scan))
+    known = getattr(codec, "schema", None) is not None and not (merge and scan.files and not _is_stored(scan))
     if known or not has_file_schema(codec):
         found = scan.schema()
     else:
@@ -76,7 +79,10 @@ def check_names(scan: Scan, names: Iterable[str]) -> None:
     A file may still hold one of that name that was dropped.
     """
     if scan.definition is not None and scan.definition.columns is not None and _is_stored(scan):
-        projected(scan.definition.schema or pa.schema([]), list(names), scan.dataset_id)
+        schema = scan.definition.schema or pa.schema([])
+        if isinstance(scan, ChangeScan):
+            schema = with_change(schema, scan.dataset_id)
+        projected(schema, list(names), scan.dataset_id)
 
 
 def projected(schema: pa.Schema, columns: Sequence[str], dataset_id: str) -> pa.Schema:

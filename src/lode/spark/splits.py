@@ -13,15 +13,20 @@ from pyspark.sql.datasource import InputPartition
 from lode.codec.arrow_cast import cast_batch
 from lode.codec.columnar import to_batch
 from lode.errors import InvalidFormatError
+from lode.read.change_scan import ChangeScan
 from lode.read.files import decode_file
-from lode.read.source import arrow_filesystem, check_sizes
+from lode.read.filesystem import arrow_filesystem
+from lode.read.incremental import CHANGE
 from lode.spark.filters import Condition, together
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Sequence
 
+    import pyarrow.compute as pc
+
     from lode.codec.components import Components
     from lode.format.manifest import FileRef
+    from lode.read.scan import Scan
     from lode.store.protocol import Store
 
 # By default splits depend on the size of the scan, so that a small one keeps all cores busy too.
@@ -43,12 +48,14 @@ class Piece:
     """A file, or the row groups of a Parquet file that begin in a range of its bytes.
 
     ``names`` has the columns that the file has under another name than the dataset; None for not at all.
+    ``change`` says what happened to the rows, if the read reports it.
     """
 
     file: FileRef
     start: int
     stop: int
     names: Names = field(default_factory=dict)
+    change: str | None = None
 
 
 class Split(InputPartition):
@@ -78,12 +85,19 @@ class PieceReader:
             batches = self._row_groups(piece) if self.splittable else self._decoded(piece)
             for batch in batches:
                 if batch.num_rows:
-                    yield batch
+                    yield batch if piece.change is None else self._marked(batch, piece.change)
+
+    def _marked(self, batch: pa.RecordBatch, change: str) -> pa.RecordBatch:
+        """The batch with what happened to its rows, if that is wanted."""
+        index = self.schema.get_field_index(CHANGE)
+        if index < 0:
+            return batch
+        field = self.schema.field(index)
+        return batch.set_column(index, field, pa.repeat(pa.scalar(change, field.type), batch.num_rows))
 
     def _row_groups(self, piece: Piece) -> Iterator[pa.RecordBatch]:
         # Spark's tasks are parallel already: without filters, a task decodes on its own thread alone. And
         # importing pyarrow's dataset module, which imports pandas, costs a fresh worker more than a scan.
-        check_sizes(self.store, [piece.file])
         batches = self._filtered(piece) if self.conditions else self._whole(piece)
         try:
             for batch in batches:
@@ -144,25 +158,36 @@ class PieceReader:
 
 
 def plan_splits(
-    files: Sequence[FileRef], names: Mapping[str, Names], *, split_bytes: int, splittable: bool
+    scan: Scan,
+    where: pc.Expression | None = None,
+    schema: pa.Schema | None = None,
+    *,
+    split_bytes: int,
+    splittable: bool,
 ) -> list[Split]:
-    """Cut files into tasks of about ``split_bytes``, in the order of history; 0 finds a size that fits.
+    """Cut the files of a scan into tasks of about ``split_bytes``, in its order; 0 finds a size that fits.
 
     Args:
-        files: What is to be read.
-        names: By path, the columns that have another name in a file; see ``Scan.other_names``.
+        scan: What is to be read.
+        where: Leave out files that cannot have a row for which this is true.
+        schema: The columns that ``where`` names.
         split_bytes: How much a task gets.
         splittable: Whether a file can be read in parts.
     """
+    names: Mapping[str, Names] = scan.other_names()
+    runs = scan.runs() if isinstance(scan, ChangeScan) else [(None, scan.manifests)]
+    files = [(file, change) for change, run in runs for file in scan.of(run).pruned(where, schema)]
     if not split_bytes:
-        each = sum(file.size_bytes for file in files) // _MAX_AUTO_SPLITS
+        each = sum(file.size_bytes for file, _ in files) // _MAX_AUTO_SPLITS
         split_bytes = min(max(each, _MIN_SPLIT_BYTES), _MAX_SPLIT_BYTES)
     found: list[Split] = []
     pieces: list[Piece] = []
     weight = 0
     same: Names = {}
     for piece in (
-        piece for file in files for piece in _cut(file, names.get(file.path, same), split_bytes, splittable)
+        piece
+        for file, change in files
+        for piece in _cut(file, names.get(file.path, same), change, split_bytes, splittable)
     ):
         size = piece.stop - piece.start + _OPEN_BYTES
         if pieces and weight + size > split_bytes + _OPEN_BYTES:
@@ -173,12 +198,14 @@ def plan_splits(
     return [*found, Split(pieces)]
 
 
-def _cut(file: FileRef, names: Names, split_bytes: int, splittable: bool) -> Iterator[Piece]:
+def _cut(
+    file: FileRef, names: Names, change: str | None, split_bytes: int, splittable: bool
+) -> Iterator[Piece]:
     slim = msgspec.structs.replace(file, stats=None)  # tasks have no use for statistics
     count = max(round(file.size_bytes / split_bytes), 1) if splittable else 1
     step = -(-file.size_bytes // count)
     for start in range(0, file.size_bytes, max(step, 1)):
-        yield Piece(slim, start, min(start + step, file.size_bytes), names)
+        yield Piece(slim, start, min(start + step, file.size_bytes), names, change)
 
 
 def _row_groups_in(footer: Any, piece: Piece) -> list[int]:

@@ -29,10 +29,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lode.errors import InvalidOptionError
+from lode.read.change_scan import ChangeScan
 from lode.read.files import check_components
 from lode.read.which import ExactId
-from lode.spark.options import Options, dataset_of, file_options
-from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, between, starting_position
+from lode.spark.options import Options, dataset_of, file_options, removal_option
+from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, plan_between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits
@@ -57,6 +58,9 @@ STREAM_OPTIONS: Final = (
     "checkpointLocation",
     "queryName",
 )
+_RESTART: Final = (
+    "start the stream with a new checkpoint, from 'earliest' or with a snapshot or tag as startingPosition"
+)
 
 
 class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -77,7 +81,11 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._split_bytes = self._options.size("splitBytes", SPLIT_BYTES)
         # Without snapshots, but with the names that the columns had when the schema was chosen.
         self._scan = _named_as_of(self._dataset, as_of)
-        check_names(self._scan, schema.names)
+        self._on_removal = removal_option(self._options)
+        named = self._scan
+        if self._on_removal == "report":
+            named = ChangeScan.made_from(named, ())
+        check_names(named, schema.names)
         self._reader = PieceReader(
             self._dataset.store,
             self._scan.components,
@@ -106,19 +114,18 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._frontier.stop_at_head()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        snapshots = between(self._dataset, Position.from_json(start), Position.from_json(end))
-        for snapshot in snapshots:
-            check_components(snapshot.manifest, self._reader.components)
-        scan = self._scan.of([snapshot.manifest for snapshot in snapshots])
-        files = scan.files
-        if not files:
+        first, last = Position.from_json(start), Position.from_json(end)
+        if first == last:
             return []
-        return plan_splits(
-            files,
-            scan.other_names(),
-            split_bytes=self._split_bytes,
-            splittable=self._reader.splittable,
-        )
+        found = plan_between(self._dataset, first, last, self._on_removal, remedy=_RESTART)
+        for manifest in found.manifests:
+            check_components(manifest, self._reader.components)
+        scan = self._scan.of(found.manifests)
+        if isinstance(found, ChangeScan):
+            scan = ChangeScan.made_from(scan, found.kinds)
+        if not scan.files:
+            return []
+        return plan_splits(scan, split_bytes=self._split_bytes, splittable=self._reader.splittable)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Split)

@@ -35,7 +35,7 @@ UNKNOWN: Final[Mapping[str, Any]] = {"problem": None, "columns": [], "columns_to
 _LINE_COLUMNS: Final[Mapping[str, Callable[[HistoryLine], Any]]] = {
     "sequence": lambda line: line.sequence,
     "created_at": lambda line: line.created_ns,
-    "rows": lambda line: line.rows,
+    "rows": lambda line: line.added - line.removed,
     "bytes": lambda line: line.bytes,
     "files": lambda line: line.files,
 }
@@ -187,8 +187,8 @@ def _facts(view: HistoryView) -> dict[str, Any]:
         "codec": view.newest.codec,
         "partitioned_by": list(view.dataset.layout.keys),
         "snapshots": view.last,
-        "rows": sum(line.rows for line in view.lines),
-        "bytes": sum(line.bytes for line in view.lines),
+        "rows": view.rows,
+        "bytes": view.bytes,
         # If not, the sums are lower bounds.
         "whole": view.is_whole,
         "last_write": ns_to_rfc3339(newest.created_ns),

@@ -31,7 +31,9 @@ def sample(dataset: Dataset, snapshot: Snapshot, *, limit: int) -> dict[str, Any
 
 
 def newest_sample(view: HistoryView, *, limit: int) -> dict[str, Any]:
-    """Rows of the newest snapshot with files, under the present names of the columns."""
+    """Rows of the newest snapshot with visible files, under the present names of the columns."""
+    if view.state is not None:
+        return _visible_sample(view, view.state, limit=limit)
     line = next((line for line in reversed(view.lines) if line.files), view.lines[-1])
     newest = Snapshot(view.newest)
     if line.id == newest.id:
@@ -46,6 +48,17 @@ def newest_sample(view: HistoryView, *, limit: int) -> dict[str, Any]:
         "short": view.short(line.id),
         "sequence": line.sequence,
         **sample_of(scan, limit=limit),
+    }
+
+
+def _visible_sample(view: HistoryView, state: Scan, *, limit: int) -> dict[str, Any]:
+    """The same where snapshots have removed files."""
+    newest = next((manifest for manifest in reversed(state.manifests) if manifest.files), view.newest)
+    return {
+        "snapshot": newest.snapshot_id,
+        "short": view.short(newest.snapshot_id),
+        "sequence": view.dataset.chain.sequence_of(newest),
+        **sample_of(state.of([newest]), limit=limit),
     }
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.describe import column_summaries
+from lode.describe import amount, column_summaries
 from lode.format.manifest import json_text
 from lode.ui.datasets import UNKNOWN, definition_of
 from lode.ui.sample import text_of
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 MAX_FILES: Final = 200
 MAX_COLUMNS: Final = 200
 MAX_METADATA: Final = 100
+MAX_REPLACED: Final = 20
 _MAX_METADATA_LENGTH: Final = 4_000
 
 
@@ -48,6 +49,11 @@ def describe(view: HistoryView, snapshot: Snapshot) -> dict[str, Any]:
         "operation": manifest.operation,
         "rows": snapshot.row_count,
         "bytes": snapshot.size_bytes,
+        "removed": amount(manifest.removed),
+        "replaced": list(manifest.removes.partitions[:MAX_REPLACED]) if manifest.removes else [],
+        "replaced_total": len(manifest.removes.partitions) if manifest.removes else 0,
+        "rewritten": len(manifest.carried),
+        "restores": manifest.restores,
         "codec": manifest.codec,
         "compressor": manifest.compressor,
         "checksum": manifest.checksum_algorithm,

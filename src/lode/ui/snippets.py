@@ -112,7 +112,7 @@ def _python(target: SnippetTarget) -> str:
             history = "dataset.snapshots()" if whole else "[snapshot]"
             lines += [
                 f"for each in {history}:",
-                "    for record in dataset.read(each):",
+                "    for record in dataset.read(each):  # as this snapshot added it",
                 "        print(record)",
             ]
         case "rows" if whole:

@@ -9,7 +9,7 @@ import threading
 from bisect import bisect_left
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lode.describe import Partition, merge_partitions, partitions_of
+from lode.describe import Partition, merge_partitions, partitions_of, row_change
 from lode.discover import open_dataset
 from lode.errors import LodeError, NotFoundError
 from lode.read.which import ExactId
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.format.manifest import Manifest
+    from lode.read.scan import Scan
     from lode.store.protocol import Store
 
-# A line takes about 400 bytes of memory. Older snapshots of a longer history are left out.
+# A line takes about 500 bytes of memory. Older snapshots of a longer history are left out.
 MAX_LINES: Final = 200_000
 MAX_OVERTAKEN: Final = 100
 # A partition takes about 300 bytes of memory. Further partitions are left out.
@@ -47,8 +48,19 @@ class HistoryLine(NamedTuple):
     # The number of snapshots that were committed between the start of its write and its own commit.
     rebased: int
     keyed: bool
-    # append, create, define or evolve.
+    # append, overwrite, delete, merge, compact, restore, expire, create, define or evolve.
     operation: str = "append"
+    # Rows that it added and removed, without those that it only rewrote.
+    added: int = 0
+    removed: int = 0
+    # What it takes out of the dataset, and the snapshot whose state it restores.
+    removed_rows: int = 0
+    removed_bytes: int = 0
+    restores: str | None = None
+    is_append: bool = True
+    # The rows and bytes of the dataset at this snapshot.
+    total_rows: int = 0
+    total_bytes: int = 0
 
     def as_dict(self, short: str) -> dict[str, Any]:
         return {
@@ -63,6 +75,9 @@ class HistoryLine(NamedTuple):
             "rebased": self.rebased,
             "keyed": self.keyed,
             "operation": self.operation,
+            "added": self.added,
+            "removed": self.removed,
+            "total_rows": self.total_rows,
         }
 
 
@@ -80,8 +95,10 @@ class HistoryView(NamedTuple):
     broken: str | None
     # The ids of the lines, sorted.
     ids: Sequence[str] = ()
-    # Of all lines, at most ``MAX_PARTITIONS``.
+    # Of the visible files, at most ``MAX_PARTITIONS``.
     partitions: Mapping[str, Partition] = {}
+    # The visible files, if a snapshot removed some. Otherwise all files are visible.
+    state: Scan | None = None
 
     def snapshot(self, ref: str) -> Snapshot:
         """Return the snapshot with this id, or the one that another reference names."""
@@ -105,6 +122,16 @@ class HistoryView(NamedTuple):
     def is_whole(self) -> bool:
         return self.first == 1
 
+    @property
+    def rows(self) -> int:
+        """The number of visible rows; a lower bound if the history is not whole."""
+        return self.lines[-1].total_rows if self.state is None else self.state.row_count
+
+    @property
+    def bytes(self) -> int:
+        """The size of the visible files; a lower bound if the history is not whole."""
+        return self.lines[-1].total_bytes if self.state is None else self.state.size_bytes
+
     def line(self, sequence: int) -> HistoryLine | None:
         inside = self.first <= sequence <= self.last
         return self.lines[sequence - self.first] if inside else None
@@ -123,6 +150,7 @@ class DatasetTimeline:
         self._ids: list[str] = []
         # Replaced, never changed, since views refer to it.
         self._partitions: dict[str, Partition] = {}
+        self._state: Scan | None = None
 
     def look(self) -> HistoryView:
         """Read new snapshots and return the current history."""
@@ -131,7 +159,7 @@ class DatasetTimeline:
             head = dataset.chain.resolve()
             if head.manifest is None:
                 # Deleted, or about to be written anew with another layout: the next call opens it again.
-                self._dataset, self._lines, self._broken = None, [], None
+                self._dataset, self._lines, self._broken, self._state = None, [], None, None
                 self._set_partitions({})
                 raise NotFoundError(f"no dataset {self._name!r} in {self._store.url}")
             self._dataset = dataset
@@ -145,6 +173,7 @@ class DatasetTimeline:
                 self._broken,
                 self._ids,
                 self._partitions,
+                self._state,
             )
 
     def _read(self, dataset: Dataset, newest: Manifest) -> None:
@@ -159,11 +188,12 @@ class DatasetTimeline:
         try:
             for snapshot in dataset.history(as_of=Snapshot(newest)):
                 if snapshot.id == known:
-                    self._lines += _marked(fresh[::-1], self._lines[-MAX_OVERTAKEN:])
+                    marked = _marked(fresh[::-1], self._lines[-MAX_OVERTAKEN:])
+                    self._lines += with_totals(marked, self._lines)
                     del self._lines[:-MAX_LINES]
                     known_partitions = dict(self._partitions)
                     merge_partitions(known_partitions, partitions, limit=MAX_PARTITIONS)
-                    self._set_partitions(known_partitions)
+                    self._finish(dataset, newest, known_partitions)
                     return
                 if len(fresh) == MAX_LINES:
                     break
@@ -172,7 +202,20 @@ class DatasetTimeline:
                 fresh.append(_line(snapshot, sequence - len(fresh), len(added)))
         except LodeError as error:
             broken = str(error)
-        self._lines, self._broken = _marked(fresh[::-1]), broken
+        self._lines, self._broken = with_totals(_marked(fresh[::-1])), broken
+        self._finish(dataset, newest, partitions)
+
+    def _finish(self, dataset: Dataset, newest: Manifest, partitions: dict[str, Partition]) -> None:
+        """Set what is visible: all files, unless a snapshot removed some."""
+        self._state = None
+        if not all(line.is_append for line in self._lines):
+            try:
+                self._state = dataset.plan(as_of=Snapshot(newest))
+                partitions = {}
+                for manifest in self._state.manifests:
+                    merge_partitions(partitions, view_partitions(dataset, manifest), limit=MAX_PARTITIONS)
+            except LodeError as error:
+                self._state, self._broken = None, self._broken or str(error)
         self._set_partitions(partitions)
 
     def _set_partitions(self, partitions: dict[str, Partition]) -> None:
@@ -189,23 +232,40 @@ def view_partitions(dataset: Dataset, manifest: Manifest) -> dict[str, Partition
 def buckets(lines: Sequence[HistoryLine], limit: int) -> Iterator[dict[str, Any]]:
     """Sum up at most ``limit`` runs of snapshots, oldest first; a short history has one snapshot in each."""
     runs = min(limit, len(lines))
-    total_rows = total_bytes = 0
     for number in range(runs):
         run = lines[number * len(lines) // runs : (number + 1) * len(lines) // runs]
-        rows, size = sum(line.rows for line in run), sum(line.bytes for line in run)
-        total_rows += rows
-        total_bytes += size
         yield {
             "first": run[0].sequence,
             "last": run[-1].sequence,
             "from": ns_to_rfc3339(run[0].created_ns),
             "to": ns_to_rfc3339(run[-1].created_ns),
-            "rows": rows,
-            "bytes": size,
+            "rows": sum(line.added for line in run),
+            "removed": sum(line.removed for line in run),
+            "bytes": sum(line.bytes for line in run),
             "rebased": sum(line.rebased > 0 for line in run),
-            "total_rows": total_rows,
-            "total_bytes": total_bytes,
+            "total_rows": run[-1].total_rows,
+            "total_bytes": run[-1].total_bytes,
         }
+
+
+def with_totals(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> list[HistoryLine]:
+    """Set the rows and bytes of the dataset at each of the lines, which follow the ``known`` ones.
+
+    After a restore they are those of the restored snapshot.
+    """
+    found: list[HistoryLine] = []
+    restored = {line.restores for line in lines if line.restores}
+    then = {line.id: line for line in known if line.id in restored} if restored else {}
+    rows, size = (known[-1].total_rows, known[-1].total_bytes) if known else (0, 0)
+    for line in lines:
+        rows = max(0, rows - line.removed_rows) + line.rows
+        size = max(0, size - line.removed_bytes) + line.bytes
+        if line.restores in then:
+            rows, size = then[line.restores].total_rows, then[line.restores].total_bytes
+        found.append(line._replace(total_rows=rows, total_bytes=size))
+        if line.id in restored:
+            then[line.id] = found[-1]
+    return found
 
 
 def short_id(id: str, ids: Sequence[str]) -> str:
@@ -224,6 +284,7 @@ def _shared_length(one: str, other: str) -> int:
 
 def _line(snapshot: Snapshot, sequence: int, partitions: int) -> HistoryLine:
     manifest = snapshot.manifest
+    change = row_change(manifest)
     return HistoryLine(
         sequence,
         snapshot.id,
@@ -235,6 +296,12 @@ def _line(snapshot: Snapshot, sequence: int, partitions: int) -> HistoryLine:
         rebased=snapshot.rebases,
         keyed=manifest.idempotency is not None,
         operation=manifest.operation,
+        added=change.added,
+        removed=change.removed,
+        removed_rows=manifest.removed.rows,
+        removed_bytes=manifest.removed.bytes,
+        restores=manifest.restores,
+        is_append=manifest.is_append,
     )
 
 

@@ -28,16 +28,20 @@ from lode.errors import (
     OutcomeUnknownError,
     PathExistsError,
     SnapshotConflictError,
+    SnapshotExpiredError,
+    TagExistsError,
 )
 from lode.format.ids import check_new_id, shortened
-from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, Manifest
 from lode.format.volume import swept_path
 from lode.read.segment import LEVELS
 from lode.read.source import get_bounded
+from lode.read.tags import MAX_TAG_BYTES, load_tag, load_tags
 from lode.runtime import REAL, Runtime
 from lode.store.open import open_store
 from lode.upkeep.copy_files import FileCopier
-from lode.upkeep.copy_sides import MAX_MANIFESTS_AT_ONCE, sides_of
+from lode.upkeep.copy_sides import MAX_MANIFESTS_AT_ONCE, DatasetSides, sides_of
+from lode.upkeep.retained import retained
 from lode.volume import Volume
 from lode.write.commit import Committer
 from lode.write.segments import write_segments
@@ -114,7 +118,23 @@ def copy(
     ref: Any = as_of  # each of the two refuses the other's snapshots
     end = (source.latest() if ref is None else source.snapshot(ref)).manifest
     sides = sides_of(source, open_store(target), name, runtime)
+    if isinstance(source, Dataset) and isinstance(sides, DatasetSides) and isinstance(end, Manifest):
+        sides.expired = _expired(source, end)
     return _Copier(sides, end, dry_run=dry_run, progress=progress, runtime=runtime).run()
+
+
+def _expired(source: Dataset, end: Manifest) -> frozenset[str]:
+    """The files that need not be copied, because an expiry has removed them."""
+    found, head = source._changes.handle.look()
+    if head.manifest is None:
+        return frozenset()
+    floor = found.definitions.floor_at(head.manifest)
+    if found.definitions.floor_at(end) < floor:
+        raise SnapshotExpiredError(
+            f"{found.chain.name}: snapshots before number {floor} are expired, and snapshot "
+            f"{end.snapshot_id} is of before that: leave as_of out, or name a later one"
+        )
+    return retained(found, head.manifest, floor).expired
 
 
 @dataclass(slots=True)
@@ -164,6 +184,7 @@ class _Copier:
         for _ in range(_MAX_PLANS):
             plan = self._plan()
             if plan is None:
+                self._copy_tags()
                 return self._report(snapshots)
             self._check(plan)
             self._files.copy(self._files_of(plan), plan.bytes)
@@ -173,6 +194,7 @@ class _Copier:
             if self._commit(plan):
                 snapshots += len(plan.ids)
                 if plan.ids[-1] == self._end.snapshot_id:
+                    self._copy_tags()
                     return self._report(snapshots)
         raise SnapshotConflictError(
             f"{self._target.name} in {self._target.store.url} is moved by others all the time: its files are "
@@ -200,6 +222,8 @@ class _Copier:
             head = self._target.resolve() if self._dry_run else self._committer.settle()
         except NotFoundError:
             return self._unfinished()
+        if head.dropped is not None:
+            raise self._was_dropped(head.dropped.snapshot_id)
         newest = head.pending.manifest if head.pending is not None else head.manifest
         if newest is None:
             return _Plan(self._ids_between(self._end, None), None, head.pointer, fresh=head.pointer is None)
@@ -245,6 +269,13 @@ class _Copier:
             f"copied from {self._origin.store.url}; copy under another name, or to another place"
         )
 
+    def _was_dropped(self, snapshot_id: str) -> DatasetExistsError:
+        kind, name, url = self._sides.kind, self._target.owner, self._target.store.url
+        return DatasetExistsError(
+            f"{url} had another {kind} {name!r}, which {snapshot_id} dropped. A copy keeps the ids of its "
+            "snapshots, and what still removes that one could take them for its own: copy under another name"
+        )
+
     def _files_of(self, plan: _Plan) -> Iterator[CopiedFile]:
         parent = self._sides.manifest(plan.after).manifest if plan.after is not None else None
         for found in self._sides.manifests(plan.ids):
@@ -257,7 +288,7 @@ class _Copier:
         before, parent = plan.after, present
         for found in self._sides.manifests(plan.ids):
             manifest = found.manifest
-            if manifest.parent_snapshot_id != before:
+            if manifest.parent_snapshot_id != before and (before or manifest.operation != DROP):
                 raise self._origin.damaged(manifest.snapshot_id, f"does not follow {before}")
             before = manifest.snapshot_id
             if isinstance(manifest, Manifest):
@@ -299,6 +330,23 @@ class _Copier:
                     "remove it and copy again"
                 )
             self._create(swept_path(self._target.owner, digest), data)
+
+    def _copy_tags(self) -> None:
+        """Copy the tags of snapshots that the target has."""
+        if self._dry_run:
+            return
+        for tag in load_tags(self._origin):
+            if self._target.manifest(tag.snapshot_id) is not None:
+                known = load_tag(self._target, tag.name)
+                if known is None:
+                    data = get_bounded(self._origin.store, self._origin.paths.tag(tag.name), MAX_TAG_BYTES)
+                    self._create(self._target.paths.tag(tag.name), data)
+                elif known.snapshot_id != tag.snapshot_id:
+                    raise TagExistsError(
+                        f"tag {tag.name!r} of {self._target.name} in {self._target.store.url} names snapshot "
+                        f"{known.snapshot_id}, and that of the source {tag.snapshot_id}: all snapshots are "
+                        "copied; remove the tag there with untag and copy again"
+                    )
 
     def _create(self, path: str, data: bytes) -> None:
         """Put an object that is named by its content."""

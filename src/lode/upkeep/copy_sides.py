@@ -36,12 +36,18 @@ MAX_KEPT_BYTES: Final = 64 << 20
 # changes.
 _KNOWN_EXTENSION: Final = frozenset(
     {
+        "begins",
+        "carried",
         "definition",
         "expected",
+        "floor",
         "idempotency",
         "operation",
         "rebases",
         "recent",
+        "removed",
+        "removes",
+        "restores",
         "surplus",
         "swept",
         "writer",
@@ -74,9 +80,17 @@ class CopySides(ABC):
         self._room = MAX_KEPT_BYTES
         self._lock = threading.Lock()
 
-    @abstractmethod
     def newest_first(self, head: Any) -> Iterator[Any]:
-        """The manifests of the source from ``head`` back."""
+        """The manifests of the source from ``head`` back, and the drop before them if there is one."""
+        oldest = None
+        for oldest in self._visible(head):
+            yield oldest
+        if oldest is not None and oldest.parent_snapshot_id is not None:
+            yield self.origin.ancestor(oldest.parent_snapshot_id, oldest.snapshot_id)
+
+    @abstractmethod
+    def _visible(self, head: Any) -> Iterator[Any]:
+        """The snapshots of the source from ``head`` back."""
 
     @abstractmethod
     def refuse_other_place(self) -> None:
@@ -148,6 +162,7 @@ class CopySides(ABC):
             file["path"] = self._into(file["path"])
         if document.get("x"):
             document["x"].pop("expected", None)
+            self._move_paths(document["x"])
             if not document["x"]:
                 del document["x"]
         try:
@@ -155,6 +170,14 @@ class CopySides(ABC):
         except ValueError as error:
             raise ManifestInvalidError(f"{path}: the manifest cannot be written as JSON: {error}") from None
         return EncodedManifest(self.target.checked(data, path, manifest.snapshot_id), data)
+
+    def _move_paths(self, extension: dict[str, Any]) -> None:
+        """Change the paths in the fields of ``x``, which the manifest's own check has seen."""
+        if extension.get("carried"):
+            extension["carried"] = list(map(self._into, extension["carried"]))
+        removes = extension.get("removes") or {}
+        if removes.get("files"):
+            removes["files"] = list(map(self._into, removes["files"]))
 
     def has_same(self, snapshot_id: str) -> bool:
         """Whether the target has this snapshot with the content of the source."""
@@ -185,9 +208,10 @@ class DatasetSides(CopySides):
 
     def __init__(self, source: Dataset, store: Store, name: str, runtime: Runtime) -> None:
         self._layout = source.layout
+        self.expired: frozenset[str] = frozenset()
         super().__init__(source.chain, dataset_chain(store, name, source.layout), runtime)
 
-    def newest_first(self, head: Manifest) -> Iterator[Manifest]:
+    def _visible(self, head: Manifest) -> Iterator[Manifest]:
         return History(self.origin, self._runtime).newest_first(head)
 
     def refuse_other_place(self) -> None:
@@ -198,7 +222,8 @@ class DatasetSides(CopySides):
         self, manifest: Manifest, parent: Manifest | None
     ) -> Iterator[tuple[str, int, str | None]]:
         for file in manifest.files:
-            yield file.path, file.size_bytes, file.checksum
+            if file.path not in self.expired:
+                yield file.path, file.size_bytes, file.checksum
 
     def _is_file(self, owner: str, path: str) -> bool:
         return self._layout.staged(owner, path) is not None
@@ -212,7 +237,7 @@ class VolumeSides(CopySides):
     def __init__(self, source: Volume, store: Store, name: str, runtime: Runtime) -> None:
         super().__init__(source.chain, chain_of_volume(store, name), runtime)
 
-    def newest_first(self, head: VolumeManifest) -> Iterator[VolumeManifest]:
+    def _visible(self, head: VolumeManifest) -> Iterator[VolumeManifest]:
         return self.origin.back(head)
 
     def refuse_other_place(self) -> None:

@@ -26,6 +26,7 @@ from lode.read.source import get_bounded
 from lode.store.protocol import SupportsCompareAndSwap
 from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_temporaries
 from lode.upkeep.published import PublishedManifests
+from lode.write.intent import TOMBSTONE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from lode.runtime import Runtime
     from lode.store.protocol import ObjectInfo, Store
 
-TOMBSTONE: Final = b'{"swept": true}'
 # Listed objects between two calls of ``progress``.
 _PROGRESS_STEP: Final = 1_000
 # In a flat layout these are other folders of a lake, or parts of a dataset if its root was opened as a store.
@@ -46,6 +46,8 @@ _RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
     "partitions",
     "segments",
     "snapshots",
+    "state",
+    "tags",
 }
 
 # The object at an intent's path: none, a manifest, or other bytes, such as a tombstone.

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from lode.errors import DataError, NotFoundError
 from lode.format.ids import SnapshotIds
+from lode.format.manifest import DROP
 from lode.format.volume import VolumeManifest, is_block
 from lode.read.manifests import read_manifests
 from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_temporaries
@@ -111,7 +112,9 @@ class VolumeSweeper:
                 self._spared[path] = f"it cannot be read, so no block is removed: {manifest}"
                 continue
             named |= _paths(manifest)
-            self._parents[path.split("/")[-2]] = manifest.parent_snapshot_id
+            # A drop removes the snapshots before it: history begins there.
+            parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
+            self._parents[path.split("/")[-2]] = parent
             if self._manifests.get(manifest.snapshot_id) != path or manifest.volume_id != self._volume.id:
                 whose = f"snapshot {manifest.snapshot_id} of volume {manifest.volume_id!r}"
                 self._spared[path] = f"it is the manifest of {whose}, so no block is removed"

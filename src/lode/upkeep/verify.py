@@ -13,18 +13,28 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
+from lode.dataset import Dataset
 from lode.definition import decode_definition
-from lode.errors import ChecksumMismatchError, DataError, LodeError, NotFoundError
+from lode.errors import (
+    ChecksumMismatchError,
+    DataError,
+    LodeError,
+    MissingError,
+    NotFoundError,
+    UsageError,
+)
 from lode.format.ids import is_id
-from lode.format.manifest import MAX_MANIFEST_BYTES, FileRef, Manifest
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest
+from lode.read.checkpoint import load_checkpoint
 from lode.read.manifests import read_manifests, read_pointer
 from lode.read.source import get_bounded, verify_file
+from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
+from lode.upkeep.retained import retained
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lode.dataset import Dataset
     from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
     from lode.store.protocol import Store
@@ -129,6 +139,8 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
+    expired = _expired(target)
+    first = _first_place(target)
     for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
         snapshot_id = chain.paths.snapshot_of(path) or ""
         if isinstance(manifest, DataError):
@@ -139,20 +151,79 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
         found.problems += misplaced
         if not misplaced:
             found.copies += chain.copies(manifest)
-        links[snapshot_id] = _Link(manifest.parent_snapshot_id, manifest.sequence)
+        if (manifest.sequence or first) < first:
+            continue  # what an interrupted drop has left
+        dropped = manifest.operation == DROP
+        links[snapshot_id] = _Link(None if dropped else manifest.parent_snapshot_id, manifest.sequence)
+        found.snapshots += not dropped
         if isinstance(manifest, Manifest) and manifest.definition is not None:
             definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
             key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
-            if key not in known:
+            if key not in known and expected.file.path not in expired:
                 known.add(key)
                 found.objects.append(expected)
-    found.snapshots = len(links)
-    found.problems += _check_links(chain, links, unreadable)
+    found.problems += _check_links(chain, links, unreadable, first)
     found.problems += _check_pointer(chain, links, unreadable)
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
+    found.problems += _check_tags(chain)
+    if isinstance(target, Dataset):
+        found.problems += _check_checkpoints(target)
     return found
+
+
+def _expired(target: Dataset | Volume) -> frozenset[str]:
+    """The files that an expiry has removed, or will. Nothing if history is too damaged to tell."""
+    if not isinstance(target, Dataset):
+        return frozenset()
+    try:
+        found, head = target._changes.handle.look()
+        if head.manifest is None:
+            return frozenset()
+        return retained(found, head.manifest, found.definitions.floor_at(head.manifest)).expired
+    except (DataError, MissingError, UsageError):
+        return frozenset()
+
+
+def _first_place(target: Dataset | Volume) -> int:
+    """The sequence of the drop that history follows; 1 if it was never dropped."""
+    try:
+        chain: Chain[Any] = target.chain
+        head = chain.resolve()
+        return max(chain.begins_after(head) - 1, 1)
+    except (DataError, MissingError, UsageError):
+        return 1
+
+
+def _check_tags(chain: Chain[Any]) -> Iterator[Problem]:
+    """Check that every tag can be read and names a snapshot."""
+    for name in tag_names(chain):
+        path = chain.paths.tag(name)
+        try:
+            tag = load_tag(chain, name)
+            if tag is not None and chain.manifest(tag.snapshot_id) is None:
+                yield Problem("tag", path, f"{path} names snapshot {tag.snapshot_id}, which is missing")
+        except DataError as error:
+            yield Problem("tag", path, str(error))
+
+
+def _check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
+    """Check that every checkpoint holds the files that history says."""
+    paths = dataset.chain.paths
+    existing = {entry.path for entry in dataset.store.list(paths.states)}
+    if not existing:
+        return
+    try:
+        found, head = dataset._changes.handle.look()
+        if head.manifest is None:
+            return
+        for manifest, state in found.states.each(head.manifest):
+            path = paths.state(manifest.snapshot_id)
+            if path in existing and load_checkpoint(found.chain, manifest.snapshot_id) != state():
+                yield Problem("checkpoint", path, f"{path} is not the state that history tells: remove it")
+    except (DataError, MissingError):
+        return  # history is damaged, which is told elsewhere
 
 
 def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
@@ -228,7 +299,9 @@ def _check_place(
         yield Problem("manifest-invalid", path, f"{path} is of {owner!r}, not of {id!r}")
 
 
-def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str]) -> Iterator[Problem]:
+def _check_links(
+    chain: Chain[Any], links: dict[str, _Link], unreadable: set[str], first: int
+) -> Iterator[Problem]:
     """Check that no two snapshots share a parent, every parent exists, and sequences have no gap."""
     children: dict[str | None, list[str]] = {}
     for snapshot_id, link in links.items():
@@ -248,17 +321,17 @@ def _check_links(chain: Chain[Any], links: dict[str, _Link], unreadable: set[str
             # A listing is not atomic: the parent may have been added to a part that was listed before.
             elif not is_id(parent) or not chain.store.exists(chain.paths.manifest(parent)):
                 yield Problem("missing-parent", path, f"parent {shown} of {siblings[0]} is missing")
-    yield from _check_sequences(chain, links, children)
+    yield from _check_sequences(chain, links, children, first)
 
 
 def _check_sequences(
-    chain: Chain[Any], links: dict[str, _Link], children: dict[str | None, list[str]]
+    chain: Chain[Any], links: dict[str, _Link], children: dict[str | None, list[str]], first: int
 ) -> Iterator[Problem]:
     """Walk from every snapshot without a known parent. Snapshots that no walk reaches form a cycle."""
     starts = [id for id, link in links.items() if link.parent not in links]
     # The number that a snapshot should have; None if unknown.
     ready: list[tuple[str, int | None]] = [
-        (id, 1 if links[id].parent is None else links[id].sequence) for id in starts
+        (id, first if links[id].parent is None else links[id].sequence) for id in starts
     ]
     met: set[str] = set()
     while ready:

@@ -12,10 +12,10 @@ from lode.errors import (
     InvalidRangeError,
     OverlappingBlocksError,
 )
-from lode.format.manifest import FORMAT_VERSION
+from lode.format.manifest import DROP, FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.protocol import byte_view
-from lode.write.draft import CommitSummary, Draft, moment_after
+from lode.write.draft import CommitSummary, Draft, dropped, moment_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -75,11 +75,19 @@ class VolumeDraft(Draft[VolumeManifest]):
     swept: SweptBlocks = field(kw_only=True)
     # Set by a sweep: the list of what it removes, and the earlier lists that are part of it.
     condemned: str | None = field(kw_only=True, default=None)
+    # Whether the volume is dropped, and whether this may be its first snapshot.
+    drops: bool = field(kw_only=True, default=False)
+    creates: bool = field(kw_only=True, default=False)
     folded: frozenset[str] = field(kw_only=True, default=frozenset())
 
     def place_on(self, parent: VolumeManifest | None, sequence: int) -> VolumeManifest:
-        if parent is not None:
-            check_same_volume(parent, self.volume_id, self.total_length)
+        before = parent
+        if parent is not None and parent.operation == DROP:
+            if not self.creates:
+                raise dropped(f"volume {self.volume_id!r}", parent.snapshot_id)
+            before = None
+        if before is not None:
+            check_same_volume(before, self.volume_id, self.total_length)
         lists = self.swept.lists_of(parent)
         self.swept.refuse(self.blocks, lists)
         return VolumeManifest(
@@ -90,15 +98,17 @@ class VolumeDraft(Draft[VolumeManifest]):
             created_at=moment_after(parent.created_at if parent else None, self.now_ns),
             metadata=self.metadata,
             total_length=self.total_length,
-            blocks=merge(parent.blocks if parent else (), self.blocks, self.volume_id),
+            blocks=() if self.drops else merge(before.blocks if before else (), self.blocks, self.volume_id),
             parent_snapshot_id=parent.snapshot_id if parent else None,
-            checksum_algorithm=self._algorithm(parent.checksum_algorithm if parent else None),
+            checksum_algorithm=self._algorithm(before.checksum_algorithm if before else None),
             sequence=sequence,
             x=self._extension(lists) or None,
         )
 
     def _extension(self, lists: Sequence[str]) -> dict[str, Any]:
         found = self.origin()
+        if self.drops:
+            found["operation"] = DROP
         kept = [digest for digest in lists if digest not in self.folded and digest != self.condemned]
         if self.condemned is not None:
             kept.append(self.condemned)
@@ -107,7 +117,7 @@ class VolumeDraft(Draft[VolumeManifest]):
         return found
 
     def commits_in(self, manifest: VolumeManifest) -> Iterator[CommitSummary]:
-        yield CommitSummary(manifest.snapshot_id)
+        yield CommitSummary(manifest.snapshot_id, operation=manifest.operation)
 
     def overlap(self, later: Sequence[CommitSummary]) -> str | None:
         """None: whether blocks overlap is found when they are placed, and is final."""

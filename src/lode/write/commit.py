@@ -28,13 +28,14 @@ from lode.errors import (
     SnapshotConflictError,
     StoreError,
 )
-from lode.format.manifest import MAX_MANIFEST_BYTES, decode_struct, encode_manifest
-from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct, encode_manifest
+from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, head_at
 from lode.read.source import get_bounded
 from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
 from lode.write.contention import Contention
+from lode.write.draft import dropped
 from lode.write.intent import Intents
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
@@ -146,7 +147,7 @@ class Committer(Generic[M]):
             # Our last commit, which could not be published. A commit never builds on an unpublished snapshot.
             if self._chain.manifest(head.pending.manifest.snapshot_id) is None:
                 self._publisher.publish(head.pending)
-            head = Head(head.pointer, head.pending.manifest)
+            head = head_at(head.pointer, head.pending.manifest)
         self._head = head
         return head
 
@@ -163,18 +164,18 @@ class Committer(Generic[M]):
             TransactionClosedError: a snapshot is committed under the id that the caller chose.
         """
         draft.key_checked_at = draft.base or self._head or self.capture()
-        found = self.find_key(draft.idempotency) if draft.idempotency else None
+        found = self.find_key(draft.idempotency, draft.key_checked_at) if draft.idempotency else None
         if found is None and not draft.fresh and self._chain.manifest(draft.snapshot_id) is not None:
             raise self._intents.used(draft.snapshot_id)
         return found
 
-    def find_key(self, idempotency: tuple[str, str]) -> M | None:
+    def find_key(self, idempotency: tuple[str, str], head: Head[M]) -> M | None:
         """Return the snapshot committed under this key, if the head this process knows contains it.
 
         Call it after the head is known. A key is published before any commit can build on its snapshot. So a
         key up to the head is found here, and a later one after the swap is lost.
         """
-        path = self._chain.paths.key(*idempotency)
+        path = self._chain.paths.key(*idempotency, self._chain.begins_after(head))
         try:
             record = get_bounded(self._store, path, MAX_MANIFEST_BYTES)
         except NotFoundError:
@@ -219,7 +220,7 @@ class Committer(Generic[M]):
     def _place(self, draft: Draft[M], tally: _Tally, *, is_stale: bool) -> M:
         # Under contention the known head is certainly stale, so read it before the first swap. A draft that
         # is committed again already has the head that it lost to.
-        behind = is_stale and draft.declared is None
+        behind = (is_stale or draft.is_behind) and draft.declared is None
         known = self._head
         if draft.base is None:
             draft.base = self._capture()
@@ -227,7 +228,7 @@ class Committer(Generic[M]):
             behind = True
         if draft.idempotency is not None and draft.key_checked_at is not draft.base:
             # Another thread may have committed the key since it was looked up.
-            found = self.find_key(draft.idempotency)
+            found = self.find_key(draft.idempotency, draft.base)
             if found is not None:
                 return found
             draft.key_checked_at = draft.base
@@ -243,7 +244,7 @@ class Committer(Generic[M]):
         placed = draft.declared
         assert placed is not None, "an attempt declares its draft"
         pointer = draft.snapshot_id.encode()
-        self._head = Head(pointer, draft.base.manifest, pending=placed)
+        self._head = head_at(pointer, draft.base.parent, placed)
         try:
             self._publisher.publish(placed)
         except StoreError as error:
@@ -252,7 +253,7 @@ class Committer(Generic[M]):
                 f"be written ({error}); do not write it again, the next commit publishes it",
                 snapshot_id=draft.snapshot_id,
             ) from error
-        self._head = Head(pointer, placed.manifest)
+        self._head = head_at(pointer, placed.manifest)
         self._contention.end_turn(tally.others)
         return placed.manifest
 
@@ -290,14 +291,14 @@ class Committer(Generic[M]):
                 raise self._undecided(draft, stuck)
             return None
         later = self._commits_since(draft, base, head)
-        settled = self._same_commit(draft, later)
+        settled = self._same_commit(draft, later, head)
         overlap = None if settled is not None else draft.overlap(later)
         if overlap is not None and draft.may_retry and tally.retries < self._retry.count:
             self._runtime.sleep(self._retry.delay(tally.retries, self._runtime.random()))
             tally.retries += 1
             head = self._read_head(draft)
             later = self._commits_since(draft, base, head)
-            settled = self._same_commit(draft, later)
+            settled = self._same_commit(draft, later, head)
             overlap = None
         tally.others += len(later)
         self._contention.observe(tally.others)
@@ -314,7 +315,8 @@ class Committer(Generic[M]):
     def _declare(self, draft: Draft[M], base: Head[M]) -> None:
         """Put the intent, or replace the one put for an earlier base."""
         self._publisher.sync(base.id)
-        manifest = draft.place_on(base.manifest, self._chain.sequence_of(base.manifest) + 1)
+        draft.begins = self._chain.begins_after(base)
+        manifest = draft.place_on(base.parent, self._chain.sequence_of(base.parent) + 1)
         self._intents.declare(draft, EncodedManifest(manifest, encode_manifest(manifest)))
 
     def _swap(self, expected: bytes | None, snapshot_id: str) -> Swap:
@@ -345,7 +347,7 @@ class Committer(Generic[M]):
     def _commits_since(self, draft: Draft[M], base: Head[M], head: Head[M]) -> list[CommitSummary]:
         """The commits after the base, newest first."""
         try:
-            later = commits_after(base.id, head.manifest, draft, self._chain)
+            later = commits_after(base.id, head.parent, draft, self._chain)
         except LodeError as error:
             raise self._undecided(draft, error) from error
         if later is not None:
@@ -370,7 +372,7 @@ class Committer(Generic[M]):
             snapshot_id=draft.snapshot_id,
         )
 
-    def _same_commit(self, draft: Draft[M], later: list[CommitSummary]) -> M | None:
+    def _same_commit(self, draft: Draft[M], later: list[CommitSummary], head: Head[M]) -> M | None:
         """The later commit that is this draft: its own swap that won after all, or one with the same key.
 
         A snapshot that has a child has published its key, so one read decides.
@@ -382,9 +384,12 @@ class Committer(Generic[M]):
             return draft.declared.manifest
         # The pointer has left the value that our swaps expected and never returns to it: none can win now.
         draft.landed = False
+        if later and later[-1].operation == DROP:
+            self._head = head
+            raise dropped(self._chain.name, later[-1].snapshot_id)
         if draft.idempotency is None or not later:
             return None
-        return self.find_key(draft.idempotency)
+        return self.find_key(draft.idempotency, head)
 
     # -- snapshots of a copy -------------------------------------------------------------------
 

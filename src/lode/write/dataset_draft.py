@@ -19,12 +19,11 @@ from lode.errors import (
     SnapshotExpiredError,
 )
 from lode.evolution import adopt, check_schema
-from lode.format.manifest import FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
+from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
-from lode.write.draft import CommitSummary, Draft, moment_after
+from lode.write.draft import CommitSummary, Draft, dropped, moment_after
 from lode.write.rebase import find_overlap, partitions_of, recent_commits
-from lode.write.removal import COMPACT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -52,6 +51,8 @@ class DatasetDraft(Draft[Manifest]):
     # What the commit does, if it does not append.
     operation: str | None = field(kw_only=True, default=None)
     removal: Removal | None = field(kw_only=True, default=None)
+    # Whether it may be the first snapshot of the dataset. A write to one that existed may not follow a drop.
+    creates: bool = field(kw_only=True, default=False)
     # The oldest snapshot that can be read after this commit, if it expires others.
     floor: int | None = field(kw_only=True, default=None)
     staged: tuple[Staged, ...] = field(kw_only=True, default=())
@@ -65,7 +66,12 @@ class DatasetDraft(Draft[Manifest]):
 
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
         components = self.stager.components
-        definition = self._definition_on(parent)
+        before = parent
+        if parent is not None and parent.operation == DROP:
+            if not self.creates:
+                raise dropped(f"dataset {self.stager.dataset_id!r}", parent.snapshot_id)
+            before = None
+        definition = self._definition_on(before)
         self.definitions.save(definition)
         return Manifest(
             schema_name=SCHEMA_NAME,
@@ -84,7 +90,7 @@ class DatasetDraft(Draft[Manifest]):
             partitioner=self.stager.layout.partitioner,
             checksum_algorithm=components.checksum.name if components.checksum else None,
             sequence=sequence,
-            x=self._extension(parent, definition),
+            x=self._extension(before, definition),
         )
 
     def _definition_on(self, parent: Manifest | None) -> Definition:
@@ -186,11 +192,13 @@ class DatasetDraft(Draft[Manifest]):
         if self.operation is not None:
             found["operation"] = self.operation
         if self.removal is not None:
+            if self.removal.count_on is not None and parent is not None:
+                self.removal.removed = self.removal.count_on(parent)
             found |= _removal_fields(self.removal)
         before = 1 if parent is None else self.definitions.floor_at(parent)
         if self.removal is not None and self.removal.restores is not None:
             _check_above(before, self.removal)
-        floor = max(self.floor or 1, before)
+        floor = max(self.floor or 1, before, self.begins)
         if floor > 1:
             found["floor"] = floor
         if self.surplus:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from lode.errors import DatasetDroppedError
 from lode.read.resolve import AnyManifest
 from lode.times import ns_to_rfc3339, rfc3339_to_ns
 
@@ -51,10 +52,14 @@ class Draft(ABC, Generic[M]):
     rebases: int = 0
     # Whether it may follow any commit, also one that overlaps.
     append: bool = False
+    # Whether the head that this process knows is certainly not the newest.
+    is_behind: bool = False
     # Whether the id is known to be unused. False for an id that the caller chose, until it is checked.
     fresh: bool = True
     # The head that was known when the idempotency key was last looked up.
     key_checked_at: Head[M] | None = None
+    # The sequence of the first snapshot of its history.
+    begins: int = 1
     # Whether a swap of this draft has taken effect; None while that is unknown.
     landed: bool | None = False
     # What the caller can do after a conflict.
@@ -72,6 +77,8 @@ class Draft(ABC, Generic[M]):
             found["writer"] = self.writer
         if self.rebases:
             found["rebases"] = self.rebases
+        if self.begins > 1:
+            found["begins"] = self.begins
         if self.base is not None and not self.base.names_manifest:
             # A dangling or lost pointer: sweep must know which value the swap of this intent expects.
             found["expected"] = (self.base.pointer or b"").decode("utf-8", "replace")
@@ -93,6 +100,14 @@ class Draft(ABC, Generic[M]):
     def may_retry(self) -> bool:
         """Whether a retry may follow a commit that overlaps."""
         return self.rebase
+
+
+def dropped(name: str, snapshot_id: str) -> DatasetDroppedError:
+    """The error for a commit to what another process has dropped."""
+    return DatasetDroppedError(
+        f"{name} was dropped by {snapshot_id} while this was written, so this did not land: write again to "
+        "begin anew"
+    )
 
 
 def moment_after(parent: str | None, now_ns: Callable[[], int]) -> str:

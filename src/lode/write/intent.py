@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import OutcomeUnknownError, PathExistsError, StoreError, TransactionClosedError
 from lode.read.resolve import AnyManifest
@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from lode.read.resolve import Chain, EncodedManifest
     from lode.write.draft import Draft
     from lode.write.publish import Publisher
+
+# Takes the place of the intent of an id that must never be committed.
+TOMBSTONE: Final = b'{"swept": true}'
 
 M = TypeVar("M", bound=AnyManifest)
 

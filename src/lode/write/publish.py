@@ -72,7 +72,7 @@ class Publisher(Generic[M]):
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
             record = msgspec.json.encode(KeyRecord(writer, key, snapshot_id))
-            self.create(self._chain.paths.key(writer, key), record)
+            self.create(self._chain.paths.key(writer, key, placed.manifest.begins), record)
         if not self.create(self._chain.paths.manifest(snapshot_id), placed.data):
             self._check_existing(placed)
         self._chain.remember(snapshot_id, placed.data)

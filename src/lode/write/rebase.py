@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from lode.format.manifest import DROP
 from lode.format.paths import canonical_partition
 from lode.read.resolve import AnyManifest
 
@@ -27,13 +28,16 @@ M = TypeVar("M", bound=AnyManifest)
 def commits_after(
     base: str | None, head: M | None, draft: Draft[M], chain: Chain[M]
 ) -> list[CommitSummary] | None:
-    """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor."""
+    """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor.
+
+    They end with a drop if there is one after ``base``: what was before it is gone.
+    """
     found: list[CommitSummary] = []
     for commit in _walk_back(head, draft, chain):
         if commit.snapshot_id == base:
             return found
         found.append(commit)
-    return found if base is None else None
+    return found if base is None or (found and found[-1].operation == DROP) else None
 
 
 def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator[CommitSummary]:
@@ -46,6 +50,8 @@ def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator
         seen.add(manifest.snapshot_id)
         commits = list(draft.commits_in(manifest))
         yield from commits[yielded:]
+        if manifest.operation == DROP:
+            return
         # The walk continues with the last commit of the summary. It has been yielded.
         yielded = int(len(commits) > 1)
         before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import NotFoundError
-from lode.read.resolve import AnyManifest, Head
+from lode.read.resolve import AnyManifest, head_at
 
 if TYPE_CHECKING:
-    from lode.read.resolve import Chain
+    from lode.read.resolve import Chain, Head
     from lode.runtime import Runtime
     from lode.write.publish import Publisher
 
@@ -39,7 +39,7 @@ class HeadRecovery(Generic[M]):
         head = self._chain.resolve()
         if head.pending is not None:
             self._publisher.publish(head.pending)
-            head = Head(head.pointer, head.pending.manifest)
+            head = head_at(head.pointer, head.pending.manifest)
         return head
 
     def settle_after_grace(self) -> Head[M]:

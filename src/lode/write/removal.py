@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from lode.format.manifest import Removed, Removes
+from lode.format.manifest import COMPACT, Removed, Removes
 from lode.format.paths import canonical_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from lode.format.manifest import Manifest
     from lode.write.draft import CommitSummary
     from lode.write.stage import Staged
-
-COMPACT: Final = "compact"
 
 
 def nowhere(_partition: str) -> bool:
@@ -57,6 +56,8 @@ class Removal:
     # The snapshot that the commit was prepared on, and how much it removes from that.
     prepared_on: str | None = None
     removed: Removed = field(default_factory=Removed)
+    # Counts what the commit removes from its parent, if that depends on which commits came first.
+    count_on: Callable[[Manifest], Removed] | None = None
     superseded: bool = False
 
     @property
@@ -81,6 +82,18 @@ class Removal:
     def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
         """What of the staged files is committed."""
         return staged
+
+
+@dataclass(slots=True)
+class Drop(Removal):
+    """Everything is removed, whatever others have committed; or only if nobody has committed anything."""
+
+    exactly: bool = False
+
+    def overlap(self, later: Iterable[CommitSummary]) -> str | None:
+        for commit in later if self.exactly else ():
+            return f"snapshot {commit.snapshot_id} was committed"
+        return None
 
 
 @dataclass(slots=True)

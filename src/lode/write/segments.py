@@ -6,6 +6,7 @@ import logging
 from typing import TypeVar
 
 from lode.errors import LodeError, ManifestInvalidError, NotFoundError, PathExistsError
+from lode.format.manifest import DROP
 from lode.read.resolve import AnyManifest, Chain
 from lode.read.segment import LEVELS, MAX_SEGMENT_BYTES, decode_segment, encode_segment
 from lode.read.source import get_bounded
@@ -78,6 +79,8 @@ def _singles(chain: Chain[M], snapshot_id: str, count: int) -> list[bytes]:
         size += len(published.data)
         if size > MAX_SEGMENT_BYTES:
             raise ManifestInvalidError(f"{count} manifests are larger than {MAX_SEGMENT_BYTES} bytes")
+        if published.manifest.operation == DROP:
+            raise NotFoundError(f"{chain.name}: a segment does not reach over a drop")
         current = published.manifest.parent_snapshot_id
     found.reverse()
     return found

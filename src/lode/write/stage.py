@@ -309,7 +309,7 @@ class Stager:
             yield chunk if conform is None else conform(chunk, first_row)
 
     def _path(self, partition: str, kind: str, suffix: str) -> str:
-        name = f"{kind}{suffix}{self.components.compressor.extension}"
+        name = f"{kind}{suffix}{self.components.extension}"
         return self.layout.data_path(self.dataset_id, self.snapshot_id, partition, name)
 
     def _token(self) -> str:

@@ -14,6 +14,9 @@ SPARK_PAGES = ("guides/spark.md", "guides/pipelines.md")
 # Pages that are followed from top to bottom, shell and Python in turn: these by test_shell.py,
 FOLLOWED_HERE = (
     "docs/console.md",
+    "docs/guides/compaction.md",
+    "docs/guides/correcting-data.md",
+    "docs/guides/deleting-personal-data.md",
     "docs/guides/object-stores.md",
     "docs/guides/recovering.md",
     "docs/ingest.md",

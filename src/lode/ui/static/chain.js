@@ -226,7 +226,7 @@ export class Chain {
     const line = this.#line(sequence);
     const isActive = sequence === this.#active && document.activeElement === this.box;
     const kind = ["commit", !line && "coming", line?.rebased && "rebased", isActive && "active", sequence === this.#hovered && "hovered"];
-    const size = line ? 3.5 + 6 * Math.sqrt(Math.min(1, line.rows / this.#usual)) : 3;
+    const size = line ? 3.5 + 6 * Math.sqrt(Math.min(1, Math.max(line.added, line.removed) / this.#usual)) : 3;
     return s(
       "g",
       {
@@ -267,7 +267,8 @@ export class Chain {
       h("a", { href: snapshotLink(this.#facts.name, line.id) }, `Snapshot ${number(sequence)}`),
       h("span", { class: "id-link" }, h("span", { class: "mono", title: line.id }, line.short), copyButton(this.#visit, line.id, `the id of snapshot ${sequence}`)),
       time(line.created_at),
-      h("span", {}, `+${count(line.rows, "row")}`),
+      h("span", {}, `+${count(line.added, "row")}`),
+      line.removed ? h("span", {}, `−${count(line.removed, "row")}`) : "",
       h("span", {}, `${bytes(line.bytes)} in ${count(line.files, "file")}`),
       line.partitions ? h("span", {}, count(line.partitions, "partition")) : "",
       line.operation === "append" ? "" : h("span", { class: "mark" }, line.operation),
@@ -370,7 +371,8 @@ export class Chain {
 export const moved = (line) => `rebased behind ${count(line.rebased, "other")}`;
 
 function spoken(line) {
-  const parts = [`Snapshot ${number(line.sequence)}`, moment(line.created_at), count(line.rows, "row"), bytes(line.bytes)];
+  const parts = [`Snapshot ${number(line.sequence)}`, moment(line.created_at), count(line.added, "row"), bytes(line.bytes)];
+  if (line.removed) parts.push(`${count(line.removed, "row")} removed`);
   if (line.operation !== "append") parts.push(line.operation);
   if (line.rebased) parts.push(moved(line));
   return parts.join(", ");

@@ -18,12 +18,18 @@ export function history(visit, name) {
       { label: "#", key: "sequence", numeric: true, cell: (line) => number(line.sequence) },
       { label: "Snapshot", header: true, cell: (line) => idLink(visit, snapshotLink(name, line.id), { ...line, name: `snapshot ${line.sequence}` }) },
       { label: "Time", key: "created_at", cell: (line) => timeOrAgo(line.created_at) },
-      { label: "Rows", key: "rows", numeric: true, cell: (line) => number(line.rows) },
+      { label: "Rows", key: "rows", numeric: true, cell: rows },
       { label: "Size", key: "bytes", numeric: true, cell: (line) => bytes(line.bytes) },
       { label: "Files", key: "files", numeric: true, wide: true, cell: (line) => number(line.files) },
       { label: "Notes", wide: true, cell: notes },
     ],
   });
+}
+
+// Rows that a snapshot only rewrote are in neither number.
+function rows(line) {
+  if (!line.removed) return number(line.added);
+  return line.added ? `+${number(line.added)} −${number(line.removed)}` : `−${number(line.removed)}`;
 }
 
 function notes(line) {

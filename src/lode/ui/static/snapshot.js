@@ -27,6 +27,7 @@ export async function snapshot(visit, name, id) {
       ["Rows", number(found.rows)],
       ["Size", bytes(found.bytes)],
       ["Files", number(found.files_total)],
+      ...(found.removed.files ? [["Rows removed", number(found.removed.rows)], ["Files removed", number(found.removed.files)]] : []),
       ["Written", timeAgo(found.created_at)],
     ]),
     h("div", { class: "split" }, section("About", details(described(found))), section("Open this snapshot", snippets(visit, found.open))),
@@ -41,6 +42,9 @@ export async function snapshot(visit, name, id) {
 function described(found) {
   return [
     ["Operation", found.operation],
+    ["Restores", found.restores ? h("a", { href: snapshotLink(found.dataset, found.restores) }, found.restores) : null],
+    ["Replaces", replaced(found)],
+    ["Rewritten", found.rewritten ? `${count(found.rewritten, "file")} with rows of removed files` : null],
     ["Time", time(found.created_at)],
     ["Covers", found.min_timestamp ? [time(found.min_timestamp), " to ", time(found.max_timestamp)] : null],
     ["Writer", found.writer],
@@ -49,6 +53,12 @@ function described(found) {
     ["Stored as", `${found.codec ?? "a blob, without a codec"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
     ["Checksum", found.checksum ?? "none"],
   ];
+}
+
+function replaced(found) {
+  if (!found.replaced_total) return null;
+  const more = found.replaced_total - found.replaced.length;
+  return `${found.replaced.map((name) => name || "everything").join(", ")}${more ? ` and ${number(more)} more` : ""}`;
 }
 
 function neighbours(name, found) {

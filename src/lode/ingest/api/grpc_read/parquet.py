@@ -12,7 +12,8 @@ from lode.errors import InvalidFormatError, StoreError
 from lode.ingest.api.grpc_read.selection import stored_columns
 from lode.ingest.types.columns import TableSchema
 from lode.lazy import pa
-from lode.read.source import arrow_filesystem, check_size, check_sizes
+from lode.read.filesystem import arrow_filesystem
+from lode.read.source import check_size
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
@@ -51,7 +52,6 @@ def _source(store: Store, file: FileRef, data: bytes | None) -> Any:
     if data is not None:
         check_size(file, len(data))
         return pa.BufferReader(data)
-    check_sizes(store, [file])
     return arrow_filesystem(store, [file]).open_input_file(file.path)
 
 
@@ -74,7 +74,6 @@ def matching_groups(
 
     form: Any = pads.ParquetFileFormat()
     if data is None:
-        check_sizes(store, [file])
         fragment = form.make_fragment(file.path, arrow_filesystem(store, [file]))
     else:
         fragment = form.make_fragment(pa.BufferReader(data))

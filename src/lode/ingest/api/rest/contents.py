@@ -1,24 +1,27 @@
 """The contents of tables for REST v2: the numbers of rows and bytes, and any page of rows.
 
-History only grows. So a cached state stays valid, and an update reads only the snapshots since then.
+While snapshots only append, an update of a cached state reads only the snapshots since then. A snapshot that
+removes files is the beginning of a new state.
 """
 
 from __future__ import annotations
 
 import threading
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 from cachetools import LRUCache
 
-from lode.errors import MissingError
+from lode.definition import REMOVALS
+from lode.errors import InvalidPathError, MissingError
 from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
+from lode.read.which import ExactId
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -49,7 +52,7 @@ class TableContent:
     ends: tuple[int, ...] = ()
     size: int = 0
     partitions: frozenset[str] = frozenset()
-    # The number of files up to each snapshot.
+    # The number of files up to each snapshot since the last one that removed files.
     file_counts: dict[str, int] = field(default_factory=dict)
 
     @property
@@ -64,13 +67,13 @@ class TableContent:
     def modified_ms(self) -> int:
         return int(self.head.created_at.timestamp() * 1000) if self.head else 0
 
-    def rows_at(self, snapshot_id: str) -> int:
-        """Return the number of rows at one snapshot."""
+    def rows_at(self, snapshot_id: str) -> int | None:
+        """Return the number of rows at one snapshot; None if it has other files than the first of these."""
         if not snapshot_id:
             return 0
-        if snapshot_id not in self.file_counts:
-            raise invalid("Invalid value for pageToken: it is not of this table, start again without one.")
-        count = self.file_counts[snapshot_id]
+        count = self.file_counts.get(snapshot_id)
+        if count is None:
+            return None
         return self.ends[count - 1] if count else 0
 
 
@@ -93,6 +96,30 @@ class ContentCache:
         with self._lock:
             self._cached[dataset.id] = (dataset, known)
         return known
+
+    def at(
+        self, definition: TableDefinition, content: TableContent, snapshot_id: str
+    ) -> tuple[TableContent, int]:
+        """Return a content that begins with the rows of one snapshot, and the number of these rows.
+
+        Args:
+            definition: The table.
+            content: Its current content.
+            snapshot_id: The snapshot, as a page token names it.
+        """
+        rows = content.rows_at(snapshot_id)
+        if rows is not None:
+            return content, rows
+        # Rows were removed since then. This is rare enough to be read for every page.
+        dataset, _ = self._known(definition)
+        try:
+            snapshot = dataset.snapshot(ExactId(snapshot_id))
+            found = _whole(dataset, layout_of(definition.partitioning), snapshot)
+            return found, found.rows
+        except (MissingError, InvalidPathError):
+            raise invalid(
+                "Invalid value for pageToken: it is not of this table, or expired, start again without one."
+            ) from None
 
     def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:
         with self._lock:
@@ -139,14 +166,32 @@ def _page(content: TableContent, first: int, last: int) -> list[Manifest]:
 def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snapshot) -> TableContent:
     """Add the snapshots since the cached state, up to ``head``."""
     try:
-        added = dataset.changes(since=known.head, as_of=head)
+        added = dataset.snapshots(since=known.head, as_of=head) if known.head else []
     except MissingError:
         # A concurrent update has replaced the cached history, or the store was replaced.
-        known, added = TableContent(), dataset.changes(as_of=head)
-    files = [file for snapshot in added for file in snapshot.manifest.files]
+        added = []
+    if not added or not all(snapshot.manifest.is_append for snapshot in added):
+        return _whole(dataset, layout, head)
+    return _plus(dataset, layout, known, [snapshot.manifest for snapshot in added], head)
+
+
+def _whole(dataset: Dataset, layout: Layout, head: Snapshot) -> TableContent:
+    """Read the visible files at a snapshot."""
+    scan = dataset.plan(as_of=head)
+    found = _plus(dataset, layout, TableContent(), scan.manifests, head)
+    if scan.definition is not None and REMOVALS in scan.definition.features:
+        # The files of an earlier snapshot are not the first ones of these.
+        found = replace(found, file_counts={head.id: len(found.files)})
+    return found
+
+
+def _plus(
+    dataset: Dataset, layout: Layout, known: TableContent, added: Sequence[Manifest], head: Snapshot
+) -> TableContent:
+    files = [file for manifest in added for file in manifest.files]
     counts = [count_rows(dataset.store, file) for file in files]
-    totals = accumulate((len(snapshot.manifest.files) for snapshot in added), initial=len(known.files))
-    file_counts = dict(zip((snapshot.id for snapshot in added), list(totals)[1:], strict=True))
+    totals = accumulate((len(manifest.files) for manifest in added), initial=len(known.files))
+    file_counts = dict(zip((manifest.snapshot_id for manifest in added), list(totals)[1:], strict=True))
     return TableContent(
         head=head,
         files=(*known.files, *files),
@@ -158,14 +203,14 @@ def _extended(dataset: Dataset, layout: Layout, known: TableContent, head: Snaps
     )
 
 
-def _digests(known: TableContent, added: Sequence[Snapshot]) -> tuple[str | None, ...]:
+def _digests(known: TableContent, added: Sequence[Manifest]) -> tuple[str | None, ...]:
     """Return the definition of each file. A snapshot of 0.1 or Go has the previous one, else the first."""
     found = list(known.definitions)
     current = found[-1] if found else None
-    for snapshot in added:
-        digest = snapshot.manifest.definition
+    for manifest in added:
+        digest = manifest.definition
         if current is None and digest is not None:
             found = [digest] * len(found)
         current = digest or current
-        found += [current] * len(snapshot.manifest.files)
+        found += [current] * len(manifest.files)
     return tuple(found)

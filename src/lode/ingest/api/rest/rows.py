@@ -144,7 +144,7 @@ class RowMethods:
         timestamps = _timestamps(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)
-        total = content.rows_at(snapshot)
+        content, total = self._contents.at(definition, content, snapshot)
         limit = call.number("maxResults")
         stop = min(total, start + min(MAX_PAGE_ROWS, MAX_PAGE_ROWS if limit is None else limit))
         rows: list[dict[str, Any]] = []

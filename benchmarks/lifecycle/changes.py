@@ -1,0 +1,97 @@
+"""Delete 0.1 % of the rows and merge 100,000 keys, in processes of their own, with their memory."""
+
+from __future__ import annotations
+
+import importlib
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from benchmarks.lifecycle.peers import PEERS
+from benchmarks.measure import forget_peak, in_child, peak_mb
+from benchmarks.rounds import in_rounds, row_of, verify
+from benchmarks.table import Table
+
+if TYPE_CHECKING:
+    from benchmarks.options import Options
+    from benchmarks.rounds import Sample
+
+# Iceberg's upsert in Python compares row by row: it does not end within the time of a round.
+CONTENDERS = tuple(PEERS)
+_COLUMNS = ["delete 0.1 %, s", "merge, s", "peak over idle, MB"]
+
+
+def run(options: Options) -> Table:
+    count = 1_000_000 if options.quick else 20_000_000
+    keys = 100_000
+    works = {
+        name: partial(_measure, name, count, keys, options.directory)
+        for name in CONTENDERS
+        if options.wants(name)
+    }
+    outcomes = in_rounds(works, options.rounds, label="delete and merge")
+    return Table(
+        "change",
+        f"Delete 0.1 % of {count:,} rows, then merge {keys:,} keys (99 % of them are there), disk",
+        _COLUMNS,
+        [row_of(name, outcome, None if name == "Lode" else "Lode") for name, outcome in outcomes.items()],
+        ratios=_COLUMNS[:2],
+        notes=[
+            "Each in a process of its own; the rows are counted after each step. The rows to delete and the "
+            "keys are spread over all files.",
+            "Lode and Delta rewrite the files, so that every reader of Parquet sees the rows that are left. "
+            "Lance and DuckLake write which rows are gone, and every reader has to leave them out.",
+            "The memory of DuckLake is that of another process and is not measured.",
+        ],
+    )
+
+
+def _measure(name: str, count: int, keys: int, directory: str | None) -> Sample:
+    return list(in_child(change, name=name, count=count, keys=keys, directory=directory))
+
+
+def change(name: str, count: int, keys: int, directory: str | None) -> list[float | None]:
+    """In a child: seconds to delete, seconds to merge, and the peak of both."""
+    table, source = _rows(count, keys)
+    with tempfile.TemporaryDirectory(dir=directory) as folder:
+        peer = PEERS[name](Path(folder) / "table")
+        peer.write(table)
+        del table
+        idle = forget_peak()
+        began = time.perf_counter()
+        peer.delete("bucket = 7")
+        deleted = time.perf_counter() - began
+        left = count - count // 1000
+        verify(peer.scan(["id"]), left, "rows after the delete")
+        began = time.perf_counter()
+        peer.merge(source)
+        merged = time.perf_counter() - began
+        peak = peak_mb() - idle
+        verify(peer.scan(["id"]), left + keys // 100, "rows after the merge")
+        peer.close()
+    return [deleted, merged, None if name == "DuckLake" else peak]
+
+
+def _rows(count: int, keys: int) -> tuple[pa.Table, pa.Table]:
+    numpy: Any = importlib.import_module("numpy")
+    chance = numpy.random.default_rng(1)
+
+    def made(ids: Any) -> pa.Table:
+        return pa.table(
+            {
+                "id": ids,
+                "bucket": ids % 1000,
+                "price": chance.random(len(ids)),
+                "text": pa.array(chance.integers(0, 1 << 40, len(ids))).cast(pa.string()),
+            }
+        )
+
+    # Keys that the delete leaves alone, and one in a hundred that is new.
+    present = numpy.arange(count)
+    chosen = chance.choice(present[present % 1000 != 7], keys - keys // 100, replace=False)
+    new = numpy.arange(count, count + keys // 100)
+    return made(present), made(numpy.concatenate([chosen, new]))

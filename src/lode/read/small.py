@@ -1,0 +1,124 @@
+"""Read many small Parquet files: each whole, in one request, and several at the same time.
+
+A scanner of pyarrow needs several tasks and requests for every file. For a file of a thousand rows that takes
+longer than reading it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from lode.errors import InvalidFormatError
+from lode.lazy import pa
+from lode.read.source import get_file
+from lode.store.protocol import is_nearby
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lode.codec.protocol import WholeReadCodec
+    from lode.format.manifest import FileRef
+    from lode.runtime import Runtime
+    from lode.store.protocol import Store
+
+# A larger file is worth a scanner, which reads only the columns and row groups that are wanted.
+MAX_SMALL_BYTES: Final = 256 << 10
+MAX_SMALL_ROWS: Final = 16_384
+# What is in memory at a time, decoded. The first round is small: a caller may want only a few rows, and how
+# large the rows of a file are is known after it was decoded.
+FIRST_ROUND_FILES: Final = 8
+MAX_ROUND_FILES: Final = 256
+MAX_ROUND_ROWS: Final = 131_072
+MAX_ROUND_BYTES: Final = 16 << 20
+# Threads for a store that answers slowly. On others, one for each core decodes.
+REMOTE_THREADS: Final = 16
+
+
+def is_small(file: FileRef) -> bool:
+    """Whether the file is read whole; its number of rows must be known."""
+    return (
+        file.stats is not None
+        and 0 < file.size_bytes <= MAX_SMALL_BYTES
+        and file.stats.row_count <= MAX_SMALL_ROWS
+    )
+
+
+def read_small(
+    store: Store, codec: WholeReadCodec, files: Sequence[FileRef], schema: pa.Schema, runtime: Runtime
+) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
+    """Yield small files in order, each with its rows; None for a file whose columns have other types.
+
+    Args:
+        store: Where they are.
+        codec: Decodes them.
+        files: The files, in the order in which their rows are wanted.
+        schema: The columns that are wanted, by their names in the files. One that a file lacks is null.
+        runtime: Has the threads.
+    """
+    threads = pa.cpu_count() if is_nearby(store) else REMOTE_THREADS
+
+    def read(job: list[FileRef]) -> list[tuple[FileRef, list[pa.RecordBatch] | None]]:
+        """Read files until they take this job's part of the memory."""
+        done, held = [], 0
+        for file in job:
+            batches = _read(store, codec, file, schema)
+            done.append((file, batches))
+            held += sum(batch.get_total_buffer_size() for batch in batches or ())
+            if held * threads > MAX_ROUND_BYTES:
+                break
+        return done
+
+    start, size, limit = 0, 1, FIRST_ROUND_FILES
+    while start < len(files):
+        count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))
+        each = -(-count // threads)
+        jobs = [
+            files[first : min(first + each, start + count)] for first in range(start, start + count, each)
+        ]
+        results = deque(runtime.each(read, jobs))
+        # Files of one dataset are alike: these say how many fit into memory next.
+        found = [batch for result in results for _, batches in result for batch in batches or ()]
+        size = max(1, sum(batch.get_total_buffer_size() for batch in found) // sum(map(len, results)))
+        del found
+        for job in jobs:
+            done = results.popleft()
+            left = job[len(done) :]
+            while done:
+                yield done.pop(0)
+            for file in left:
+                yield file, _read(store, codec, file, schema)
+        start += count
+        limit = min(limit * 4, MAX_ROUND_FILES)
+
+
+def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
+    """How many files from ``start`` on to read at the same time."""
+    rows = count = 0
+    while count < limit and start + count < len(files) and rows < MAX_ROUND_ROWS:
+        stats = files[start + count].stats
+        rows += stats.row_count if stats is not None else MAX_SMALL_ROWS
+        count += 1
+    return count
+
+
+def _read(
+    store: Store, codec: WholeReadCodec, file: FileRef, schema: pa.Schema
+) -> list[pa.RecordBatch] | None:
+    data = get_file(store, file)
+    try:
+        table = codec.decode_columns(data, schema.names)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+    if table.schema.equals(schema, check_metadata=True):
+        return table.to_batches()
+    names = table.schema.names
+    arrays = []
+    for field in schema:
+        if field.name not in names:
+            arrays.append(pa.nulls(table.num_rows, field.type))
+        elif names.count(field.name) == 1 and table.schema.field(field.name).type == field.type:
+            arrays.append(table.column(field.name))
+        else:
+            return None
+    return pa.Table.from_arrays(arrays, schema=schema).to_batches()

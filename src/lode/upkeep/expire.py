@@ -1,0 +1,241 @@
+"""Expire old snapshots of a dataset, and remove the files that no other snapshot needs.
+
+Expiry is a commit. Its manifest says from which snapshot on the dataset can be read, and every later manifest
+repeats that. Files are removed after it is published: those that neither a snapshot from there on nor a tag
+can see. So a crash leaves files that are not needed, never a snapshot without its files, and the next call
+removes them. ``docs/design/retention.md`` has the argument.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.dataset import Dataset
+from lode.errors import InvalidOptionError
+from lode.format.ids import shortened
+from lode.read.which import moment_of
+from lode.runtime import REAL, Runtime
+from lode.upkeep.retained import retained
+from lode.volume import Volume
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lode.format.manifest import Manifest
+    from lode.handle import FoundDataset
+    from lode.upkeep.retained import Retained
+
+EXPIRE: Final = "expire"
+# Objects that are removed between two calls of ``progress``.
+_BATCH: Final = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireReport:
+    """The result of an expiry; ``removed`` is False after a dry run.
+
+    Args:
+        floor: The number of the oldest snapshot that can be read afterwards, tagged ones aside.
+        snapshots: The snapshots that cannot be read any more from now on.
+        files: The data files that were removed, also those that an interrupted expiry had left.
+        bytes: Their size.
+        paths: Their paths.
+        checkpoints: The state checkpoints that were removed.
+        removed: Whether this was done, or only found out.
+    """
+
+    floor: int
+    snapshots: int
+    files: int
+    bytes: int
+    paths: tuple[str, ...]
+    checkpoints: int
+    removed: bool
+
+
+def expire(
+    target: Dataset | Volume,
+    *,
+    older_than: timedelta | datetime | None = None,
+    keep: int | None = None,
+    dry_run: bool = True,
+    progress: Callable[[int, int | None], None] | None = None,
+    runtime: Runtime = REAL,
+) -> ExpireReport:
+    """Expire old snapshots and remove the data files that only they can see.
+
+    The newest snapshot and everything in it stays. So do tagged snapshots. Snapshots that expiries have made
+    do not count. It never conflicts with other writers. A reader that is in the middle of an expired snapshot
+    fails: choose more than your longest read takes.
+
+    Args:
+        target: A dataset. Every snapshot of a volume has the blocks of those before it, so none can expire.
+        older_than: Keep what is needed to read the dataset as it was at any time since then: an age, or a
+            time with a time zone.
+        keep: Keep so many of the newest snapshots.
+        dry_run: Only report what would be removed.
+        progress: Called with (objects removed, objects in all) now and then.
+        runtime: The clock, and the threads.
+
+    Raises:
+        NoSnapshotsError: The dataset does not exist.
+    """
+    if isinstance(target, Volume):
+        raise InvalidOptionError(
+            f"volume {target.id!r} cannot expire snapshots: the newest one has all blocks of the others, so "
+            "nothing would be removed"
+        )
+    if not isinstance(target, Dataset):
+        raise InvalidOptionError(f"expire takes a Dataset, got {shortened(target)}")
+    if (older_than is None) == (keep is None):
+        raise InvalidOptionError(
+            "expire needs older_than or keep, and not both: older_than=timedelta(days=30)"
+        )
+    limit = None if older_than is None else _limit(older_than, runtime)
+    if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
+        raise InvalidOptionError(f"keep is {shortened(keep)}: it must be a number of snapshots from 1")
+    return _Expiry(target, progress, runtime).run(limit, keep, dry_run=dry_run)
+
+
+def _limit(older_than: Any, runtime: Runtime) -> datetime:
+    if isinstance(older_than, datetime):
+        if older_than.tzinfo is None or older_than.utcoffset() is None:
+            raise InvalidOptionError(
+                f"older_than is {older_than.isoformat()} without a time zone: give it one, such as tzinfo=UTC"
+            )
+        return older_than
+    if not isinstance(older_than, timedelta):
+        raise InvalidOptionError(
+            f"older_than is {shortened(older_than)}: give a timedelta, or a datetime with a time zone"
+        )
+    if older_than < timedelta(0):
+        raise InvalidOptionError(f"older_than is {older_than}: it must not be negative")
+    try:
+        return datetime.fromtimestamp(runtime.now_ns() / 1e9, UTC) - older_than
+    except OverflowError:
+        return datetime.min.replace(tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """What can be removed at a floor."""
+
+    # Paths and sizes of data files, and paths of checkpoints.
+    files: dict[str, int]
+    checkpoints: list[str]
+    # The places of snapshots below the floor that a tag keeps.
+    tagged: tuple[int, ...] = ()
+
+
+class _Expiry:
+    """One call of ``expire``."""
+
+    def __init__(
+        self, dataset: Dataset, progress: Callable[[int, int | None], None] | None, runtime: Runtime
+    ) -> None:
+        self._id = dataset.id
+        self._context = dataset._changes
+        self._handle = self._context.handle
+        self._store = dataset.store
+        self._progress = progress
+        self._runtime = runtime
+
+    def run(self, limit: datetime | None, keep: int | None, *, dry_run: bool) -> ExpireReport:
+        found, _ = self._handle.find_to_write()
+        head = found.chain.resolve() if dry_run else found.committer.settle()
+        newest = head.manifest
+        if newest is None:
+            raise self._context.reads.no_snapshots(near=True)
+        before = found.definitions.floor_at(newest)
+        floor = max(before, self._floor(found, newest, limit, keep))
+        # Read all that matters before anything changes: a damaged history or tag is refused here.
+        plan = self._plan(found, newest, floor)
+        if not dry_run:
+            if floor > before:
+                newest = self._commit(found, floor)
+                # Others may have raised it further.
+                floor = found.definitions.floor_at(newest)
+                plan = self._plan(found, newest, floor)
+            self._remove([*plan.files, *plan.checkpoints])
+        return ExpireReport(
+            floor,
+            floor - before - sum(sequence >= before for sequence in plan.tagged),
+            len(plan.files),
+            sum(plan.files.values()),
+            tuple(plan.files),
+            len(plan.checkpoints),
+            removed=not dry_run,
+        )
+
+    def _floor(self, found: FoundDataset, newest: Manifest, limit: datetime | None, keep: int | None) -> int:
+        """The sequence from which on snapshots are kept.
+
+        A snapshot that an expiry made has the files of the one before it, which is taken instead. So the same
+        call twice is the same as once.
+        """
+        kept = (each for each in found.history.newest_first(newest) if each.operation != EXPIRE)
+        if limit is None:
+            oldest = list(islice(kept, keep))[-1:]
+        else:
+            moment = moment_of(limit)
+            oldest = list(islice(filter(moment.includes, kept), 1))
+        return found.chain.sequence_of(oldest[0]) if oldest else newest.begins
+
+    def _commit(self, found: FoundDataset, floor: int) -> Manifest:
+        base = found.committer.settle()
+        if base.manifest is None:
+            raise self._context.reads.no_snapshots()
+        definition = self._handle.definition_at(found, base.manifest)
+        if self._handle.define(found, base, definition):
+            base = found.committer.settle()
+        self._handle.commit_definition(
+            found, base, definition, {}, EXPIRE, lambda unchanged: unchanged, floor=floor
+        )
+        newest = found.committer.settle().manifest
+        if newest is None:
+            raise self._context.reads.no_snapshots()
+        return newest
+
+    # -- what can be removed -------------------------------------------------------------------
+
+    def _plan(self, found: FoundDataset, newest: Manifest, floor: int) -> _Plan:
+        needed = retained(found, newest, floor)
+        return _Plan(
+            dict(self._existing(found, needed.expired)),
+            list(self._old_checkpoints(found, needed)),
+            tuple((needed.tagged or {}).values()),
+        )
+
+    def _existing(self, found: FoundDataset, wanted: frozenset[str]) -> Iterator[tuple[str, int]]:
+        """Those of the files that exist, with their sizes. Nothing but data files of this dataset."""
+        if not wanted:
+            return
+        for entry in self._store.list(f"{found.chain.paths.root}/"):
+            if entry.path in wanted and found.layout.staged(self._id, entry.path) is not None:
+                yield entry.path, entry.size
+
+    def _old_checkpoints(self, found: FoundDataset, needed: Retained) -> Iterator[str]:
+        """Checkpoints below the floor, except the newest of them: the state at the floor is read from it."""
+        if needed.lowest is None:
+            return
+        paths = found.chain.paths
+        existing = {entry.path for entry in self._store.list(paths.states)}
+        has_newer = paths.state(needed.lowest.snapshot_id) in existing
+        for snapshot_id in needed.below:
+            path = paths.state(snapshot_id)
+            if path in existing:
+                if has_newer and snapshot_id not in (needed.tagged or {}):
+                    yield path
+                has_newer = True
+
+    # -- removing ------------------------------------------------------------------------------
+
+    def _remove(self, paths: list[str]) -> None:
+        for start in range(0, len(paths), _BATCH):
+            batch = paths[start : start + _BATCH]
+            self._runtime.each(self._store.delete, batch)
+            if self._progress is not None:
+                self._progress(min(start + _BATCH, len(paths)), len(paths))

@@ -1,0 +1,89 @@
+"""Which files of a dataset can be read: those of the snapshots from its floor on, and of tagged ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lode.definition import REMOVALS
+from lode.read.tags import load_tags, missing_target
+
+if TYPE_CHECKING:
+    from lode.format.manifest import Manifest
+    from lode.handle import FoundDataset
+
+
+@dataclass(frozen=True, slots=True)
+class Retained:
+    """What a dataset needs at a floor, and what it does not.
+
+    Args:
+        floor: The sequence of the oldest snapshot that can be read.
+        expired: The files that no snapshot from the floor on and no tag can see.
+        below: The snapshots below the floor, newest first.
+        tagged: Those of them that a tag keeps, and their places in history.
+        lowest: The snapshot at the floor; None if nothing is below it.
+    """
+
+    floor: int
+    expired: frozenset[str] = frozenset()
+    below: tuple[str, ...] = ()
+    tagged: dict[str, int] | None = None
+    lowest: Manifest | None = None
+
+
+def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
+    """Find out which files are needed if snapshots below a floor cannot be read.
+
+    These are the files that snapshots from the floor on add, the state at the floor, the states that later
+    snapshots restore, and those of tagged snapshots. Checkpoints are not used: a wrong one must not decide.
+
+    Args:
+        found: The dataset.
+        newest: The newest snapshot.
+        floor: The sequence of the oldest snapshot that can be read.
+
+    Raises:
+        ManifestInvalidError: The history or a tag is damaged.
+    """
+    chain = found.chain
+    tagged = _tagged(found, floor)
+    # Without removals every file is visible from now on.
+    if floor <= newest.begins or REMOVALS not in found.definitions.at(newest).features:
+        return Retained(floor, tagged=tagged)
+    sequence = chain.sequence_of(newest)
+    lowest: Manifest | None = None
+    kept: set[str] = set()
+    restored: list[str] = []
+    earlier: set[str] = set()
+    below: list[str] = []
+    for manifest in found.history.newest_first(newest):
+        paths = [file.path for file in manifest.files]
+        if sequence >= floor:
+            lowest = manifest
+            kept.update(paths)
+            if manifest.restores is not None:
+                restored.append(manifest.restores)
+        else:
+            earlier.update(paths)
+            below.append(manifest.snapshot_id)
+        sequence -= 1
+    if lowest is None or sequence + len(below) + 1 != floor:
+        raise chain.damaged(newest.snapshot_id, f"has the floor {floor}, which is not in history")
+    for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
+        manifest = chain.ancestor(snapshot_id, newest.snapshot_id)
+        kept |= found.states.fold(manifest, checkpoints=False).paths
+    return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest)
+
+
+def _tagged(found: FoundDataset, floor: int) -> dict[str, int]:
+    """The snapshots below the floor that a tag keeps. The manifest tells its place, not the tag."""
+    kept: dict[str, int] = {}
+    for tag in load_tags(found.chain):
+        manifest = found.chain.manifest(tag.snapshot_id)
+        if manifest is None:
+            raise missing_target(found.chain, tag)
+        sequence = found.chain.sequence_of(manifest)
+        if sequence < floor:
+            kept[tag.snapshot_id] = sequence
+    return kept

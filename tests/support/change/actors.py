@@ -1,0 +1,232 @@
+"""Changes as actors for the explorer, and what must hold after each of their steps.
+
+The actors are the library itself on one thread. ``Serial`` compares the rows at every snapshot with those of
+the snapshot before it, changed by what the actor that committed it does: so all of history is a serial order.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import TYPE_CHECKING, Any
+
+import lode
+from lode.errors import CommitError
+from lode.testing.actor import run_alone
+from lode.testing.protocol import DATASET, SPLIT, WHOLE, Holds, published, still
+from lode.write.retry import Retry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lode.format.paths import Layout
+    from lode.testing.actor import Actor
+    from lode.testing.scenario import View
+    from lode.testing.sim import Contents, SwapStore
+
+    Row = tuple[str, int, str]
+    Rows = tuple[Row, ...]
+    # The rows before it to the rows after it.
+    Effect = Callable[[Rows], Rows]
+
+SCHEMA = {"p": "string", "n": "int64", "v": "string"}
+FIRST: tuple[Rows, ...] = (
+    (("a", 1, "old"), ("a", 2, "old")),
+    (("a", 3, "old"),),
+    (("b", 9, "old"),),
+)
+
+
+def opened(store: Any, number: int, layout: Layout) -> lode.Dataset:
+    """A dataset whose snapshot ids and file names contain ``number``."""
+    bits = count()
+    runtime = still(number)
+    object.__setattr__(runtime, "random_bits", lambda _: (number << 32) | next(bits))
+    return lode.Dataset(
+        DATASET, store, codec=lode.JSONL(SCHEMA), layout=layout, retry=Retry(0), runtime=runtime
+    )
+
+
+def committed_by(snapshot_id: str) -> int:
+    """The number of the actor that committed a snapshot."""
+    return int(snapshot_id[-16:], 16) >> 32
+
+
+def records(rows: Rows) -> list[dict[str, Any]]:
+    return [dict(zip(SCHEMA, row, strict=True)) for row in rows]
+
+
+def in_one_thread(monkeypatch: Any) -> None:
+    """Let changes run without threads: the explorer answers the calls of one."""
+    for name in ("compact", "delete", "matching", "merge"):
+        monkeypatch.setattr(
+            f"lode.change.{name}.pipelined", lambda task, items: [task(item) for item in items]
+        )
+
+
+class Operation:
+    """What an actor does to the dataset, and what it does to the rows."""
+
+    def __init__(self, run: Callable[[lode.Dataset], Any], effect: Effect) -> None:
+        self.run = run
+        self.effect = effect
+
+    def actor(self, number: int, layout: Layout) -> Actor:
+        def act(store: SwapStore) -> str | None:
+            done = self.run(opened(store, number, layout))
+            snapshot = done.snapshot if isinstance(done, lode.Change) else done
+            return None if snapshot is None else str(snapshot.id)
+
+        return act
+
+
+def append(p: str, n: int, *, key: str | None = None) -> Operation:
+    rows = ((p, n, "appended"),)
+    return Operation(
+        lambda ds: ds.write(records(rows), on_conflict="append", idempotency_key=key),
+        lambda before: before + rows,
+    )
+
+
+def overwrite(p: str, n: int, *, redo: bool = False) -> Operation:
+    rows = ((p, n, "overwritten"),)
+    options: Any = {"on_conflict": "redo" if redo else "raise"}
+    return Operation(
+        lambda ds: (
+            ds.overwrite(records(rows), **options)
+            if ds.plan().layout.keys
+            else ds.overwrite(records(rows), where=f"p = '{p}'", **options)
+        ),
+        lambda before: (*(row for row in before if row[0] != p), *rows),
+    )
+
+
+def delete(*numbers: int, redo: bool = False) -> Operation:
+    where = f"n IN ({', '.join(map(str, numbers))})"
+    return Operation(
+        lambda ds: ds.delete(where, on_conflict="redo" if redo else "raise"),
+        lambda before: tuple(row for row in before if row[1] not in numbers),
+    )
+
+
+def merge(*numbers: int, p: str = "a", redo: bool = False) -> Operation:
+    source = {n: (p, n, "merged") for n in numbers}
+    return Operation(
+        lambda ds: ds.merge(
+            records(tuple(source.values())), on=["p", "n"], on_conflict="redo" if redo else "raise"
+        ),
+        lambda before: (
+            *(source.get(row[1], row) if row[0] == p else row for row in before),
+            *(row for n, row in source.items() if not any(old[:2] == (p, n) for old in before)),
+        ),
+    )
+
+
+def compact() -> Operation:
+    return Operation(lambda ds: ds.compact(), lambda before: before)
+
+
+def restore(sequence: int) -> Operation:
+    return Operation(
+        lambda ds: ds.restore(sequence),
+        lambda _: tuple(row for rows in FIRST[:sequence] for row in rows),
+    )
+
+
+def reader(layout: Layout) -> Actor:
+    """Read all rows twice: at once, and as of the snapshot that is the newest then."""
+
+    def read(store: SwapStore) -> tuple[str, Rows]:
+        dataset = opened(store, 0, layout)
+        newest = dataset.latest()
+        return newest.id, _sorted(dataset, newest.id)
+
+    return read
+
+
+def _sorted(dataset: lode.Dataset, id: str) -> Rows:
+    found = dataset.scan(as_of=id).read_all().to_pylist()
+    assert dataset.count(as_of=id) == len(found)
+    return tuple(sorted(tuple(row.values()) for row in found))
+
+
+def states(layout: Layout) -> Actor:
+    """The rows at every snapshot, oldest first."""
+
+    def read(store: SwapStore) -> tuple[tuple[str, Rows], ...]:
+        dataset = opened(store, 0, layout)
+        return tuple((each.id, _sorted(dataset, each.id)) for each in dataset.snapshots())
+
+    return read
+
+
+def first(layout: Layout) -> dict[str, bytes]:
+    """What the store holds after three appends."""
+
+    def write(store: SwapStore) -> None:
+        dataset = opened(store, 0, layout)
+        for rows in FIRST:
+            dataset.write(records(rows))
+
+    done = run_alone(write, {})
+    done.value
+    return dict(done.store)
+
+
+class Serial(Holds):
+    """What must be true of every state: each snapshot is the one before it, changed by one operation."""
+
+    def __init__(self, layout: Layout, operations: Mapping[str, Operation]) -> None:
+        super().__init__(layout, {})
+        self._operations = dict(enumerate(operations.values(), 1))
+        self._numbers = {name: number for number, name in enumerate(operations, 1)}
+        self._states = states(layout)
+        self._known: dict[Any, tuple[tuple[str, Rows], ...]] = {}
+
+    def __call__(self, view: View) -> None:
+        manifests = published(view.store)
+        self._is_linear(manifests)
+        for manifest in manifests:
+            for file in manifest.files:
+                assert file.path in view.store, f"{file.path} of {manifest.snapshot_id} is missing"
+        self._check_promises(view, self._serial(view))
+
+    def _serial(self, view: View) -> tuple[tuple[str, Rows], ...]:
+        """The rows at each snapshot; they depend on nothing but the manifests, files being there."""
+        key = _manifests(view.store)
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = view.ask(self._states)
+            self._check_order(known)
+        return known
+
+    def _check_order(self, chain: tuple[tuple[str, Rows], ...]) -> None:
+        before: Rows = ()
+        for place, (id, after) in enumerate(chain):
+            number = committed_by(id)
+            expected = before + FIRST[place] if number == 0 else self._operations[number].effect(before)
+            assert after == tuple(sorted(expected)), f"{id} has {after}, not {tuple(sorted(expected))}"
+            before = after
+
+    def _check_promises(self, view: View, chain: tuple[tuple[str, Rows], ...]) -> None:
+        found = dict(chain)
+        for name, value in view.returned.items():
+            if name not in self._numbers:
+                id, rows = value
+                assert found[id] == rows, f"{name} read {rows} at {id}, where {found[id]} are"
+            elif value is not None:
+                assert value in found, f"{name} was told that {value} is committed, and it is not"
+            else:
+                effect = self._operations[self._numbers[name]].effect
+                idle = any(tuple(sorted(effect(rows))) == rows for _, rows in chain)
+                assert idle, f"{name} changed nothing, and there always was something to change"
+        for name, error in view.raised.items():
+            if isinstance(error, CommitError) and error.landed is False:
+                mine = [id for id in found if committed_by(id) == self._numbers[name]]
+                assert not mine, f"{name} was refused, and {mine} is visible"
+
+
+def _manifests(store: Contents) -> Any:
+    return tuple((path, data) for path, data in store.items() if path.endswith(("manifest.json", "/latest")))
+
+
+LAYOUTS: dict[str, Layout] = {"whole": WHOLE, "split": SPLIT}
