@@ -125,7 +125,7 @@ def test_arrow_data_brings_its_own_schema(memory: CountingStore, shape: str, cod
 
 @pytest.mark.parametrize("codec", ["parquet", "arrow"])
 def test_plain_records_without_a_schema_are_refused(memory: CountingStore, codec: str) -> None:
-    with pytest.raises(lode.InvalidOptionError, match="give the codec one"):
+    with pytest.raises(lode.InvalidOptionError, match="create the dataset with one"):
         lode.Dataset("events", memory, codec=codec).write(ROWS)
 
 
