@@ -27,7 +27,7 @@ def test_a_file_without_rows_is_valid_and_knows_its_schema() -> None:
 
 
 def test_without_a_schema_records_and_empty_files_ask_for_one() -> None:
-    with pytest.raises(InvalidOptionError, match="give the codec one"):
+    with pytest.raises(InvalidOptionError, match="create the dataset with one"):
         encoded(ArrowIPC(), ROWS)
     with pytest.raises(InvalidOptionError, match="needs a schema"):
         encoded(ArrowIPC(), [])

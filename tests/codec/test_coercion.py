@@ -272,5 +272,5 @@ def test_text_is_bytes_only_where_it_comes_from_json() -> None:
 def test_records_without_a_schema_ask_for_one() -> None:
     from lode.codec import arrow_batches
 
-    with pytest.raises(InvalidOptionError, match="give the codec one"):
+    with pytest.raises(InvalidOptionError, match="create the dataset with one"):
         list(arrow_batches([[{"a": 1}]], None))

@@ -67,7 +67,7 @@ def test_arrow_data_without_columns_is_refused() -> None:
 
 
 def test_without_a_schema_records_and_empty_files_ask_for_one() -> None:
-    with pytest.raises(InvalidOptionError, match="give the codec one"):
+    with pytest.raises(InvalidOptionError, match="create the dataset with one"):
         encoded(Parquet(), [{"a": 1}])
     with pytest.raises(InvalidOptionError, match="needs a schema"):
         encoded(Parquet(), [])
