@@ -7,14 +7,14 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.clock import Clock
+from tests.support.crashes import When, crashed_at_each_call
+from tests.support.stores import contents
 
 import lode
 from lode.read.checkpoint import encode_checkpoint
 from lode.runtime import Runtime
 from lode.store import FaultStore, MemoryStore
-from tests.support.clock import Clock
-from tests.support.crashes import When, crashed_at_each_call
-from tests.support.stores import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -354,7 +354,5 @@ def test_an_expiry_that_dies_at_any_call_loses_nothing_and_is_finished_by_the_ne
 
 def test_progress_counts_to_the_end(dataset: lode.Dataset) -> None:
     steps: list[tuple[int, int | None]] = []
-    lode.expire(
-        dataset, keep=1, dry_run=False, progress=lambda done, total: steps.append((done, total))
-    )
+    lode.expire(dataset, keep=1, dry_run=False, progress=lambda done, total: steps.append((done, total)))
     assert steps[-1] == (3, 3)

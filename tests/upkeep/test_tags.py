@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.support.crashes import When, crashed_at_each_call
 
 import lode
 from lode.store import Fault, FaultStore, MemoryStore
-from tests.support.crashes import When, crashed_at_each_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
