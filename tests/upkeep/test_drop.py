@@ -7,12 +7,12 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.crashes import When, crashed_at_each_call
-from tests.support.stores import SwaplessStore, contents
 
 import lode
 from lode.discover import volume_names
 from lode.store import CountingStore, FaultStore, MemoryStore
+from support.crashes import When, crashed_at_each_call
+from support.stores import SwaplessStore, contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,8 @@ def filled(store: Store) -> lode.Volume:
 
 
 def numbers(dataset: lode.Dataset, **options: Any) -> list[int]:
-    return sorted(dataset.scan(**options).read_all()["n"].to_pylist())
+    found: list[Any] = dataset.scan(**options).read_all()["n"].to_pylist()
+    return sorted(found)
 
 
 def left(store: Store) -> set[str]:
@@ -74,11 +75,10 @@ def test_it_does_not_exist_any_more_for_anybody() -> None:
     store = MemoryStore()
     dataset = written(store)
     other = lode.Dataset("d", store)
-    assert other.exists
+    seen = [other.exists]
     lode.Dataset("other", store).write(b"x")
     dataset.drop()
-    assert not dataset.exists
-    assert not other.exists
+    assert [*seen, other.exists, dataset.exists] == [True, False, False]
     assert lode.DatasetReader(store).list_datasets() == ["other"]
     for call in (dataset.latest, other.scan, other.count):
         with pytest.raises(lode.NoSnapshotsError):
@@ -211,8 +211,9 @@ def test_an_id_that_was_chosen_is_never_used_again() -> None:
     dataset = written(store)
     dataset.drop()
     dataset.write([{"p": "x", "n": 1}])
-    with pytest.raises(lode.TransactionClosedError), dataset.transaction(snapshot_id="chosen") as transaction:
-        transaction.write_records([{"p": "x", "n": 2}])
+    transaction = dataset.transaction(snapshot_id="chosen")
+    transaction.write_records([{"p": "x", "n": 2}])
+    with pytest.raises(lode.TransactionClosedError):
         transaction.commit()
     with pytest.raises(lode.InvalidPathError, match="drop"):
         dataset.transaction(snapshot_id="my-drop")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.crashes import When, crashed_at_each_call
-from tests.support.stores import contents
 
 import lode
 from lode.store import FaultStore, MemoryStore
+from support.crashes import When, crashed_at_each_call
+from support.stores import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -136,7 +136,7 @@ def test_nothing_is_copied_to_a_name_that_was_dropped() -> None:
     lode.Dataset("d", target).write(b"x")
     lode.Dataset("d", target).drop()
     before = contents(target)
-    with pytest.raises(lode.DatasetExistsError, match="dropped.*another name"):
+    with pytest.raises(lode.DatasetExistsError, match=r"dropped.*another name"):
         lode.copy(written(MemoryStore()), target)
     assert contents(target) == before
 

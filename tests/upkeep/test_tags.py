@@ -6,10 +6,10 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from tests.support.crashes import When, crashed_at_each_call
 
 import lode
 from lode.store import Fault, FaultStore, MemoryStore
+from support.crashes import When, crashed_at_each_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +36,8 @@ def volume() -> lode.Volume:
 
 
 def numbers(dataset: lode.Dataset, **options: Any) -> list[int]:
-    return sorted(dataset.scan(**options).read_all()["n"].to_pylist())
+    found: list[Any] = dataset.scan(**options).read_all()["n"].to_pylist()
+    return sorted(found)
 
 
 def test_a_tag_is_accepted_wherever_a_snapshot_is(dataset: lode.Dataset) -> None:
@@ -96,8 +97,10 @@ def test_a_name_that_is_not_there_suggests_a_tag(dataset: lode.Dataset) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["", "3", "007", "latest", "latest~2", "latest~x", "2026-11-15", "2026-11-15T12:00Z", "a/b", "..", "a\nb"]
-    + ["manifest", "Intent", "x" * 251, " a", "a.", ".lode-x", 3, None],
+    [
+        *("", "3", "007", "latest", "latest~2", "latest~x", "2026-11-15", "2026-11-15T12:00Z"),
+        *("a/b", "..", "a\nb", "manifest", "Intent", "x" * 251, " a", "a.", ".lode-x", 3, None),
+    ],
 )
 def test_a_name_that_means_something_else_or_cannot_be_stored_is_refused(
     dataset: lode.Dataset, name: Any
@@ -263,3 +266,9 @@ def test_a_put_without_an_answer_is_found_again(dataset: lode.Dataset) -> None:
         dataset.store, Fault("put", "*/tags/*", when="after", error=lode.OutcomeUnknownError("no answer"))
     )
     assert lode.Dataset("d", store).tag("v1", 2).sequence == 2
+
+
+def test_a_snapshot_cannot_take_the_name_of_a_tag(dataset: lode.Dataset) -> None:
+    dataset.tag("v1", 2)
+    with pytest.raises(lode.InvalidPathError, match="is a tag"):
+        dataset.transaction(snapshot_id="v1")
