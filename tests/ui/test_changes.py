@@ -134,10 +134,12 @@ def test_the_page_marks_operations_with_the_rows_they_removed(fresh: Served, vis
     deleted = dataset.snapshot(4)
     dataset.restore(1)
     page = visitor.open(f"{fresh.url}#/datasets/d")
-    history = page.get_by_role("table", name="Snapshots of d").inner_text()
+    table = page.get_by_role("table", name="Snapshots of d")
+    table.get_by_text("restore").wait_for()
+    history = table.inner_text()
     assert "\N{MINUS SIGN}2" in history
     assert "+2 \N{MINUS SIGN}4" in history
     for operation in ("overwrite", "delete", "compact", "restore"):
         assert operation in history
     page = visitor.open(f"{fresh.url}#/datasets/d/{deleted.id}")
-    assert "Rows removed" in page.locator("main").inner_text()
+    page.get_by_text("Rows removed").wait_for()
