@@ -13,7 +13,7 @@ import pytest
 import lode
 from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedCrash
 from support import SUPPORT
-from support.change.changer import expected, opened
+from support.change.changer import Row, expected, opened
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def test_a_process_that_is_killed_again_and_again_makes_every_change_once(tmp_pa
         dataset = opened(str(lake))
         dataset.settle()
         found = sorted(tuple(row.values()) for row in dataset.scan().read_all().to_pylist())
-        states, model = [], []
+        states: list[list[Row]] = []
+        model: list[Row] = []
         for step in range(done + 2):
             model = expected(model, step)
             states.append(sorted(model))

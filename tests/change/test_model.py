@@ -29,15 +29,14 @@ Truth = bool | None
 Predicate = tuple[str, "Callable[[Row], Truth]"]
 
 AT_ONCE = replace(REAL, background=lambda chore: chore())
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("p", pa.string()),
-        ("n", pa.int32()),
-        ("f", pa.float64()),
-        ("s", pa.string()),
-    ]
-)
+COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("id", pa.int64()),
+    ("p", pa.string()),
+    ("n", pa.int32()),
+    ("f", pa.float64()),
+    ("s", pa.string()),
+]
+SCHEMA = pa.schema(COLUMNS)
 VALUES: dict[str, list[Any]] = {
     "id": [0, 1, 2, 3, 4, 5],
     "p": ["a", "b", "", None, "2026-01-05", "a/b"],
@@ -254,7 +253,9 @@ class ChangeMachine(RuleBasedStateMachine):
     ) -> None:
         found = {tuple(row[name] for name in on): row for row in self.draw_rows(data)}
         rows = [row for key, row in found.items() if None not in key]
-        missing = data.draw(st.sets(st.sampled_from(sorted({*self.columns} - {"id", "p"} or {""}))), "missing")
+        missing = data.draw(
+            st.sets(st.sampled_from(sorted({*self.columns} - {"id", "p"} or {""}))), "missing"
+        )
         rows = [{name: value for name, value in row.items() if name not in missing} for row in rows]
         dataset = self.view(data)
         if as_table:
@@ -351,7 +352,7 @@ class ChangeMachine(RuleBasedStateMachine):
         if not narrow:
             return
         name = data.draw(st.sampled_from(narrow), "name")
-        wider = data.draw(st.sampled_from([pa.int64(), pa.float64()]), "type")
+        wider: Any = data.draw(st.sampled_from([pa.int64(), pa.float64()]), "type")
         self.view(data).evolve(widen={name: wider})
         self.keep()
 

@@ -24,7 +24,9 @@ def change(dataset: lode.Dataset, step: int) -> None:
         case 0 | 1:
             dataset.write([{"p": p, "id": step, "v": 0}, {"p": p, "id": -step, "v": 0}], **key)
         case 2:
-            dataset.merge([{"p": p, "id": step - 2, "v": step}, {"p": p, "id": step, "v": 1}], **key, on=["id"])
+            dataset.merge(
+                [{"p": p, "id": step - 2, "v": step}, {"p": p, "id": step, "v": 1}], **key, on=["id"]
+            )
         case 3:
             dataset.delete(f"id = {-(step - 3)} OR id = {step - 12}", **key)
         case 4:

@@ -267,12 +267,14 @@ def _segments() -> Iterator[tuple[str, Damage]]:
 
 
 def _removing(whole: bool) -> Iterator[tuple[str, Damage]]:
-    """What a commit says of the files that it removes, of others that it restores, and of those that expire."""
+    """What a commit says of files that it removes, of what it restores, and of what is expired."""
     values: dict[str, list[Any]] = {
         "removes": [
-            7, [], {"partitions": 7}, {"files": [7]}, {"files": [""]}, {"files": ["nope"]}, {"partitions": [""]},
+            7, [], {"partitions": 7}, {"files": [7]}, {"files": [""]}, {"files": ["nope"]},
+            {"partitions": [""]},
             {"partitions": ["../../outside"]}, {"partitions": ["a\0b", "day", "=", "day=%ff", "/"]},
-            {"partitions": [f"day={number}" for number in range(50_000)]}, {"partitions": ["day=mon"] * 50_000},
+            {"partitions": [f"day={number}" for number in range(50_000)]},
+            {"partitions": ["day=mon"] * 50_000},
             {"files": [f"nope/{number}" for number in range(50_000)]}, {"files": ["x" * 1_000_000]},
             {"partitions": _nested(100)},
         ],
@@ -317,14 +319,22 @@ def _checkpoints() -> Iterator[tuple[str, Damage]]:
     yield "everything twice", _rewritten(lambda found: found.update(manifests=found["manifests"] * 2))
     yield "many manifests", _rewritten(lambda found: found.update(manifests=found["manifests"] * 20_000))
     for name, value in {
-        "dataset_id": "good", "snapshot_id": "../../x", "created_at": "now", "codec": "mine", "x": {"deep": 1},
+        "dataset_id": "good", "snapshot_id": "../../x", "created_at": "now", "codec": "mine",
+        "x": {"deep": 1},
         "row_count": 2**63 - 1, "compressor": "rot13", "partitioner": "x", "sequence": 2**50,
     }.items():  # fmt: skip
         yield f"{name} is {value}", each(**{name: value})
-    for name in ("0" * 64, "x", 7, None):
-        yield f"a definition {name}", each(x={"definition": name})
+    for digest in ("0" * 64, "x", 7, None):
+        yield f"a definition {digest}", each(x={"definition": digest})
     yield "a surplus of another type", each(x={"surplus": 7})
-    for path in ("../outside/secret.parquet", "/etc/passwd", "a\0b", "datasets/good/latest", "nope", "datasets"):
+    for path in (
+        "../outside/secret.parquet",
+        "/etc/passwd",
+        "a\0b",
+        "datasets/good/latest",
+        "nope",
+        "datasets",
+    ):
         yield f"a file {path}", files(path=path)
     yield "huge files", files(size_bytes=2**63 - 1)
     yield "false statistics", files(stats=_bounds(_nested(100), {}))
