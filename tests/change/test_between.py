@@ -79,9 +79,8 @@ def test_a_merge_or_deletion_fits_the_changed_columns_or_changes_nothing(how: st
                 dataset.delete("id = 1", progress=once(evolve))
             else:
                 dataset.merge([{"id": 1, "p": "b", "n": 9}], on=["id"], progress=once(evolve))
-        except lode.SchemaViolationError as error:
+        except lode.SchemaViolationError:
             assert how in ("renamed", "dropped and added again")
-            assert "write it again" in str(error)
         else:
             if operation == "delete":
                 expected.pop(0)
@@ -175,7 +174,8 @@ def test_rows_merge_by_a_dictionary_column(on: list[str]) -> None:
     dataset = lode.Dataset("d", MemoryStore(), codec="parquet")
     dataset.write(pa.table({"k": pa.array(["a", "b"], kind), "n": [1, 1], "v": [1, 2]}))
     dataset.merge(pa.table({"k": pa.array(["b"], kind), "n": [1], "v": [7]}), on=on)
-    assert sorted(dataset.scan().read_all().column("v").to_pylist()) == [1, 7]
+    found: list[Any] = dataset.scan().read_all().column("v").to_pylist()
+    assert sorted(found) == [1, 7]
 
 
 def test_careless_arguments_are_refused_in_a_sentence() -> None:

@@ -13,7 +13,7 @@ import pytest
 import lode
 from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedCrash
 from support import SUPPORT
-from support.change.changer import expected, opened
+from support.change.changer import Row, expected, opened
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -97,26 +97,23 @@ def test_a_change_that_is_stopped_at_any_call_is_there_wholly_or_not(name: str, 
 def test_a_process_that_is_killed_again_and_again_makes_every_change_once(tmp_path: Path) -> None:
     lake, done = tmp_path / "lake", -1
     for patience in (0.0, 0.13, 0.31, 0.22):
-        process = subprocess.Popen(
+        with subprocess.Popen(
             [sys.executable, str(SUPPORT / "change" / "changer.py"), str(lake), str(done + 1)],
             stdout=subprocess.PIPE,
             text=True,
-        )
-        try:
+        ) as process:
             assert process.stdout is not None
             # The first change shows that it has started.
             told = [process.stdout.readline()]
             time.sleep(patience)
             process.kill()
             told += process.stdout.read().splitlines(keepends=True)
-        finally:
-            process.kill()
-            process.wait()
         done = max([done, *(int(line) for line in told if line.endswith("\n"))])
         dataset = opened(str(lake))
         dataset.settle()
         found = sorted(tuple(row.values()) for row in dataset.scan().read_all().to_pylist())
-        states, model = [], []
+        states: list[list[Row]] = []
+        model: list[Row] = []
         for step in range(done + 2):
             model = expected(model, step)
             states.append(sorted(model))

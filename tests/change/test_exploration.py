@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lode.testing.explore import Report, Scenario, explore
+from lode.testing.walk import walks
 from support.change.actors import (
     LAST,
     LAYOUTS,
@@ -26,6 +27,8 @@ from support.change.actors import (
     in_one_thread,
     merge,
     overwrite,
+    reader,
+    restore,
 )
 
 if TYPE_CHECKING:

@@ -29,15 +29,14 @@ Truth = bool | None
 Predicate = tuple[str, "Callable[[Row], Truth]"]
 
 AT_ONCE = replace(REAL, background=lambda chore: chore())
-SCHEMA = pa.schema(
-    [
-        ("id", pa.int64()),
-        ("p", pa.string()),
-        ("n", pa.int32()),
-        ("f", pa.float64()),
-        ("s", pa.string()),
-    ]
-)
+COLUMNS: list[tuple[str, pa.DataType]] = [
+    ("id", pa.int64()),
+    ("p", pa.string()),
+    ("n", pa.int32()),
+    ("f", pa.float64()),
+    ("s", pa.string()),
+]
+SCHEMA = pa.schema(COLUMNS)
 VALUES: dict[str, list[Any]] = {
     "id": [0, 1, 2, 3, 4, 5],
     "p": ["a", "b", "", None, "2026-01-05", "a/b"],
@@ -353,7 +352,7 @@ class ChangeMachine(RuleBasedStateMachine):
         if not narrow:
             return
         name = data.draw(st.sampled_from(narrow), "name")
-        wider = data.draw(st.sampled_from([pa.int64(), pa.float64()]), "type")
+        wider: Any = data.draw(st.sampled_from([pa.int64(), pa.float64()]), "type")
         self.view(data).evolve(widen={name: wider})
         self.keep()
 

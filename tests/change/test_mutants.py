@@ -50,12 +50,12 @@ def breaks(layout: str, *operations: Operation, match: str) -> None:
 
 def test_a_deletion_that_follows_an_overlap_misses_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Removal, "overlap", lambda _self, _later: None)
-    breaks("whole", delete(1, 4), append("a", 4), match="has .*, not")
+    breaks("whole", delete(1, 4), append("a", 4), match=r"has .*, not")
 
 
 def test_a_merge_that_follows_an_overlap_inserts_a_key_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Removal, "overlap", lambda _self, _later: None)
-    breaks("whole", merge(4), merge(4), match="has .*, not")
+    breaks("whole", merge(4), merge(4), match=r"has .*, not")
 
 
 def test_a_deletion_that_is_not_redone_after_a_compaction_doubles_rows(
@@ -68,14 +68,14 @@ def test_a_deletion_that_is_not_redone_after_a_compaction_doubles_rows(
         return found
 
     monkeypatch.setattr(Removal, "overlap", careless)
-    breaks("whole", delete(3), compact(), match="has .*, not")
+    breaks("whole", delete(3), compact(), match=r"has .*, not")
 
 
 def test_a_compaction_that_keeps_groups_whose_files_are_gone_revives_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(Compaction, "_is_hit", lambda *_: False)
-    breaks("whole", delete(3), compact(), match="has .*, not")
+    breaks("whole", delete(3), compact(), match=r"has .*, not")
 
 
 def test_a_compaction_that_only_looks_at_files_revives_an_overwritten_partition(
@@ -84,13 +84,13 @@ def test_a_compaction_that_only_looks_at_files_revives_an_overwritten_partition(
     monkeypatch.setattr(
         Compaction, "_is_hit", lambda _self, group, removes: bool(group.inputs.intersection(removes.files))
     )
-    breaks("split", overwrite("a", 5), compact(), match="has .*, not")
+    breaks("split", overwrite("a", 5), compact(), match=r"has .*, not")
 
 
 def test_a_compaction_that_conflicts_instead_of_giving_up_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Compaction, "overlap", lambda _self, _later: "another writer was first")
     named = {"d": append("a", 4), "c": compact()}
-    with pytest.raises(Violation, match="raised SnapshotConflictError"):
+    with pytest.raises(Violation, match="SnapshotConflictError"):
         explore(
             Scenario(**{**vars(made(LAYOUTS["whole"], named)), "raises": ()}),
             check=Serial(LAYOUTS["whole"], named),
@@ -111,5 +111,5 @@ def test_a_summary_of_commits_that_remove_hides_them_from_a_compaction(
             return recent_commits(parent, layout, crowded=crowded)
 
     monkeypatch.setattr("lode.write.dataset_draft.recent_commits", forgetful)
-    with pytest.raises(Violation, match="has .*, not"):
+    with pytest.raises(Violation, match=r"has .*, not"):
         walks(made(layout, named), range(40), check=Serial(layout, named))

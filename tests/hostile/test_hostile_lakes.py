@@ -28,7 +28,7 @@ KINDS: Final = (
     "pointer", "newest manifest", "older manifest", "first manifest", "key", "pointer of a pending commit",
     "intent", "definition", "segment", "manifest in a segment", "partition copy", "hive manifest",
     "jsonl file", "zipped file", "parquet file", "arrow file", "blobs file", "pointer of a volume",
-    "volume manifest", "block",
+    "volume manifest", "block", "removing manifest", "restoring manifest", "checkpoint", "tag",
 )  # fmt: skip
 
 _outside: list[str] = []
@@ -124,7 +124,16 @@ def attack(target: Target, what: str, lake: Path, number: int) -> list[str]:
     alike: every fifth meets the command line, and the dataset as it is found, at all.
     """
     trial = Trial(f"{target.kind}: {what}")
+    is_changed = target.owner == "changed"
     commands = entries.VOLUME_COMMANDS if target.volume else entries.COMMANDS
+    calls = entries.VOLUME if target.volume else entries.DATASET
+    if is_changed:
+        # What reads without the state of the dataset has met such damages of other datasets.
+        if what not in GENERIC:
+            calls = {name: calls[name] for name in ("Dataset: scan", "Dataset: plan", "verify")}
+        if target.kind == "tag":
+            calls = {}
+        commands, calls = commands | entries.CHANGE_COMMANDS, calls | entries.CHANGES
     fifth = number % 5 == 0
     for name, words in commands.items():
         if not fifth and (what not in GENERIC or words[0] == "sql"):
@@ -133,7 +142,7 @@ def attack(target: Target, what: str, lake: Path, number: int) -> list[str]:
         trial.run(f"lode {name}", lambda filled=filled: entries.command(lake, filled))  # type: ignore[misc]
     if fifth:
         check_others(target, trial, lake)
-    for name, entry in (entries.VOLUME if target.volume else entries.DATASET).items():
+    for name, entry in calls.items():
         if name.startswith("open_dataset") and not fifth and what not in GENERIC:
             continue
         trial.run(name, lambda entry=entry: entry(lake, target.owner))  # type: ignore[misc]

@@ -142,8 +142,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def floor(self) -> int:
         """The sequence of the oldest snapshot that can be read; older ones are expired. 1 if none is."""
-        found: int = (self.x or {}).get("floor", 1)
-        return found
+        found: int | None = (self.x or {}).get("floor")
+        return found or 1
 
     @property
     def begins(self) -> int:
@@ -289,6 +289,12 @@ def json_text(value: Any) -> str:
 def decode_manifest(data: bytes, origin: str) -> Manifest:
     """Read a manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
     manifest = decode_struct(data, Manifest, origin=origin)
+    check_manifest(manifest, data, origin)
+    return manifest
+
+
+def check_manifest(manifest: Manifest, data: bytes, origin: str) -> None:
+    """Check what the types of its fields do not say; ``data`` is the document that it was decoded from."""
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
     check_created_at(manifest.created_at, origin)
@@ -296,7 +302,6 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
         if text is not None:
             require(is_rfc3339(text), field, "is not an RFC 3339 time", origin)
     check_free_fields(data, manifest.metadata, manifest.x, origin)
-    return manifest
 
 
 @cache

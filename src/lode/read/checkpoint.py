@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from lode.errors import LodeError, ManifestInvalidError
-from lode.format.manifest import Manifest, check_version, decode_struct, require
+from lode.format.manifest import Manifest, check_manifest, check_version, decode_struct, require
 from lode.read.segment import MAX_SEGMENT_BYTES, decompress
 from lode.read.source import get_bounded
 
@@ -62,12 +62,15 @@ def load_checkpoint(chain: Chain[Manifest], snapshot_id: str) -> list[Manifest] 
     path = chain.paths.state(snapshot_id)
     try:
         data = get_bounded(chain.store, path, MAX_SEGMENT_BYTES)
-        found = decode_struct(b"".join(decompress(data)), Checkpoint, origin=path)
+        plain = b"".join(decompress(data))
+        found = decode_struct(plain, Checkpoint, origin=path)
         require(found.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", path)
         check_version(found.format_version, path)
         require(found.snapshot_id == snapshot_id, "snapshot_id", f"is not {snapshot_id!r}", path)
         for manifest in found.manifests:
             require(manifest.dataset_id == chain.owner, "dataset_id", f"is not {chain.owner!r}", path)
+            check_manifest(manifest, plain, path)
+            manifest.definition  # noqa: B018 - raises if it is not a digest
     except LodeError:
         return None
     return list(found.manifests)

@@ -18,7 +18,7 @@ import msgspec
 
 from lode.definition import REMOVALS
 from lode.errors import LodeError
-from lode.format.manifest import Removed
+from lode.format.manifest import MAX_COUNT, Removed
 from lode.format.paths import canonical_partition
 from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
@@ -265,7 +265,8 @@ class Fold:
             files += 1
             rows += manifest.row_count if len(manifest.files) == 1 else self._rows_of(manifest, file)
             size += file.size_bytes
-        return Removed(files, rows, size)
+        # Foreign counts may add up to more than a manifest can say.
+        return Removed(files, min(rows, MAX_COUNT), min(size, MAX_COUNT))
 
     def manifests(self) -> list[Manifest]:
         """The snapshots that have visible files, each with only these."""

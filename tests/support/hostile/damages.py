@@ -110,6 +110,14 @@ def damages(target: Target) -> Iterator[tuple[str, Damage]]:
         yield from _pointers()
     elif target.kind in _MANIFESTS:
         yield from _manifests(target)
+    elif target.kind in ("removing manifest", "restoring manifest"):
+        yield from _removing(target.kind == "removing manifest")
+    elif target.kind == "checkpoint":
+        yield from _checkpoints()
+    elif target.kind == "tag":
+        for field in ("schema_name", "format_version", "name", "snapshot_id", "sequence", "created_at"):
+            for value in (None, "../../outside/secret", -1, 2**70):
+                yield f"{field} is {str(value)[:30]}", _with({field: value})
     elif target.kind == "segment":
         yield from _segments()
     elif target.kind == "key":
@@ -256,6 +264,81 @@ def _segments() -> Iterator[tuple[str, Damage]]:
             )
         ),
     )
+
+
+def _removing(whole: bool) -> Iterator[tuple[str, Damage]]:
+    """What a commit says of files that it removes, of what it restores, and of what is expired."""
+    values: dict[str, list[Any]] = {
+        "removes": [
+            7, [], {"partitions": 7}, {"files": [7]}, {"files": [""]}, {"files": ["nope"]},
+            {"partitions": [""]},
+            {"partitions": ["../../outside"]}, {"partitions": ["a\0b", "day", "=", "day=%ff", "/"]},
+            {"partitions": [f"day={number}" for number in range(50_000)]},
+            {"partitions": ["day=mon"] * 50_000},
+            {"files": [f"nope/{number}" for number in range(50_000)]}, {"files": ["x" * 1_000_000]},
+            {"partitions": _nested(100)},
+        ],
+        "removed": [7, {"rows": -1}, {"rows": 2**63 - 1}, {"rows": 2**64}, {"files": "x"}],
+        "carried": [7, [7], ["nope"], "x", ["../../outside/secret"] * 1000],
+        "floor": [0, -1, 1, 2, 10**6, 2**53 - 1, 2**53, 2**70, "x", 1.5, [], None, True],
+        "operation": [7, None, "", "x" * 1_000_000, "append", "expire", "compact", "drop", {}],
+        "restores": [
+            7, "", "nope", "../../outside/secret", lambda found: found["snapshot_id"],
+            lambda found: found["parent_snapshot_id"], "x" * 100_000, [],
+        ],
+        "definition": ["x", "0" * 64, 7],
+    }  # fmt: skip
+    for field, each in values.items():
+        for value in each if whole or field == "restores" else each[:1]:
+            yield f"x.{field} is {str(value)[:60]}", _with_extension(field, value)
+
+
+def _with_extension(field: str, value: Any) -> Damage:
+    def extended(found: dict[str, Any]) -> dict[str, Any]:
+        return {**found["x"], field: value(found) if callable(value) else value}
+
+    return _with({"x": extended})
+
+
+def _checkpoints() -> Iterator[tuple[str, Damage]]:
+    for what, damage in _segments():
+        if what in ("a bomb", "a false size", "deep nesting"):
+            yield what, damage
+
+    def each(**fields: Any) -> Damage:
+        return _rewritten(lambda found: [manifest.update(fields) for manifest in found["manifests"]])
+
+    def files(**fields: Any) -> Damage:
+        return _rewritten(
+            lambda found: [file.update(fields) for each in found["manifests"] for file in each["files"]]
+        )
+
+    yield "of another snapshot", _rewritten(lambda found: found.update(snapshot_id="1"))
+    yield "of a later version", _rewritten(lambda found: found.update(format_version="9.0.0"))
+    yield "without manifests", _rewritten(lambda found: found.update(manifests=[]))
+    yield "everything twice", _rewritten(lambda found: found.update(manifests=found["manifests"] * 2))
+    yield "many manifests", _rewritten(lambda found: found.update(manifests=found["manifests"] * 20_000))
+    for name, value in {
+        "dataset_id": "good", "snapshot_id": "../../x", "created_at": "now", "codec": "mine",
+        "x": {"deep": 1},
+        "row_count": 2**63 - 1, "compressor": "rot13", "partitioner": "x", "sequence": 2**50,
+    }.items():  # fmt: skip
+        yield f"{name} is {value}", each(**{name: value})
+    for digest in ("0" * 64, "x", 7, None):
+        yield f"a definition {digest}", each(x={"definition": digest})
+    yield "a surplus of another type", each(x={"surplus": 7})
+    for path in (
+        "../outside/secret.parquet",
+        "/etc/passwd",
+        "a\0b",
+        "datasets/good/latest",
+        "nope",
+        "datasets",
+    ):
+        yield f"a file {path}", files(path=path)
+    yield "huge files", files(size_bytes=2**63 - 1)
+    yield "false statistics", files(stats=_bounds(_nested(100), {}))
+    yield "huge statistics", files(stats={"row_count": 2**63 - 1, "columns": []})
 
 
 def _bomb(start: bytes) -> bytes:

@@ -35,7 +35,7 @@ _LODE: Final = typer.main.get_command(app)
 def _dataset(ask: Callable[[lode.Dataset], object]) -> dict[str, Entry]:
     """The same call on a dataset opened with options and as it is stored."""
     return {
-        "Dataset": lambda lake, name: ask(opened(name, lode.open_store(lake, durable=False))),
+        "Dataset": lambda lake, name: ask(_found(lake, name)),
         "open_dataset": lambda lake, name: ask(lode.open_dataset(name, lake)),
     }
 
@@ -76,7 +76,7 @@ _QUESTIONS: Final[dict[str, Callable[[lode.Dataset], object]]] = {
     "latest": lambda ds: ds.latest(),
     "snapshots": lambda ds: [snapshot.created_at for snapshot in ds.snapshots()],
     "history": lambda ds: [(each.writer, each.rebases, each.max_timestamp) for each in ds.history()],
-    "changes": lambda ds: ds.changes(since=next(islice(ds.history(), 1, None))),
+    "changes": lambda ds: ds.changes(since=next(islice(ds.history(), 1, None), None)),
     "read": lambda ds: [ds.read(snapshot) for snapshot in ds.history()],
     "scan": _scanned,
     "scan where": lambda ds: ds.scan(where=pc.field("n") > 0, columns=["n"]).read_all().to_pylist(),
@@ -91,13 +91,42 @@ DATASET: Final[dict[str, Entry]] = {
     "sweep": lambda lake, name: lode.sweep(lode.Dataset(name, lake), timedelta(0)),
     # These change the copy of the lake, so they come last.
     "write by key": lambda lake, name: _write(lake, name, key=KEY),
-    "settle": lambda lake, name: opened(name, lode.open_store(lake, durable=False)).settle(),
+    "settle": lambda lake, name: _found(lake, name).settle(),
     "write": lambda lake, name: _write(lake, name),
 }
 
 
+# These change what is visible. They come last, and only where that is damaged.
+CHANGES: Final[dict[str, Entry]] = {
+    "tags": lambda lake, name: [(tag.name, tag.created_at) for tag in _found(lake, name).tags()],
+    "scan as of a tag": lambda lake, name: _found(lake, name).scan(as_of="before").read_all(),
+    "scan as of": lambda lake, name: [
+        _found(lake, name).count(as_of=each, where="n > 0") for each in _found(lake, name).history()
+    ],
+    "expire": lambda lake, name: lode.expire(_found(lake, name), keep=2),
+    "delete, dry": lambda lake, name: _found(lake, name).delete("n = 3", dry_run=True),
+    "delete": lambda lake, name: _found(lake, name).delete("n = 3 OR n IS NULL"),
+    "merge": lambda lake, name: _found(lake, name).merge([{"n": 4, "day": "mon"}], on=["n"]),
+    "overwrite": lambda lake, name: _found(lake, name).overwrite(rows(60)),
+    "compact": lambda lake, name: _found(lake, name).compact(),
+    "restore": lambda lake, name: _found(lake, name).restore("latest~1"),
+    "expire at last": lambda lake, name: lode.expire(_found(lake, name), keep=1, dry_run=False),
+}
+CHANGE_COMMANDS: Final[dict[str, list[str]]] = {
+    "tags": ["tags", "{name}"],
+    "delete": ["delete", "{name}", "--where", "n = 3", "--dry-run"],
+    "compact": ["compact", "{name}", "--dry-run"],
+    "restore": ["restore", "{name}", "latest~1", "--dry-run"],
+    "expire": ["expire", "{name}", "--keep", "2"],
+}
+
+
+def _found(lake: Path, name: str) -> lode.Dataset:
+    return opened(name, lode.open_store(lake, durable=False))
+
+
 def _write(lake: Path, name: str, key: tuple[str, str] | None = None) -> object:
-    dataset = opened(name, lode.open_store(lake, durable=False))
+    dataset = _found(lake, name)
     return dataset.write(b"more" if dataset.components.codec is None else rows(50), idempotency_key=key)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import lode
-from lode.format.paths import DefaultLayout
+from lode.format.paths import DefaultLayout, HiveLayout
 from lode.runtime import REAL
 from lode.store import Fault, FaultStore, SimulatedCrash
 
@@ -48,6 +48,7 @@ def opened(name: str, store: lode.Store | Path) -> lode.Dataset:
         "blobs": {},
         "hive": {"codec": lode.Parquet(SCHEMA), "layout": lode.HiveLayout("day")},
         "pending": {"codec": lode.JSONL()},
+        "changed": {"codec": lode.Parquet(SCHEMA), "layout": lode.HiveLayout("day")},
         "good": {"codec": lode.Parquet(SCHEMA)},
     }
     return lode.Dataset(name, store, runtime=AT_ONCE, **options[name])
@@ -66,6 +67,7 @@ def build(root: Path) -> None:
         opened("blobs", store).write(f"blob {number}".encode())
     with suppress(SimulatedCrash):
         opened("pending", FaultStore(store, Fault("put", "*/manifest.json"))).write(rows(9))
+    change(opened("changed", store))
     volume = lode.Volume("vol", store, 100, checksum="md5")
     for offset in (0, 10, 50):
         volume.commit([volume.stage_write_at(offset, b"0123456789")])
@@ -76,6 +78,19 @@ def build(root: Path) -> None:
         if "/data/" in entry.path:
             shutil.copy(outside / entry.path, outside / "secret.parquet")
     (outside / "secret.jsonl").write_text(f'{{"n": 1, "day": "{CANARY}"}}\n')
+
+
+def change(dataset: lode.Dataset) -> None:
+    """Make one snapshot of each operation that removes files."""
+    for number in range(4):
+        dataset.write(rows(number))
+    dataset.tag("before")
+    dataset.delete("n = 1")
+    dataset.restore(3)
+    dataset.merge([{"n": 2, "day": "tue"}], on=["n"])
+    dataset.compact()
+    lode.expire(dataset, keep=6, dry_run=False)
+    dataset.overwrite(rows(7, 1))
 
 
 def copied(template: Path, into: Path) -> Path:
@@ -110,6 +125,14 @@ def targets(template: Path) -> list[Target]:
         ),
         Target("pointer of a volume", "vol", "volumes/vol/latest", volume=True),
     ]
+    history = {each.manifest.operation: each.id for each in opened("changed", store).snapshots()}
+    changed = HiveLayout("day").chain("changed")
+    found += [
+        Target("removing manifest", "changed", changed.manifest(history["overwrite"])),
+        Target("restoring manifest", "changed", changed.manifest(history["restore"])),
+        Target("checkpoint", "changed", changed.state(history["compact"])),
+        Target("tag", "changed", changed.tag("before")),
+    ]
     for entry in store.list():
         match entry.path.split("/"):
             case ["datasets", "pending", "snapshots", _, "intent.json"]:
@@ -123,7 +146,7 @@ def targets(template: Path) -> list[Target]:
                 found.append(Target("definition", "hive", entry.path))
             case ["datasets", "hive", "segments", _, "manifest.json"]:
                 found.append(Target("hive manifest", "hive", entry.path))
-            case ["datasets", name, *_, "data", _] if name not in ("good", "pending", "hive"):
+            case ["datasets", name, *_, "data", _] if name not in ("good", "pending", "hive", "changed"):
                 found.append(Target(f"{name} file", name, entry.path))
             case ["volumes", "vol", "snapshots", _, "manifest.json"]:
                 found.append(Target("volume manifest", "vol", entry.path, volume=True))
