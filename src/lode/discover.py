@@ -107,8 +107,7 @@ def is_volume(store: Store, id: str) -> bool:
     """Whether there is a volume of that name."""
     if not any(True for _ in store.list(f"{volume_chain(id).manifests}/")):
         return False
-    chain = chain_of_volume(store, id)
-    return not is_dropped(chain, chain.pointer())
+    return not is_dropped(chain_of_volume(store, id))
 
 
 def volume_names(store: Store) -> list[str]:

@@ -147,10 +147,9 @@ class DatasetReader:
         return not self._was_dropped(dataset_id)
 
     def _was_dropped(self, dataset_id: str) -> bool:
-        chains = [self._chain(layout, dataset_id) for layout in self._layouts]
         # Layouts that are listed together share one pointer.
-        pointer = chains[0].pointer()
-        return any(is_dropped(chain, pointer) for chain in chains)
+        chain, *others = [self._chain(layout, dataset_id) for layout in self._layouts]
+        return is_dropped(chain, others)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was given, or the one in which the dataset has a manifest."""

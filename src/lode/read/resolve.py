@@ -16,10 +16,12 @@ from cachetools import LRUCache
 
 from lode.errors import (
     ComponentMismatchError,
+    DataError,
     HistoryForkedError,
     ManifestInvalidError,
     NoSnapshotsError,
     NotFoundError,
+    StoreError,
 )
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
@@ -471,15 +473,22 @@ class Links(Generic[M]):
             )
 
 
-def is_dropped(chain: Chain[Any], pointer: bytes | None) -> bool:
-    """Whether a dataset or volume with this pointer was dropped, and nothing was written since."""
-    if pointer is None or not pointer.endswith(DROP_SUFFIX.encode()):
-        return False
+def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
+    """Whether a dataset or volume was dropped, and nothing was written since. One read if it was not.
+
+    Args:
+        chain: Its history.
+        others: The same under other layouts that share the pointer.
+    """
     try:
-        newest = chain.manifest(chain.named_by(pointer))
-    except ManifestInvalidError:
+        pointer = chain.pointer()
+        if pointer is None or not pointer.endswith(DROP_SUFFIX.encode()):
+            return False
+        snapshot_id = chain.named_by(pointer)
+        found = (each.manifest(snapshot_id) for each in (chain, *others))
+        return any(newest is not None and newest.operation == DROP for newest in found)
+    except (DataError, StoreError):
         return False  # damaged: whoever opens it gets the error
-    return newest is not None and newest.operation == DROP
 
 
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:

@@ -207,7 +207,7 @@ def _check_tags(chain: Chain[Any], first: int) -> Iterator[Problem]:
 
 
 def _check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
-    """Check that every checkpoint holds the files that history says."""
+    """Check that every checkpoint that a reader would use holds the files that history says."""
     paths = dataset.chain.paths
     existing = {entry.path for entry in dataset.store.list(paths.states)}
     if not existing:
@@ -218,7 +218,8 @@ def _check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
             return
         for manifest, state in found.states.each(head.manifest):
             path = paths.state(manifest.snapshot_id)
-            if path in existing and load_checkpoint(found.chain, manifest.snapshot_id) != state():
+            known = load_checkpoint(found.chain, manifest.snapshot_id) if path in existing else None
+            if known is not None and known != state():
                 yield Problem("checkpoint", path, f"{path} is not the state that history tells: remove it")
     except (DataError, MissingError):
         return  # history is damaged, which is told elsewhere
