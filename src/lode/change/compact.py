@@ -69,7 +69,7 @@ def _compact(
     where: pc.Expression | str | None,
     idempotency_key: IdempotencyKey | None,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Change:
     """Compact the dataset as it is at ``base``."""
     if base.scan.components.codec is None:
