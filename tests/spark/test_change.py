@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROW = "id long, day string, n int"
+ROWS = StructType().add("id", "long").add("day", "string").add("n", "int")
 
 
 def visits(lake: str, *, partitioned: bool = True) -> lode.Dataset:
@@ -74,7 +75,7 @@ def counted(spark: SparkSession) -> Iterator[Callable[[], int]]:
     try:
         yield lambda: len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 def orphans(ds: lode.Dataset) -> set[str]:
@@ -179,7 +180,7 @@ def test_options_of_an_overwrite_that_mean_nothing_are_refused(
     visits(lake)
     given = {"path": lake, "dataset": "visits", **options}
     with pytest.raises(lode.InvalidOptionError, match=message):
-        BatchWriter(given, StructType.fromDDL(ROW), mode == "overwrite")
+        BatchWriter(given, ROWS, mode == "overwrite")
 
 
 def test_a_dataframe_overwrites_partitions_conditions_or_everything_once_for_a_key(
@@ -229,7 +230,10 @@ def test_a_deletion_is_prepared_again_after_a_compaction_and_refused_after_an_ap
 ) -> None:
     ds = visits(lake)
     other = lode.Dataset("visits", lake)
-    meanwhile = [other.compact, lambda: other.write([{"id": 50, "day": "d1", "n": 0}])]
+    meanwhile: list[Callable[[], object]] = [
+        other.compact,
+        lambda: other.write([{"id": 50, "day": "d1", "n": 0}]),
+    ]
     committer = type(ds._handle.find().committer)
     commit = committer.commit
 
