@@ -288,7 +288,7 @@ def test_rows_that_cannot_be_merged_are_refused(spark: SparkSession, lake: str) 
         ds.merge(twice)
     with pytest.raises(lode.SchemaViolationError, match="has a null"):
         ds.merge(spark.createDataFrame([(None, "d1", 1)], ROW))
-    with pytest.raises(lode.SchemaViolationError, match="cast it first"):
+    with pytest.raises(lode.SchemaViolationError, match="convert the data first"):
         ds.merge(spark.createDataFrame([("1", "d1", 1)], "id string, day string, n int"))
     with pytest.raises(lode.SchemaViolationError, match="no column 'id'"):
         ds.merge(twice.select("day"))

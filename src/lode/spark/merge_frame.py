@@ -72,6 +72,7 @@ class MergedFrame:
         return self._matched
 
     def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
+        self._workers.check_tasks()
         given = written_schema(self._df.schema)
         for key in keys:
             if key not in given.names:
