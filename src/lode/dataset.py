@@ -733,8 +733,7 @@ class Dataset:
         """Drop the dataset: all rows, all snapshots and their files. This cannot be undone.
 
         The drop is a commit. A writer that comes later is refused with ``DatasetDroppedError``. Then the
-        files are removed. If that is interrupted, call it again. A dataset of the same name can be created at
-        once.
+        files are removed. If that is interrupted, call it again. The name can be used anew at once.
 
         Args:
             force: Also drop it if it has tags.

@@ -1,4 +1,9 @@
-"""Every interleaving of two changes of one dataset, and walks of many, with crashes and lost answers."""
+"""Every interleaving of two changes of one dataset, and walks of many, with crashes and lost answers.
+
+The actors are the library itself. ``Serial`` checks after every step that each snapshot has the rows of the
+one before it, changed by the operation that committed it, that every snapshot can be read as it was, and that
+every promise made to a caller is kept.
+"""
 
 from __future__ import annotations
 
@@ -8,12 +13,15 @@ import pytest
 
 from lode.testing.explore import Report, Scenario, explore
 from support.change.actors import (
+    LAST,
     LAYOUTS,
+    RECOVERY,
     Operation,
     Serial,
     append,
     compact,
     delete,
+    expire,
     first,
     in_one_thread,
     merge,
@@ -29,9 +37,25 @@ def one_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     in_one_thread(monkeypatch)
 
 
-def scenario(layout: Layout, operations: dict[str, Operation], **options: Any) -> Scenario:
-    actors = {name: each.actor(number, layout) for number, (name, each) in enumerate(operations.items(), 1)}
-    return Scenario(actors=actors, initial=first(layout), **options)
+def scenario(
+    layout: Layout,
+    operations: dict[str, Operation],
+    *,
+    reads: bool = False,
+    recovers: bool = False,
+    expires: bool = False,
+    **options: Any,
+) -> Scenario:
+    initial = first(layout)
+    kept = {} if expires else initial
+    actors = {
+        name: each.actor(number, layout, kept) for number, (name, each) in enumerate(operations.items(), 1)
+    }
+    if reads:
+        actors["r"] = reader(layout, kept)
+    if recovers:
+        options["recovery"] = append(*LAST[0][:2]).actor(RECOVERY, layout, kept)
+    return Scenario(actors=actors, initial=initial, **options)
 
 
 def explored(layout: Layout, operations: dict[str, Operation], **options: Any) -> Report:
@@ -44,11 +68,88 @@ OPERATIONS = {
     "delete": delete(1, 3),
     "merge": merge(1, 6),
     "compact": compact(),
+    "restore": restore(2),
 }
 
 
 @pytest.mark.parametrize("name", OPERATIONS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_no_operation_fails_because_of_a_compaction_and_no_compaction_fails(name: str, layout: str) -> None:
-    report = explored(LAYOUTS[layout], {"c": compact(), "o": OPERATIONS[name]})
+def test_no_operation_fails_because_of_a_compaction_and_no_compaction_fails(name: str) -> None:
+    """Exhaustive without troubles: nobody raises, the rows are never doubled and never come back."""
+    layout = LAYOUTS["whole" if name in ("merge", "restore") else "split"]
+    report = explored(layout, {"c": compact(), "o": OPERATIONS[name]})
     assert report.count(lambda view: view.raised) == 0
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [("overwrite", "delete"), ("delete", "merge"), ("append", "delete"), ("overwrite", "restore")],
+)
+def test_of_two_operations_on_the_same_rows_at_most_one_conflicts(one: str, two: str) -> None:
+    report = explored(LAYOUTS["whole"], {"one": OPERATIONS[one], "two": OPERATIONS[two]})
+    assert report.count(lambda view: len(view.raised) > 1) == 0
+    assert report.count(lambda view: view.raised) > 0
+
+
+def test_operations_on_different_partitions_both_succeed() -> None:
+    report = explored(LAYOUTS["split"], {"one": overwrite("b", 5), "two": merge(1, 6)})
+    assert report.count(lambda view: view.raised) == 0
+
+
+def test_a_redone_deletion_and_an_append_both_succeed() -> None:
+    report = explored(LAYOUTS["whole"], {"one": delete(1, 4, redo=True), "two": append("a", 4)})
+    assert report.count(lambda view: view.raised) == 0
+
+
+def test_a_compactor_and_a_deleter_under_a_crash() -> None:
+    report = explored(LAYOUTS["whole"], {"c": compact(), "o": delete(3)}, crashes=1, recovers=True)
+    assert report.count(lambda view: view.raised) == 0
+
+
+def test_a_compactor_and_a_deleter_whose_requests_land_late() -> None:
+    explored(LAYOUTS["whole"], {"c": compact(), "o": delete(3)}, unknown=1, delayed=True)
+
+
+EVERYBODY = {
+    "a1": append("a", 4),
+    "a2": append("b", 5),
+    "o": overwrite("b", 6, redo=True),
+    "d": delete(1, 4, 9, redo=True),
+    "m": merge(2, 7, redo=True),
+    "c": compact(),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_everybody_at_once_on_random_walks(layout: str) -> None:
+    made = scenario(
+        LAYOUTS[layout],
+        EVERYBODY,
+        reads=True,
+        crashes=2,
+        unknown=2,
+        delayed=True,
+        failures=1,
+        max_calls=2000,
+    )
+    walks(made, range(6), check=Serial(LAYOUTS[layout], EVERYBODY))
+
+
+def test_everybody_without_troubles_succeeds_whatever_the_order() -> None:
+    made = scenario(LAYOUTS["split"], EVERYBODY, max_calls=2000, raises=())
+    walks(made, range(100, 104), check=Serial(LAYOUTS["split"], EVERYBODY))
+
+
+def test_snapshots_above_the_floor_can_be_read_while_others_expire() -> None:
+    operations = {
+        "d": delete(1, 9, redo=True),
+        "c": compact(),
+        "a": append("a", 4),
+        "e": expire(1),
+        "f": expire(2),
+        "s": restore(3),
+    }
+    layout = LAYOUTS["split"]
+    made = scenario(
+        layout, operations, reads=True, expires=True, crashes=1, unknown=1, delayed=True, max_calls=2000
+    )
+    walks(made, range(200, 206), check=Serial(layout, operations, expires=True))

@@ -114,3 +114,14 @@ def test_the_sample_after_everything_was_deleted_is_empty(fresh: Served) -> None
     written(fresh.store).delete("true")
     assert fresh.ask("datasets", "d")["rows"] == 0
     assert fresh.ask("datasets", "d", "rows")["rows"] == []
+
+
+def test_a_dataset_that_was_dropped_and_made_again_is_whole() -> None:
+    store = MemoryStore()
+    dataset = written(store)
+    timeline = DatasetTimeline(store, "d")
+    timeline.look()
+    dataset.drop()
+    lode.Dataset("d", store, codec="jsonl").write([{"n": 1}])
+    view = timeline.look()
+    assert (len(view.lines), view.is_whole, view.rows) == (1, True, 1)

@@ -10,6 +10,7 @@ import msgspec
 from lode.change.result import Change
 from lode.definition import REMOVALS
 from lode.format.manifest import Removed, Removes, check_metadata
+from lode.read.resolve import Head
 from lode.snapshot import Snapshot
 from lode.write.removal import Removal
 
@@ -37,7 +38,8 @@ def restore(
         return Change("restore", None, removed, added)
     removal = Removal("restore", restores=target.snapshot_id, removed=removed)
     removal.restored_sequence = found.chain.sequence_of(target)
-    head = found.committer.settle()
+    # The snapshot that was looked at: rows that others have changed since are a conflict.
+    head = Head(base.manifest.snapshot_id.encode(), base.manifest)
     if context.handle.define(found, head, base.definition):
         head = found.committer.settle()
     committed = context.handle.commit_definition(

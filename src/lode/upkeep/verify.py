@@ -140,7 +140,8 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
     expired = _expired(target)
-    first = _first_place(target)
+    # The sequence of the drop that history follows.
+    first = 1
     for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
         snapshot_id = chain.paths.snapshot_of(path) or ""
         if isinstance(manifest, DataError):
@@ -151,11 +152,10 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
         found.problems += misplaced
         if not misplaced:
             found.copies += chain.copies(manifest)
-        if (manifest.sequence or first) < first:
-            continue  # what an interrupted drop has left
-        dropped = manifest.operation == DROP
-        links[snapshot_id] = _Link(None if dropped else manifest.parent_snapshot_id, manifest.sequence)
-        found.snapshots += not dropped
+        if manifest.operation == DROP:
+            first = max(first, manifest.sequence or 1)
+        parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
+        links[snapshot_id] = _Link(parent, manifest.sequence)
         if isinstance(manifest, Manifest) and manifest.definition is not None:
             definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
@@ -163,6 +163,10 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
             if key not in known and expected.file.path not in expired:
                 known.add(key)
                 found.objects.append(expected)
+    if first > 1:
+        links = {id: link for id, link in links.items() if (link.sequence or first) >= first}
+        found.objects = [expected for expected in found.objects if expected.snapshot_id in links]
+    found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += _check_links(chain, links, unreadable, first)
     found.problems += _check_pointer(chain, links, unreadable)
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
@@ -184,16 +188,6 @@ def _expired(target: Dataset | Volume) -> frozenset[str]:
         return retained(found, head.manifest, found.definitions.floor_at(head.manifest)).expired
     except (DataError, MissingError, UsageError):
         return frozenset()
-
-
-def _first_place(target: Dataset | Volume) -> int:
-    """The sequence of the drop that history follows; 1 if it was never dropped."""
-    try:
-        chain: Chain[Any] = target.chain
-        head = chain.resolve()
-        return max(chain.begins_after(head) - 1, 1)
-    except (DataError, MissingError, UsageError):
-        return 1
 
 
 def _check_tags(chain: Chain[Any]) -> Iterator[Problem]:
