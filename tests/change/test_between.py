@@ -86,7 +86,9 @@ def test_a_merge_or_deletion_fits_the_changed_columns_or_changes_nothing(how: st
             if operation == "delete":
                 expected.pop(0)
             else:
-                expected[0] |= {name: value for name, value in {"p": "b", "n": 9}.items() if name in expected[0]}
+                expected[0] |= {
+                    name: value for name, value in {"p": "b", "n": 9}.items() if name in expected[0]
+                }
         assert rows(dataset) == rows(other) == expected
         assert lode.verify(other).ok
 
@@ -155,7 +157,9 @@ def test_merged_records_keep_the_columns_that_they_do_not_have() -> None:
     dataset.merge([{"id": 1, "n": 7}, {"id": 9, "n": 9}], on=["id"])
     assert rows(dataset)[0] == {"id": 1, "p": "a", "n": 7}
     assert rows(dataset)[-1] == {"id": 9, "p": None, "n": 9}
-    with pytest.raises(lode.SchemaViolationError, match="row 1: some rows have a column 'n' and others do not"):
+    with pytest.raises(
+        lode.SchemaViolationError, match="row 1: some rows have a column 'n' and others do not"
+    ):
         dataset.merge([{"id": 1, "n": 7}, {"id": 9}], on=["id"])
 
 

@@ -254,7 +254,9 @@ class ChangeMachine(RuleBasedStateMachine):
     ) -> None:
         found = {tuple(row[name] for name in on): row for row in self.draw_rows(data)}
         rows = [row for key, row in found.items() if None not in key]
-        missing = data.draw(st.sets(st.sampled_from(sorted({*self.columns} - {"id", "p"} or {""}))), "missing")
+        missing = data.draw(
+            st.sets(st.sampled_from(sorted({*self.columns} - {"id", "p"} or {""}))), "missing"
+        )
         rows = [{name: value for name, value in row.items() if name not in missing} for row in rows]
         dataset = self.view(data)
         if as_table:

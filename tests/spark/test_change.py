@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 import lode
 import lode.spark
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROW = "id long, day string, n int"
-ROWS = StructType().add("id", "long").add("day", "string").add("n", "int")
+ROWS = StructType().add("id", LongType()).add("day", StringType()).add("n", IntegerType())
 
 
 def visits(lake: str, *, partitioned: bool = True) -> lode.Dataset:
