@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
-    from lode.change.base import Workers
     from lode.change.merge import WhenMatched, WhenNotMatched
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
@@ -747,10 +746,6 @@ class Dataset:
             SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
         """
         return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
-
-    def change_context(self, workers: Workers | None = None) -> ChangeContext:
-        """What the functions of ``lode.change`` work on, with other workers that rewrite files."""
-        return ChangeContext(self._handle, self._reads, self._writes, workers)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
