@@ -313,12 +313,14 @@ class Chain(Generic[M]):
         prefix = commonprefix([f"{paths.manifests}/" for paths in places])
         for entry in self.store.list(prefix):
             for paths in places:
-                if paths.snapshot_of(entry.path) is None:
+                snapshot_id = paths.snapshot_of(entry.path)
+                # A drop stays under the layout of what it dropped. What came next may have another.
+                if snapshot_id is None or snapshot_id.endswith(DROP_SUFFIX):
                     continue
                 if paths is not self.paths:
                     raise self._wrong_layout(paths)
                 return self.head_by_links()
-        return None
+        return self.head_by_links()
 
     def _wrong_layout(self, paths: ChainPaths) -> ComponentMismatchError:
         return ComponentMismatchError(
@@ -483,9 +485,6 @@ def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manife
     """The history of a dataset on a store, under one layout."""
 
     def copies(manifest: Manifest) -> list[str]:
-        if manifest.operation == DROP:
-            # What is created next may have another layout.
-            return [paths.manifest(manifest.snapshot_id) for paths in others]
         if not layout.keys:
             return []
         partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}

@@ -268,7 +268,9 @@ def with_totals(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> 
         rows = max(0, rows - line.removed_rows) + line.rows
         size = max(0, size - line.removed_bytes) + line.bytes
         if line.restores in then:
-            rows, size = then[line.restores].total_rows, then[line.restores].total_bytes
+            back = then[line.restores]
+            line = line._replace(added=max(0, back.total_rows - rows))
+            rows, size = back.total_rows, back.total_bytes
         found.append(line._replace(total_rows=rows, total_bytes=size))
         if line.id in restored:
             then[line.id] = found[-1]

@@ -33,7 +33,7 @@ from lode.runtime import REAL, Runtime
 from lode.upkeep.retained import retained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
@@ -139,6 +139,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
+    copies: dict[str, Sequence[str]] = {}
     expired = _expired(target)
     # The sequence of the drop that history follows.
     first = 1
@@ -151,7 +152,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
         misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
         found.problems += misplaced
         if not misplaced:
-            found.copies += chain.copies(manifest)
+            copies[snapshot_id] = chain.copies(manifest)
         if manifest.operation == DROP:
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
@@ -166,12 +167,13 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     if first > 1:
         links = {id: link for id, link in links.items() if (link.sequence or first) >= first}
         found.objects = [expected for expected in found.objects if expected.snapshot_id in links]
+    found.copies = [path for id in links for path in copies.get(id, ())]
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += _check_links(chain, links, unreadable, first)
     found.problems += _check_pointer(chain, links, unreadable)
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
-    found.problems += _check_tags(chain)
+    found.problems += _check_tags(chain, first)
     if isinstance(target, Dataset):
         found.problems += _check_checkpoints(target)
     return found
@@ -190,13 +192,15 @@ def _expired(target: Dataset | Volume) -> frozenset[str]:
         return frozenset()
 
 
-def _check_tags(chain: Chain[Any]) -> Iterator[Problem]:
+def _check_tags(chain: Chain[Any], first: int) -> Iterator[Problem]:
     """Check that every tag can be read and names a snapshot."""
     for name in tag_names(chain):
         path = chain.paths.tag(name)
         try:
             tag = load_tag(chain, name)
-            if tag is not None and chain.manifest(tag.snapshot_id) is None:
+            if tag is None or tag.sequence < first:
+                continue  # what an interrupted drop has left
+            if chain.manifest(tag.snapshot_id) is None:
                 yield Problem("tag", path, f"{path} names snapshot {tag.snapshot_id}, which is missing")
         except DataError as error:
             yield Problem("tag", path, str(error))
