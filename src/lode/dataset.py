@@ -13,12 +13,12 @@ from warnings import warn
 
 import msgspec
 
+from lode.change import merge as merges
+from lode.change import overwrite as overwrites
 from lode.change.base import ChangeContext, OnChangeConflict
 from lode.change.compact import compact
 from lode.change.delete import delete
 from lode.change.drop import DropReport, drop_dataset
-from lode.change.merge import WhenMatched, WhenNotMatched, merge
-from lode.change.overwrite import overwrite
 from lode.change.restore import restore
 from lode.codec.components import Components, components_of
 from lode.codec.protocol import StreamingCodec
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
+    from lode.change.merge import WhenMatched, WhenNotMatched
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
     from lode.codec.compress import Compressor
@@ -331,7 +332,7 @@ class Dataset:
             SchemaViolationError: The data does not fit the dataset's columns; nothing was uploaded.
             ComponentMismatchError: The dataset has another layout, codec or compressor.
         """
-        if type(data).__module__.startswith("pyspark."):
+        if _is_spark(data):
             from lode.spark.write import write  # its tasks stage it: it is never brought to this process
 
             return write(
@@ -551,9 +552,24 @@ class Dataset:
         Raises:
             SnapshotConflictError: Another writer has changed these rows meanwhile; nothing was replaced.
         """
-        return overwrite(
+        if _is_spark(data):
+            from lode.spark.change import overwrite as on_spark
+
+            return on_spark(
+                self,
+                data,
+                metadata,
+                partitions=partitions,
+                where=where,
+                everything=everything,
+                idempotency_key=idempotency_key,
+                on_conflict=on_conflict,
+                evolve=evolve,
+                dry_run=dry_run,
+            )
+        return overwrites.overwrite(
             self._changes,
-            data,
+            overwrites.LocalRows(data),
             metadata,
             partitions=partitions,
             where=where,
@@ -626,9 +642,23 @@ class Dataset:
             dry_run: Only report what would change.
             progress: Called with (files done, files in all), first while keys are looked for.
         """
-        return merge(
+        if _is_spark(data):
+            from lode.spark.change import merge as on_spark
+
+            return on_spark(
+                self,
+                data,
+                metadata,
+                on=on,
+                when_matched=when_matched,
+                when_not_matched=when_not_matched,
+                idempotency_key=idempotency_key,
+                on_conflict=on_conflict,
+                dry_run=dry_run,
+            )
+        return merges.merge(
             self._changes,
-            data,
+            merges.LocalRows(data, self._changes.workers),
             metadata,
             on=on,
             when_matched=when_matched,
@@ -702,8 +732,7 @@ class Dataset:
         """Drop the dataset: all rows, all snapshots and their files. This cannot be undone.
 
         The drop is a commit. A writer that comes later is refused with ``DatasetDroppedError``. Then the
-        files are removed. If that is interrupted, call it again. A dataset of the same name can be created at
-        once.
+        files are removed. If that is interrupted, call it again. The name can be used anew at once.
 
         Args:
             force: Also drop it if it has tags.
@@ -953,6 +982,11 @@ class Dataset:
 
     def __repr__(self) -> str:
         return f"Dataset({self.id!r}, {self._store.url!r})"
+
+
+def _is_spark(data: object) -> bool:
+    """Whether these rows are a DataFrame of Spark."""
+    return type(data).__module__.startswith("pyspark.")
 
 
 def _reopened(id: str, store: Store, options: dict[str, Any]) -> Dataset:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from lode.dataset import Dataset
     from lode.format.manifest import ColumnStats, FileRef, Manifest, Removed
+    from lode.snapshot import Snapshot
 
 _PACKAGES: Final = ("pyarrow", "obstore", "duckdb", "pyspark", "grpcio")
 
@@ -78,6 +79,11 @@ def merge_partitions(
 def amount(removed: Removed) -> dict[str, int]:
     """Return files, rows and bytes for JSON, also those that are zero."""
     return {"files": removed.files, "rows": removed.rows, "bytes": removed.bytes}
+
+
+def history_length(dataset: Dataset, newest: Snapshot) -> int:
+    """Return the number of snapshots up to ``newest``. It is not its number, which counts on after a drop."""
+    return len(dataset._reads.between(None, newest)[0])
 
 
 class RowChange(NamedTuple):

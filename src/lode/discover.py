@@ -107,7 +107,8 @@ def is_volume(store: Store, id: str) -> bool:
     """Whether there is a volume of that name."""
     if not any(True for _ in store.list(f"{volume_chain(id).manifests}/")):
         return False
-    return not is_dropped(chain_of_volume(store, id))
+    chain = chain_of_volume(store, id)
+    return not is_dropped(chain, chain.pointer())
 
 
 def volume_names(store: Store) -> list[str]:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lode.codec.components import Components
 from lode.codec.protocol import has_schema, takes_first_schema
-from lode.errors import ComponentMismatchError, DataError
+from lode.errors import ComponentMismatchError, DataError, PathExistsError
 from lode.evolution import check_columns, check_schema
 from lode.format.ids import SnapshotIds, check_new_id
-from lode.format.manifest import DROP
+from lode.format.manifest import DROP, encode_manifest
 from lode.format.paths import DefaultLayout
 from lode.options import stricter
 from lode.read.define import LAYOUTS, Definitions, Located, components_named, locate
@@ -86,6 +87,8 @@ class DatasetHandle:
         # Whether the id may be written to. An id that may only be read is refused by each write.
         self._may_write = False
         self._found: FoundDataset | None = None
+        # The history of a dataset that was dropped, if nothing was written since.
+        self._dropped: Chain[Manifest] | None = None
         self._lock = ProcessLock()
 
     @property
@@ -120,12 +123,19 @@ class DatasetHandle:
             self._may_write = True
         found, head = self._find_with_head()
         if head is not None:
+            self._adopt(found, head.dropped)
             found.committer.start_from(head)
         captured = found.committer.capture()
         if head is None and captured.dropped is not None:
             self.forget(found)
             return self.find_to_write()
         return found, captured
+
+    def _adopt(self, found: FoundDataset, dropped: Manifest | None) -> None:
+        """Put the drop where the layout of the next history looks for it."""
+        if dropped is not None and found.chain.manifest(dropped.snapshot_id) is None:
+            with suppress(PathExistsError):
+                self.store.put(found.chain.paths.manifest(dropped.snapshot_id), encode_manifest(dropped))
 
     def forget(self, found: FoundDataset) -> None:
         """Find the dataset anew: it was dropped, and what is written next may have other options."""
@@ -136,7 +146,9 @@ class DatasetHandle:
     def chain(self) -> Chain[Manifest]:
         """The history as objects on the store, also of a dataset whose definition or head is damaged."""
         try:
-            return self.find().chain
+            found = self.find()
+            is_there = found.exists or found.committer.has_head
+            return self._dropped if self._dropped is not None and not is_there else found.chain
         except DataError:
             for layout in LAYOUTS if self.given.layout is None else (self.given.layout,):
                 manifests = f"{layout.chain(self.id).manifests}/"
@@ -158,10 +170,12 @@ class DatasetHandle:
     def _locate(self, found: FoundDataset | None) -> tuple[FoundDataset, Head[Manifest]]:
         located = locate(self.store, self.id, self.given.layout)
         head: Head[Manifest] = Head(None, None) if located is None else located.head
+        self._dropped = None
         if located is not None and not located.exists:
             # It was dropped. A history with the same pointer continues after that.
-            chain = (self.given.layout or DefaultLayout()).chain(self.id)
-            head = head if chain.pointer == located.chain.paths.pointer else Head(None, None)
+            self._dropped = located.chain
+            paths = (self.given.layout or DefaultLayout()).chain(self.id)
+            head = head if paths.pointer == located.chain.paths.pointer else Head(None, None)
             located = None
         layout = self.given.layout or (located.layout if located else DefaultLayout())
         # Transactions that have begun use this committer, so it is kept while the layout is the same.

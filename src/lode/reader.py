@@ -147,7 +147,10 @@ class DatasetReader:
         return not self._was_dropped(dataset_id)
 
     def _was_dropped(self, dataset_id: str) -> bool:
-        return any(is_dropped(self._chain(layout, dataset_id)) for layout in self._layouts)
+        chains = [self._chain(layout, dataset_id) for layout in self._layouts]
+        # Layouts that are listed together share one pointer.
+        pointer = chains[0].pointer()
+        return any(is_dropped(chain, pointer) for chain in chains)
 
     def _layout_of(self, dataset_id: str) -> Layout:
         """The layout that was given, or the one in which the dataset has a manifest."""

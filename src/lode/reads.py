@@ -70,7 +70,7 @@ class Reads:
 
     def _check_range(self, sequence: int, first: Manifest, head: Manifest | None) -> None:
         """Refuse a range that needs files of a snapshot that is expired."""
-        floor = self._floor(head)
+        floor = self.floor(head)
         if sequence < floor:
             raise SnapshotExpiredError(
                 f"the rows after {first.parent_snapshot_id or 'the beginning'} of dataset "
@@ -98,18 +98,13 @@ class Reads:
         head = self.visible()
         if head is None or head.snapshot_id == manifest.snapshot_id:
             return
-        floor = self._floor(head)
+        floor = self.floor(head)
         chain = self._handle.find().chain
         if floor > 1 and chain.sequence_of(manifest) < floor and not is_tagged(chain, manifest.snapshot_id):
             raise SnapshotExpiredError(
                 f"snapshot {manifest.snapshot_id} of dataset {self._handle.id!r} is expired: history can be "
                 f"read from number {floor} on"
             )
-
-    def _floor(self, head: Manifest | None) -> int:
-        """The number of the oldest readable snapshot, by the newest one, which is looked up if not given."""
-        newest = self.visible() if head is None else head
-        return 1 if newest is None else self._handle.find().definitions.floor_at(newest)
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
         """The files that one snapshot itself added, without reading them."""
@@ -127,10 +122,14 @@ class Reads:
             runtime=self._handle.runtime,
         )
 
-    def floor(self) -> int:
-        """The sequence of the oldest snapshot that can be read now; beyond all if there is none."""
-        found, head = self._handle.look()
-        return MAX_SEQUENCE if head.manifest is None else found.definitions.floor_at(head.manifest)
+    def floor(self, newest: Manifest | None = None) -> int:
+        """The sequence of the oldest snapshot that can be read now; beyond all if there is none.
+
+        Args:
+            newest: The newest snapshot; looked up if not given.
+        """
+        head = self.visible() if newest is None else newest
+        return MAX_SEQUENCE if head is None else self._handle.find().definitions.floor_at(head)
 
     def scan(self, manifests: Sequence[Manifest], end: Manifest | None) -> Scan:
         """A scan of the files of these snapshots, as the dataset is defined at ``end``."""

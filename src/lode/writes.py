@@ -12,11 +12,12 @@ from lode.codec.components import Components, codec_named
 from lode.codec.protocol import has_schema, takes_any_record
 from lode.codec.records import is_rereadable, peek_schema
 from lode.definition import REMOVALS
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import InvalidOptionError, InvalidPathError, SchemaViolationError
 from lode.evolution import adopt, has_null_types, include, type_null_columns
-from lode.format.ids import is_utf8
+from lode.format.ids import is_generated, is_utf8
 from lode.format.manifest import Manifest, check_metadata
 from lode.read.resolve import Head
+from lode.read.tags import load_tag
 from lode.read.which import check_new_snapshot_id
 from lode.write.dataset_draft import DatasetDraft
 from lode.write.retry import OnConflict, check_on_conflict
@@ -129,6 +130,8 @@ class Writes:
         pair = _pair(idempotency_key)
         id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
         found, head = self._handle.find_to_write()
+        if id is not None and not is_generated(id) and load_tag(found.chain, id) is not None:
+            raise InvalidPathError(f"snapshot id {id!r} is a tag of {found.chain.name}: choose another")
         parent = self._reads.manifest(base) if base is not None else None
         definition = self._handle.definition_at(found, head.manifest)
         return BegunWrite(

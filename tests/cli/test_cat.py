@@ -55,6 +55,17 @@ def test_cat_prints_what_came_after_a_snapshot_or_a_time(run: Run, visits: lode.
     assert run("cat", "visits", "--since", "2001-01-01").json == [MONDAY, TUESDAY, WEDNESDAY]
 
 
+def test_cat_refuses_ignores_or_prints_what_was_removed(run: Run, visits: lode.Dataset) -> None:
+    visits.delete("page = '/'")
+    ended = run("cat", "visits", "--since", "1")
+    assert (ended.code, '"report"' in ended.err) == (2, True)
+    assert run("cat", "visits", "--since", "1", "--on-removal", "ignore").json == [WEDNESDAY]
+    printed = run("cat", "visits", "--since", "1", "--on-removal", "report").json
+    assert printed == [{**WEDNESDAY, "_change": "insert"}, {**MONDAY, "_change": "delete"}]
+    ended = run("cat", "visits", "--on-removal", "ignore")
+    assert (ended.code, "--since" in ended.err) == (2, True)
+
+
 def test_cat_of_blobs_is_the_newest_blob_then(run: Run, lake: Path) -> None:
     dataset = lode.Dataset("backups", str(lake))
     for blob in (b"one", b"two"):

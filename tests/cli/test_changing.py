@@ -240,3 +240,5 @@ def test_cat_prints_the_blob_that_was_restored(run: Run, lake: Path) -> None:
     blobs.write(b"second")
     run("restore", "blobs", "1")
     assert run("cat", "blobs").raw == b"first"
+    run("expire", "blobs", "--keep", "1", "--delete")
+    assert run("cat", "blobs").raw == b"first"

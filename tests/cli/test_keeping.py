@@ -101,3 +101,46 @@ def test_the_console_and_the_commands_agree_after_an_expiry(run: Run) -> None:
     assert run("sql", "SELECT count(*) AS n FROM visits", "-f", "jsonl").json == [{"n": 3}]
     assert run("diff", "visits", "3").code == 0
     assert run("show", "visits", "1").code == 0
+
+
+def test_drop_asks_and_without_a_terminal_needs_yes(run: Run) -> None:
+    shown = run("drop", "visits", "--dry-run")
+    assert shown.out.startswith("visits: 3 snapshots, 4 files, ")
+    refused = run("drop", "visits")
+    assert (refused.code, "--yes" in refused.err) == (2, True)
+    assert len(run("cat", "visits", "-f", "jsonl").json) == 3
+
+
+def test_drop_removes_all_and_the_name_can_be_used_again(run: Run, lake: Path) -> None:
+    (done,) = run("drop", "visits", "--yes", "--json").json
+    assert (done["snapshots"], done["files"], done["removed"]) == (3, 4, True)
+    assert list(lake.rglob("data/*")) == []
+    assert run("cat", "visits").code == 3
+    assert run("ls", "--names").out == ""
+    run("write", "visits", stdin=b'{"n": 1}\n')
+    (line,) = run("ls", "--json").json
+    assert (line["snapshots"], line["rows"]) == (1, 1)
+
+
+def test_drop_refuses_a_dataset_with_tags_and_one_that_does_not_exist(run: Run) -> None:
+    run("tag", "visits", "release")
+    assert run("drop", "visits", "--yes").code == 2
+    assert run("drop", "visits", "--yes", "--force").code == 0
+    assert run("drop", "nothing", "--yes").code == 3
+
+
+def test_rename_keeps_history_and_tags(run: Run) -> None:
+    run("tag", "visits", "release", "1")
+    assert run("rename", "visits", "pages").out == "visits: renamed to pages\n"
+    assert run("ls", "--names").lines == ["pages"]
+    assert len(run("log", "pages", "--json").json) == 3
+    assert len(run("cat", "pages", "--as-of", "release", "-f", "jsonl").json) == 2
+    assert run("rename", "visits", "other").code == 3
+
+
+def test_volumes_are_renamed_and_dropped_too(run: Run, lake: Path) -> None:
+    volume = lode.Volume("disk", str(lake), total_length=100)
+    volume.commit([volume.stage_write_at(0, b"x")])
+    assert run("rename", "disk", "image", "--volume").code == 0
+    assert run("drop", "image", "--volume", "--yes").code == 0
+    assert run("ls", "--names").lines == ["visits"]

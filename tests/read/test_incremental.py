@@ -299,7 +299,7 @@ def test_a_range_without_removals_costs_no_more_than_its_snapshots() -> None:
 def test_a_range_below_the_floor_names_where_history_begins() -> None:
     dataset = partitioned()
     snapshots = [dataset.write(records([(id, "a", id)])) for id in range(4)]
-    _expire(dataset, 3)
+    lode.expire(dataset, keep=2, dry_run=False)
     with pytest.raises(lode.SnapshotExpiredError, match="history begins at number 3 now"):
         dataset.scan(since=snapshots[0])
     with pytest.raises(lode.SnapshotExpiredError, match="history begins at number 3 now"):
@@ -312,16 +312,7 @@ def test_a_report_needs_the_files_that_its_first_snapshot_removes() -> None:
     dataset = partitioned()
     first = dataset.write(records([(1, "a", 1)]))
     dataset.overwrite(records([(2, "a", 2)]))
-    _expire(dataset, 2)
+    lode.expire(dataset, keep=1, dry_run=False)
     with pytest.raises(lode.SnapshotExpiredError):
         dataset.scan(since=first, on_removal="report")
     assert rows_of(dataset, since=first, on_removal="ignore") == [(2, "a", 2)]
-
-
-def _expire(dataset: lode.Dataset, floor: int) -> None:
-    """Commit a floor, as an expiry does before it deletes files."""
-    found, head = dataset._handle.find_to_write()
-    definition = dataset.definition
-    dataset._handle.commit_definition(
-        found, head, definition, {}, "expire", lambda unchanged: unchanged, floor=floor
-    )

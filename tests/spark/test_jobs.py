@@ -113,6 +113,29 @@ def test_a_copy_has_the_columns_of_the_origin_at_every_snapshot(spark: SparkSess
     assert twin.scan().read_all()["new"].to_pylist() == ["a", "b"]
 
 
+def test_a_copy_has_the_rows_of_the_origin_after_every_change(spark: SparkSession, lake: str) -> None:
+    origin = sales_in(lake, 2)
+    sink = DatasetRef(lake, "copy")
+    jobs.copy(spark, origin, sink)
+    origin.delete("n < 100")  # removes files that an earlier run has copied
+    before = origin.compact()
+    origin.overwrite([{"day": "d0", "n": 1}])
+    assert before.snapshot is not None
+    origin.restore(before.snapshot)
+    copied = jobs.copy(spark, origin, sink)
+    copy = sink.open()
+    operations = [snapshot.manifest.operation for snapshot in copied]
+    assert operations == ["delete", "compact", "overwrite", "restore"]
+    for there, here in zip(origin.snapshots(), copy.snapshots(), strict=True):
+        assert rows_at(copy, here.id) == rows_at(origin, there.id)
+        assert here.manifest.removed == there.manifest.removed
+    assert lode.verify(copy).ok
+
+
+def rows_at(dataset: lode.Dataset, snapshot: str) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row.values()) for row in dataset.scan(as_of=snapshot).read_all().to_pylist())
+
+
 def test_copy_refuses_damaged_files_and_datasets_of_another_shape(
     spark: SparkSession, lake: str, tmp_path: Path
 ) -> None:

@@ -137,6 +137,29 @@ def test_a_pipeline_that_begins_late_remembers_where_it_began(spark: SparkSessio
     assert rows_in(lake, "out") == [("/", 2)]
 
 
+def test_a_pipeline_runs_no_step_for_a_compaction_and_can_take_in_what_was_removed(
+    spark: SparkSession, lake: str
+) -> None:
+    source = visits_in(lake, {"/": 1}, {"/docs": 2})
+    given = {"path": lake, "dataset": "visits", "onRemoval": "report"}
+    pipeline = Pipeline("log", given, DatasetRef(lake, "log"))
+    (first,) = pipeline.run(spark)
+    assert (first.rows_in, first.rows_out) == (2, 2)
+    source.compact()
+    (second,) = pipeline.run(spark)
+    assert (second.snapshots_in, second.rows_in, second.snapshot.row_count) == (1, 0, 0)
+    source.delete("page = '/docs'")
+    (third,) = pipeline.run(spark)
+    assert third.rows_in == 3
+    assert rows_in(lake, "log") == [
+        ("/", 1, "delete"),
+        ("/", 1, "insert"),
+        ("/", 1, "insert"),
+        ("/docs", 2, "delete"),
+        ("/docs", 2, "insert"),
+    ]
+
+
 def test_a_continuous_pipeline_goes_on_until_it_is_told_to_stop(spark: SparkSession, lake: str) -> None:
     visits_in(lake, {"/": 1})
     stop = threading.Event()

@@ -100,6 +100,27 @@ def test_every_point_of_history_can_be_read_by_options(
     assert numbers(load(spark, lake, asOf=moment)) == [1, 2]
 
 
+def test_a_range_with_removals_is_refused_ignored_or_reported(spark: SparkSession, lake: str) -> None:
+    dataset = lode.Dataset("d", lake, codec=lode.Parquet({"n": "int64"}))
+    since = dataset.write([{"n": 1}, {"n": 2}])
+    dataset.delete("n = 1")
+    dataset.write([{"n": 3}])
+    with pytest.raises(lode.RowsRemovedError):
+        lode.spark.read(spark, lake, "d", since=since)
+    ignored = lode.spark.read(spark, lake, "d", since=since, on_removal="ignore")
+    assert [row.n for row in ignored.collect()] == [3]
+    reported = lode.spark.read(spark, lake, "d", since=since, on_removal="report", where="n < 3")
+    assert sorted(map(tuple, reported.collect())) == [(1, "delete"), (2, "delete"), (2, "insert")]
+    by_options = spark.read.format("lode").options(path=lake, dataset="d", since=since.id, onRemoval="report")
+    assert by_options.load().where("_change = 'insert'").count() == 2
+    for given, problem in (
+        ({"since": since.id, "onRemoval": "skip"}, "onRemoval"),
+        ({"onRemoval": "report"}, "since"),
+    ):
+        with pytest.raises(Exception, match=problem):
+            spark.read.format("lode").options(path=lake, dataset="d", **given).load().collect()
+
+
 @pytest.mark.usefixtures("history")
 def test_sql_reads_a_view_of_a_dataset(spark: SparkSession, lake: str) -> None:
     spark.sql(f"CREATE TEMPORARY VIEW seen USING lode OPTIONS (path '{lake}', dataset 'events')")

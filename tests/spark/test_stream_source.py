@@ -43,13 +43,14 @@ class Collector:
         self.spark = spark
         self.folder = folder
         self.options = {"path": lake, "dataset": "d", **{name: str(value) for name, value in options.items()}}
+        self.column = "snapshot"
         self.batches: list[list[str]] = []
 
     def run(self, **trigger: Any) -> list[list[str]]:
-        """The names of the snapshots in each batch, as often as they have rows."""
+        """The values of the column in each batch."""
 
         def take(frame: Any, _: int) -> None:
-            self.batches.append([row.snapshot for row in frame.collect()])
+            self.batches.append([row[self.column] for row in frame.collect()])
 
         self.batches = []
         stream = self.spark.readStream.format("lode").options(**self.options).load()
@@ -173,6 +174,34 @@ def test_after_prepare_for_available_now_the_source_ends_where_history_ended_the
     assert source.latestOffset(end, ReadAllAvailable()) == end
 
 
+def test_a_compaction_moves_the_position_and_brings_no_rows(lake: str) -> None:
+    dataset = dataset_in(lake)
+    snapshots = grow(dataset, 2)
+    dataset.compact()
+    source = StreamSource({"path": lake, "dataset": "d", "maxBytesPerBatch": "1"}, SCHEMA)
+    start = Position(2, snapshots[1].id).to_json()
+    end = source.latestOffset(start, ReadMaxBytes(1))
+    assert end["sequence"] == 3
+    assert source.partitions(start, end) == []
+
+
+def test_a_position_that_is_expired_names_the_remedy_and_a_new_stream_begins_with_the_state(
+    lake: str,
+) -> None:
+    dataset = dataset_in(lake)
+    snapshots = grow(dataset, 4)
+    lode.expire(dataset, keep=2, dry_run=False)
+    source = StreamSource({"path": lake, "dataset": "d", "maxSnapshotsPerBatch": "1"}, SCHEMA)
+    start = Position(1, snapshots[0].id).to_json()
+    with pytest.raises(lode.SnapshotExpiredError, match=r"begins at number 3 now.*a new checkpoint"):
+        source.partitions(start, source.latestOffset(start, ReadMaxFiles(1)))
+    end = source.latestOffset(source.initialOffset(), ReadMaxFiles(1))
+    assert end["sequence"] == 3
+    (split,) = source.partitions(source.initialOffset(), end)
+    rows = [row for batch in source.read(split) for row in batch.column("snapshot").to_pylist()]
+    assert rows == named(0, 1, 2)
+
+
 # -- in Spark --------------------------------------------------------------------------------------
 
 
@@ -249,3 +278,25 @@ def test_what_is_wrong_with_the_options_is_one_sentence_at_the_driver(
         Exception, match="'maxsnapshotperbatch' is unknown: did you mean 'maxSnapshotsPerBatch'"
     ):
         Collector(spark, lake, tmp_path, maxSnapshotPerBatch=1).run()
+
+
+def test_a_stream_resumed_after_a_compaction_and_a_delete_refuses_ignores_or_reports_it(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = dataset_in(lake)
+    grow(dataset, 2, rows=1)
+    fails = Collector(spark, lake, tmp_path / "fail")
+    reports = Collector(spark, lake, tmp_path / "report", onRemoval="report")
+    for collector in (fails, reports):
+        assert collector.run() == [["s0", "s1"]]
+    dataset.compact()
+    grow(dataset, 1, rows=1)
+    dataset.delete("snapshot = 's0'")
+    grow(dataset, 1, rows=1)
+    with pytest.raises(StreamingQueryException, match=r"on_removal=.ignore.*option is onRemoval"):
+        fails.run()
+    # A stream that refused goes on from its checkpoint with another choice.
+    fails.options["onRemoval"] = "ignore"
+    assert fails.run() == [["s3", "s5"]]
+    reports.column = "_change"
+    assert reports.run() == [["insert", "delete", "delete", "insert", "insert"]]

@@ -11,6 +11,7 @@ from lode.store import MemoryStore
 from lode.ui.timeline import DatasetTimeline
 
 if TYPE_CHECKING:
+    from support.ui.browsing import Visitor
     from support.ui.served import Served
 
 SCHEMA = {"day": "string!", "n": "int64"}
@@ -58,6 +59,7 @@ def test_a_restore_has_the_totals_of_the_restored_snapshot() -> None:
     for view in (timeline.look(), DatasetTimeline(store, "d").look()):
         assert [line.total_rows for line in view.lines] == [4, 5, 3, 1, 2, 2, 5, 6]
         assert view.rows == dataset.count() == 6
+        assert (view.lines[6].added, view.lines[6].removed) == (5, 2)
         assert sorted(view.partitions) == ["day=mon", "day=tue", "day=wed"]
 
 
@@ -114,3 +116,30 @@ def test_the_sample_after_everything_was_deleted_is_empty(fresh: Served) -> None
     written(fresh.store).delete("true")
     assert fresh.ask("datasets", "d")["rows"] == 0
     assert fresh.ask("datasets", "d", "rows")["rows"] == []
+
+
+def test_a_dataset_that_was_dropped_and_made_again_is_whole() -> None:
+    store = MemoryStore()
+    dataset = written(store)
+    timeline = DatasetTimeline(store, "d")
+    timeline.look()
+    dataset.drop()
+    lode.Dataset("d", store, codec="jsonl").write([{"n": 1}])
+    view = timeline.look()
+    assert (len(view.lines), view.is_whole, view.rows) == (1, True, 1)
+
+
+def test_the_page_marks_operations_with_the_rows_they_removed(fresh: Served, visitor: Visitor) -> None:
+    dataset = written(fresh.store)
+    deleted = dataset.snapshot(4)
+    dataset.restore(1)
+    page = visitor.open(f"{fresh.url}#/datasets/d")
+    table = page.get_by_role("table", name="Snapshots of d")
+    table.get_by_text("restore").wait_for()
+    history = table.inner_text()
+    assert "\N{MINUS SIGN}2" in history
+    assert "+2 \N{MINUS SIGN}4" in history
+    for operation in ("overwrite", "delete", "compact", "restore"):
+        assert operation in history
+    page = visitor.open(f"{fresh.url}#/datasets/d/{deleted.id}")
+    page.get_by_text("Rows removed").wait_for()

@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_a
 
 import msgspec
 
+from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.snapshot import Snapshot
+from lode.write.parallel import pipelined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    import pyarrow as pa
 
     from lode.definition import Definition
     from lode.format.manifest import FileRef, Manifest
@@ -22,8 +26,11 @@ if TYPE_CHECKING:
     from lode.read.state import Fold
     from lode.reads import Reads
     from lode.write.removal import Removal
+    from lode.write.stage import Stager
     from lode.write.transaction import Transaction
-    from lode.writes import IdempotencyKey, Writes
+    from lode.writes import BegunWrite, IdempotencyKey, Writes
+
+    Progress = Callable[[int, int | None], None]
 
 OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 """What an operation does if other writers change the rows it depends on."""
@@ -31,6 +38,9 @@ OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 MAX_REDOS: Final = 100
 
 T = TypeVar("T")
+
+Part: TypeAlias = "tuple[Manifest, ...]"
+"""Some files to read at once, in manifests without any other file and without statistics. Pickles small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,23 +53,30 @@ class Base:
     state: Fold
     scan: Scan
 
-    def only(self, paths: Iterable[str]) -> Scan:
-        """A scan of some of its files."""
+    @property
+    def reader(self) -> Scan:
+        """A scan of no file; ``reader.of(part)`` is one of some files. It pickles small."""
+        return self.scan.of(())
+
+    def part(self, paths: Iterable[str]) -> Part:
+        """Some of its files, to be read at once."""
         wanted = set(paths)
         kept = []
         for manifest in self.scan.manifests:
             files = tuple(file for file in manifest.files if file.path in wanted)
             if files:
-                kept.append(msgspec.structs.replace(manifest, files=files))
-        return self.scan.of(kept)
+                kept.append(_only(manifest, files))
+        return tuple(kept)
 
-    def one_by_one(self, paths: Iterable[str]) -> Iterator[tuple[FileRef, Scan]]:
-        """Each of some files, with a scan of it alone."""
+    def parts(self, paths: Iterable[str]) -> list[Part]:
+        """Some of its files, to be read one by one."""
         wanted = set(paths)
-        for manifest in self.scan.manifests:
-            for file in manifest.files:
-                if file.path in wanted:
-                    yield file, self.scan.of([msgspec.structs.replace(manifest, files=(file,))])
+        return [
+            (_only(manifest, (file,)),)
+            for manifest in self.scan.manifests
+            for file in manifest.files
+            if file.path in wanted
+        ]
 
     def by_partition(self, files: Iterable[FileRef]) -> dict[str, list[FileRef]]:
         """Files by their partition."""
@@ -72,47 +89,119 @@ class Base:
         return self.found.layout.partition_of(self.scan.dataset_id, path)
 
 
+def _only(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
+    """A manifest with only what reading these files takes."""
+    x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
+    slim = tuple(msgspec.structs.replace(file, stats=None) for file in files)
+    return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
+
+
+class Workers:
+    """Threads of this process, which read and rewrite files. Spark has its own kind."""
+
+    def each(self, do: Callable[[Part], T], parts: Sequence[Part], progress: Progress | None) -> list[T]:
+        """Apply a function to every part, a few at a time. The results are in any order.
+
+        Args:
+            do: Pickles.
+            parts: The files.
+            progress: Called with (files done, files in all).
+        """
+        total, done = sum(map(_file_count, parts)), 0
+
+        def one(part: Part) -> T:
+            nonlocal done
+            result = do(part)
+            done += _file_count(part)
+            if progress is not None:
+                progress(done, total)
+            return result
+
+        return pipelined(one, parts)
+
+    def clean(self, stager: Stager, kept: Iterable[FileRef]) -> None:
+        """Remove files of this snapshot that no one knows of: those of lost attempts. Threads have none."""
+
+
+def _file_count(part: Part) -> int:
+    return sum(len(manifest.files) for manifest in part)
+
+
 class ChangeContext:
     """An opened dataset, as operations use it."""
 
-    def __init__(self, handle: DatasetHandle, reads: Reads, writes: Writes) -> None:
+    def __init__(
+        self, handle: DatasetHandle, reads: Reads, writes: Writes, workers: Workers | None = None
+    ) -> None:
         self.handle = handle
         self.reads = reads
         self.writes = writes
+        self.workers = workers or Workers()
 
-    def base(self) -> Base:
-        """The newest snapshot, published."""
+    def with_workers(self, workers: Workers) -> ChangeContext:
+        """The same dataset with other workers."""
+        return ChangeContext(self.handle, self.reads, self.writes, workers)
+
+    def base(self, manifest: Manifest | None = None) -> Base:
+        """The newest snapshot, published; or an earlier one."""
         found, _ = self.handle.find_to_write()
-        manifest = found.committer.settle().manifest
+        manifest = manifest or found.committer.settle().manifest
         if manifest is None:
             raise self.reads.no_snapshots()
         state = found.states.fold(manifest)
         scan = self.reads.scan(state.manifests(), manifest)
         return Base(found, manifest, found.definitions.at(manifest), state, scan)
 
-    @contextmanager
-    def transaction(
-        self,
-        removal: Removal,
-        metadata: dict[str, Any] | None,
-        idempotency_key: IdempotencyKey | None,
-        base: Base,
-    ) -> Iterator[Transaction]:
-        """A transaction of an operation that was prepared on ``base``.
-
-        After a conflict its files are removed: they were chosen by what the dataset had before.
-        """
+    def begin(
+        self, metadata: dict[str, Any] | None, idempotency_key: IdempotencyKey | None, base: Base
+    ) -> BegunWrite:
+        """Begin an operation that was prepared on ``base``."""
         begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
-        begun = replace(begun, definition=base.definition, components=components, rewrites=True)
-        with self.writes.transaction(begun, None, evolve=False, removal=removal) as transaction:
+        return replace(begun, definition=base.definition, components=components, rewrites=True)
+
+    @contextmanager
+    def transaction(
+        self,
+        begun: BegunWrite,
+        removal: Removal,
+        schema: pa.Schema | None = None,
+        *,
+        evolve: bool = False,
+        keep: bool = False,
+    ) -> Iterator[Transaction]:
+        """A transaction of an operation.
+
+        Args:
+            begun: The write.
+            removal: What it removes.
+            schema: The columns of new rows, if they are known.
+            evolve: Let new columns become part of the dataset.
+            keep: Keep the files after a conflict, so that they can be committed again. Otherwise they are
+                removed: they were chosen by what the dataset had before.
+        """
+        with self.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
             try:
                 yield transaction
             except SnapshotConflictError as error:
+                if keep:
+                    raise
                 transaction.abort()
                 error.transaction = None
+                self.workers.clean(transaction.stager, ())
                 raise
+            except BaseException:
+                if not transaction.kept:
+                    self.workers.clean(transaction.stager, ())
+                raise
+
+    def commit(self, transaction: Transaction) -> Change:
+        """Commit, and remove what lost attempts have staged."""
+        snapshot = transaction.commit()
+        own = snapshot.id == transaction.snapshot_id
+        self.workers.clean(transaction.stager, snapshot.files if own else ())
+        return Change.of(snapshot)
 
     def repeat(self, attempt: Callable[[Removal], T], removal: Callable[[], Removal], *, redo: bool) -> T:
         """Prepare and commit an operation, again if its files were compacted or, with ``redo``, changed.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lode.change.base import MAX_REDOS
@@ -11,16 +12,16 @@ from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError,
 from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
 from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
-from lode.write.parallel import pipelined
 from lode.write.removal import Compaction, Rewritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
 
     import pyarrow.compute as pc
 
-    from lode.change.base import Base, ChangeContext
+    from lode.change.base import Base, ChangeContext, Part, Progress
     from lode.format.manifest import FileRef
+    from lode.read.scan import Scan
     from lode.write.stage import Stager
     from lode.writes import IdempotencyKey
 
@@ -41,7 +42,7 @@ def compact(
     where: pc.Expression | str | None,
     idempotency_key: IdempotencyKey | None,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Change:
     """Rewrite small files into larger ones. See ``Dataset.compact``."""
     check_metadata(metadata)
@@ -68,7 +69,7 @@ def _compact(
     where: pc.Expression | str | None,
     idempotency_key: IdempotencyKey | None,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Change:
     """Compact the dataset as it is at ``base``."""
     if base.scan.components.codec is None:
@@ -82,29 +83,31 @@ def _compact(
     if dry_run:
         return Change(COMPACT, None, removed, Removed(len(groups), removed.rows, 0))
     removal = Compaction(COMPACT, partition_of=base.partition_of, prepared_on=base.manifest.snapshot_id)
-    with context.transaction(removal, metadata, idempotency_key, base) as transaction:
+    with context.transaction(context.begin(metadata, idempotency_key, base), removal) as transaction:
         if transaction.replayed is not None:
             return Change.of(transaction.replayed)
         if not groups:
             return Change(COMPACT)
         stager = transaction.stager.with_files(target_file_bytes, sort_by)
-        rewritten = list(_rewrite(base, groups, stager, progress))
+        parts = [base.part(file.path for file in group.files) for group in groups]
+        found = context.workers.each(_Rewrite(base.reader, stager), parts, progress)
+        rewritten = [group for group in found if group is not None]
         if not rewritten:
             return Change(COMPACT)
         removal.count = lambda paths: base.state.removed(Removes(files=tuple(paths)))
         removal.choose(tuple(rewritten))
         transaction.add(*(group.staged for group in rewritten))
         try:
-            snapshot = transaction.commit()
+            change = context.commit(transaction)
         except SnapshotConflictError:
             if removal.groups:
                 raise
             # Other writers have replaced every file that was read: there is nothing left to compact.
             return Change(COMPACT)
         stager.discard(file for group in removal.given_up for file in group.staged.files)
-    found = base.found
-    found.states.write_checkpoint(snapshot.manifest)
-    return Change.of(snapshot)
+    assert change.snapshot is not None
+    base.found.states.write_checkpoint(change.snapshot.manifest)
+    return change
 
 
 def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[Group]:
@@ -127,26 +130,18 @@ def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[G
     return [group for group in groups if len(group.files) > 1]
 
 
-def _rewrite(
-    base: Base,
-    groups: list[Group],
-    stager: Stager,
-    progress: Callable[[int, int | None], None] | None,
-) -> Iterator[Rewritten]:
-    total, done = sum(len(group.files) for group in groups), 0
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Stages the rows of a group of files as they are."""
 
-    def rewrite(group: Group) -> Rewritten | None:
-        nonlocal done
-        paths = frozenset(file.path for file in group.files)
+    reader: Scan
+    stager: Stager
+
+    def __call__(self, part: Part) -> Rewritten | None:
         try:
-            staged = stager.write_records(stored_rows(base.only(paths)), serial=True)
+            staged = self.stager.write_records(stored_rows(self.reader.of(part)), serial=True)
         except NotFoundError:
             # Another writer has replaced the file and an expiry has removed it; or it is lost, which
             # ``verify`` reports. Either way the group stays as it is.
             return None
-        done += len(paths)
-        if progress is not None:
-            progress(done, total)
-        return Rewritten(paths, staged)
-
-    return (found for found in pipelined(rewrite, groups) if found is not None)
+        return Rewritten(frozenset(file.path for manifest in part for file in manifest.files), staged)

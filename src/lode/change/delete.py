@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from lode.change.base import Base, ChangeContext, check_redo
+from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
 from lode.change.matching import Matching, match_rows, may_match
 from lode.change.result import Change
 from lode.format.manifest import Removed, Removes
-from lode.write.parallel import pipelined
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
-
     import pyarrow.compute as pc
 
-    from lode.format.manifest import FileRef
+    from lode.change.base import Progress
     from lode.read.scan import Scan
     from lode.write.stage import Staged, Stager
     from lode.writes import IdempotencyKey
@@ -30,7 +28,7 @@ def delete(
     idempotency_key: IdempotencyKey | None,
     on_conflict: str,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Change:
     """Remove the rows for which ``where`` is true. See ``Dataset.delete``."""
     redo = check_redo(on_conflict)
@@ -39,15 +37,16 @@ def delete(
         base = context.base()
         removal.prepared_on = base.manifest.snapshot_id
         if dry_run:
-            return preview(base, match_rows(base, where), "delete")
-        with context.transaction(removal, metadata, idempotency_key, base) as transaction:
+            return preview(base, match_rows(base, where, context.workers), "delete")
+        with context.transaction(context.begin(metadata, idempotency_key, base), removal) as transaction:
             if transaction.replayed is not None:
                 return Change.of(transaction.replayed)
-            matching = match_rows(base, where)
+            matching = match_rows(base, where, context.workers)
             if not matching.paths:
                 return Change("delete")
-            transaction.add(*remove_rows(removal, base, matching, transaction.stager, progress))
-            return Change.of(transaction.commit())
+            stager = transaction.stager
+            transaction.add(*remove_rows(removal, base, matching, stager, context.workers, progress))
+            return context.commit(transaction)
 
     return context.repeat(attempt, lambda: Removal("delete"), redo=redo)
 
@@ -66,10 +65,12 @@ def remove_rows(
     base: Base,
     matching: Matching,
     stager: Stager,
-    progress: Callable[[int, int | None], None] | None,
+    workers: Workers,
+    progress: Progress | None,
 ) -> list[Staged]:
     """Stage what is kept of the files with some matching rows, and record what is removed."""
-    staged = rewrite_each(base, matching.some, stager, matching.keep, progress)
+    rewrite = _Rewrite(base.reader, matching.without_files(), stager)
+    staged = workers.each(rewrite, base.parts(matching.some), progress)
     removal.files |= matching.paths
     removal.carried += tuple(file.path for part in staged for file in part.files)
     removal.removed = base.state.removed(Removes(files=tuple(removal.files)))
@@ -77,22 +78,13 @@ def remove_rows(
     return staged
 
 
-def rewrite_each(
-    base: Base,
-    paths: Collection[str],
-    stager: Stager,
-    keep: Callable[[Scan], Iterable[Any]],
-    progress: Callable[[int, int | None], None] | None,
-) -> list[Staged]:
-    """Rewrite files one by one, a few at a time."""
-    total, done = len(paths), 0
+@dataclass(frozen=True, slots=True)
+class _Rewrite:
+    """Stages the rows of a file for which a condition is not true."""
 
-    def rewrite(item: tuple[FileRef, Scan]) -> Staged:
-        nonlocal done
-        staged = stager.write_records(keep(item[1]), serial=True)
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        return staged
+    reader: Scan
+    matching: Matching
+    stager: Stager
 
-    return pipelined(rewrite, base.one_by_one(paths))
+    def __call__(self, part: Part) -> Staged:
+        return self.stager.write_records(self.matching.keep(self.reader.of(part)), serial=True)

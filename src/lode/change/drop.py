@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 from lode.errors import DataError, DatasetDroppedError, InvalidOptionError, PathExistsError
 from lode.format.ids import is_generated
 from lode.format.manifest import DROP, DROP_SUFFIX
-from lode.read.resolve import AnyManifest, Head
+from lode.read.define import Definitions, locate
+from lode.read.history import History
+from lode.read.resolve import AnyManifest, Head, dataset_chain
 from lode.read.tags import load_tag, tag_names
 from lode.write.intent import TOMBSTONE
 from lode.write.removal import Drop
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lode.change.base import ChangeContext
+    from lode.format.manifest import Manifest
+    from lode.format.paths import Layout
     from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
     from lode.reads import SnapshotRef
@@ -68,12 +72,16 @@ def drop_dataset(
 ) -> DropReport:
     """Drop a dataset. See ``Dataset.drop``."""
     handle = context.handle
-    found, _ = handle.find_to_write()
-    head = found.chain.resolve() if dry_run else found.committer.settle()
-    if head.parent is None:
-        raise context.reads.no_snapshots(near=True)
-    if head.manifest is not None:
-        _check_tags(found.chain, force=force)
+    found, head = handle.look()
+    if head.manifest is not None and not dry_run:
+        found, _ = handle.find_to_write()
+        head = found.committer.settle()
+    chain, layout = found.chain, found.layout
+    if head.manifest is None:
+        head, layout = _find_drop(context)
+        chain = dataset_chain(handle.store, handle.id, layout)
+    else:
+        _check_tags(chain, force=force)
         expected = head if base is None else _head_of(context.reads.manifest(base))
         if not dry_run:
             definition = handle.definition_at(found, head.manifest)
@@ -84,7 +92,7 @@ def drop_dataset(
                 )
             head = found.committer.settle()
             handle.forget(found)
-    layout, ids = found.layout, set[str]()
+    ids = set[str]()
 
     def is_data(path: str) -> bool:
         return layout.staged(handle.id, path) in ids
@@ -93,8 +101,20 @@ def drop_dataset(
         place = layout.place(path)
         return place is not None and bool(place.partition) and place.snapshot_id in ids
 
-    remover = _Remover(found.chain, found.history.newest_first, is_data, is_copy, handle.runtime, progress)
+    walk = History(chain, handle.runtime).newest_first
+    remover = _Remover(chain, walk, is_data, is_copy, handle.runtime, progress)
     return remover.run(head, lambda manifest: ids.add(manifest.snapshot_id), dry_run=dry_run)
+
+
+def _find_drop(context: ChangeContext) -> tuple[Head[Manifest], Layout]:
+    """The drop of a dataset, and the layout that the dataset had. The next one may have another."""
+    handle = context.handle
+    located = locate(handle.store, handle.id)
+    dropped = None if located is None else located.head.dropped
+    if located is None or dropped is None:
+        raise context.reads.no_snapshots(near=True)
+    definitions = Definitions(located.chain, handle.id, located.layout, handle.runtime)
+    return located.head, definitions.at(dropped).open_layout()
 
 
 def drop_volume(

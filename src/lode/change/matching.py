@@ -17,14 +17,13 @@ from lode.lazy import pa
 from lode.read.files import decode_file, only_columns
 from lode.read.plan import check_options, filter_of
 from lode.read.prune import can_match, mentioned
-from lode.write.parallel import pipelined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     import pyarrow.compute as pc
 
-    from lode.change.base import Base
+    from lode.change.base import Base, Part, Workers
     from lode.read.scan import Scan
 
 
@@ -37,6 +36,10 @@ class Matching:
     # Files of which every row matches, and files of which some do, with their number.
     whole: list[FileRef]
     some: dict[str, int]
+
+    def without_files(self) -> Matching:
+        """The condition alone, as a task that rewrites a file needs it."""
+        return Matching(self.condition, self.schema, [], {})
 
     @property
     def paths(self) -> frozenset[str]:
@@ -51,10 +54,9 @@ class Matching:
         return rows_where(scan, Filter(where, self.condition.columns), self.schema)
 
 
-def match_rows(base: Base, where: pc.Expression | str) -> Matching:
-    """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
+def condition_of(scan: Scan, where: pc.Expression | str) -> tuple[Filter, pa.Schema]:
+    """A condition on the rows of a scan, and their columns; raises if it does not fit them."""
     check_options(None, where, None)
-    scan = base.scan
     if scan.components.codec is None:
         raise InvalidOptionError(f"dataset {scan.dataset_id!r} holds blobs, which have no rows to select")
     schema = scan.schema()
@@ -65,26 +67,45 @@ def match_rows(base: Base, where: pc.Expression | str) -> Matching:
         mentioned(schema, condition.where).empty_table().filter(condition.where)
     except pa.ArrowException as error:
         raise InvalidOptionError(f"where={str(where)[:120]} does not fit the columns: {error}") from None
+    return condition, schema
+
+
+def match_rows(base: Base, where: pc.Expression | str, workers: Workers) -> Matching:
+    """Find the files with matching rows. Opens only those that partition and statistics do not decide."""
+    scan = base.scan
+    condition, schema = condition_of(scan, where)
     candidates = scan.pruned(where, schema)
     undecided = _undecided(base, candidates, where, condition, schema)
-    doubtful = {file.path for file in undecided}
+    doubtful = {file.path: file for file in undecided}
     whole = [file for file in candidates if file.path not in doubtful]
     some: dict[str, int] = {}
-
-    def count(item: tuple[FileRef, Scan]) -> tuple[FileRef, int, int]:
-        file, alone = item
-        total = 0 if file.stats is None else file.stats.row_count
-        if _is_schemaless(alone):
-            found = sum(1 for _ in rows_where(alone, condition, schema))
-            return file, found, sum(map(len, _chunks(alone)))
-        return file, alone.count(where), total
-
-    for file, found, total in pipelined(count, base.one_by_one(doubtful)):
+    count = _Count(base.reader, where, condition, schema)
+    for path, found, rows in workers.each(count, base.parts(doubtful), None):
+        file = doubtful[path]
+        total = rows if file.stats is None else file.stats.row_count
         if found and found == total:
             whole.append(file)
         elif found:
-            some[file.path] = found
+            some[path] = found
     return Matching(condition, schema, whole, some)
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """Counts the rows of a file for which a condition is true, and, without a schema, all of its rows."""
+
+    reader: Scan
+    where: pc.Expression | str
+    condition: Filter
+    schema: pa.Schema
+
+    def __call__(self, part: Part) -> tuple[str, int, int]:
+        alone = self.reader.of(part)
+        path = part[0].files[0].path
+        if not _is_schemaless(alone):
+            return path, alone.count(self.where), 0
+        found = sum(1 for _ in rows_where(alone, self.condition, self.schema))
+        return path, found, sum(map(len, _chunks(alone)))
 
 
 def may_match(condition: Filter, schema: pa.Schema) -> Callable[[str], bool]:

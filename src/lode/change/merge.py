@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
 
-from lode.change.base import Base, ChangeContext, check_redo
+from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
 from lode.change.result import Change
 from lode.codec.coerce import as_mapping
 from lode.codec.columnar import to_batch
@@ -17,7 +18,6 @@ from lode.evolution import check_columns, column_names
 from lode.format.manifest import Removed, Removes
 from lode.lazy import pa
 from lode.near import column_hint
-from lode.write.parallel import pipelined
 from lode.write.partition import split
 from lode.write.rebase import common_partition
 from lode.write.removal import Removal, everywhere
@@ -25,6 +25,7 @@ from lode.write.removal import Removal, everywhere
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lode.change.base import Progress
     from lode.format.manifest import FileRef
     from lode.read.scan import Scan
     from lode.write.stage import Staged, Stager
@@ -37,9 +38,44 @@ _ROW: Final = "__row"
 _PLACE: Final = "__place"
 
 
+class MergeRows(Protocol):
+    """The rows to merge: a table in this process, or a frame of Spark."""
+
+    def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
+        """Convert the rows to the columns of the dataset, and check them and their keys.
+
+        Args:
+            base: The dataset.
+            keys: The key columns.
+            whole_rows: Refuse records of which some lack a column that others have.
+
+        Raises:
+            SchemaViolationError: A row has no key, two have the same, or a column does not fit.
+        """
+
+    def find(self, base: Base, progress: Progress | None) -> Found:
+        """Look for the keys in the files that can have them."""
+
+    def depends_on(self, base: Base) -> Callable[[str], bool]:
+        """The partitions that can have the keys."""
+
+    def rewrite(
+        self,
+        base: Base,
+        found: Found,
+        stager: Stager,
+        when_matched: WhenMatched,
+        progress: Progress | None,
+    ) -> list[Changed]:
+        """Stage the files that were found, with the rows that match updated or left out."""
+
+    def insert(self, found: Found, stager: Stager) -> list[Staged]:
+        """Stage the rows that were not found."""
+
+
 def merge(
     context: ChangeContext,
-    data: Any,
+    rows: MergeRows,
     metadata: dict[str, Any] | None,
     *,
     on: Sequence[str] | None,
@@ -48,7 +84,7 @@ def merge(
     idempotency_key: IdempotencyKey | None,
     on_conflict: str,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
 ) -> Change:
     """Merge rows into the dataset. See ``Dataset.merge``."""
     redo = check_redo(on_conflict)
@@ -59,35 +95,31 @@ def merge(
         if given not in choices:
             raise InvalidOptionError(f"{what} is {given!r}: it must be one of {', '.join(choices)}")
     base = context.base()
-    keys = _keys(base, on)
-    source_rows = _table(base, data, context.handle.id, whole_rows=when_matched == "update")
-    _check_keys(source_rows, keys)
+    rows.open(base, merge_keys(base, on), whole_rows=when_matched == "update")
 
     def attempt(removal: Removal) -> Change:
         base = context.base()
         removal.prepared_on = base.manifest.snapshot_id
-        # Another writer may have widened a column since.
-        rows = _table(base, source_rows, context.handle.id)
-        source = Source(rows, keys, base.definition.schema)
-        with context.transaction(removal, metadata, idempotency_key, base) as transaction:
+        with context.transaction(context.begin(metadata, idempotency_key, base), removal) as transaction:
             if transaction.replayed is not None:
                 return Change.of(transaction.replayed)
-            found = _find(base, source, progress)
-            new = source.unmatched(found) if when_not_matched == "insert" else rows.slice(0, 0)
+            found = rows.find(base, progress)
+            new = found.missing if when_not_matched == "insert" else 0
             hit = {} if when_matched == "ignore" else found.rows
             if dry_run:
-                return _preview(base, found, new.num_rows, when_matched)
-            if not hit and not new.num_rows:
+                return _preview(base, found, new, when_matched)
+            if not hit and not new:
                 return Change("merge")
+            stager = transaction.stager
             removal.files = frozenset(hit)
             removal.removed = base.state.removed(Removes(files=tuple(hit)))
-            removal.depends_on = _depends_on(base, source)
-            for kept, changed in _rewrite(base, hit, source, transaction.stager, when_matched, progress):
-                transaction.add(kept, changed)
-                removal.carried += tuple(file.path for file in kept.files)
-            if new.num_rows:
-                transaction.add(transaction.stager.write_records(iter(new.to_batches())))
-            return Change.of(transaction.commit())
+            removal.depends_on = rows.depends_on(base)
+            for changed in rows.rewrite(base, found, stager, when_matched, progress) if hit else ():
+                transaction.add(changed.kept, changed.updated)
+                removal.carried += tuple(file.path for file in changed.kept.files)
+            if new:
+                transaction.add(*rows.insert(found, stager))
+            return context.commit(transaction)
 
     return context.repeat(attempt, lambda: Removal("merge"), redo=redo)
 
@@ -98,15 +130,76 @@ class Found:
 
     # By path, the number of rows that match.
     rows: dict[str, int] = field(default_factory=dict)
-    # Rows of the source that match.
+    # Rows of the source that match, if they are in this process; and the number of those that do not.
     matched: set[int] = field(default_factory=set)
+    missing: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What replaces a file: its rows that do not match, and apart from them the updated ones."""
+
+    kept: Staged
+    updated: Staged
+
+
+class LocalRows:
+    """Rows in this process."""
+
+    def __init__(self, data: Any, workers: Workers) -> None:
+        self._data = data
+        self._workers = workers
+        self._source: Source | None = None
+
+    @property
+    def source(self) -> Source:
+        assert self._source is not None, "open() comes first"
+        return self._source
+
+    def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
+        rows = _table(base, self._data, base.scan.dataset_id, whole_rows=whole_rows)
+        _check_keys(rows, keys)
+        self._take(base, rows, keys)
+
+    def _take(self, base: Base, rows: pa.Table, keys: Sequence[str]) -> None:
+        assert base.definition.schema is not None
+        self._source = Source(rows, keys, base.definition.schema)
+
+    def find(self, base: Base, progress: Progress | None) -> Found:
+        # Another writer may have widened a column since.
+        self._take(base, _table(base, self.source.rows, base.scan.dataset_id), self.source.keys)
+        found = Found(missing=self.source.rows.num_rows)
+        candidates = self.source.candidates(base)
+        look = _Look(base.reader, self.source)
+        for path, count, rows in self._workers.each(look, base.parts(candidates), progress):
+            if count:
+                found.rows[path] = count
+                found.matched |= rows
+        found.missing -= len(found.matched)
+        return found
+
+    def depends_on(self, base: Base) -> Callable[[str], bool]:
+        return self.source.depends_on(base)
+
+    def rewrite(
+        self,
+        base: Base,
+        found: Found,
+        stager: Stager,
+        when_matched: WhenMatched,
+        progress: Progress | None,
+    ) -> list[Changed]:
+        rewrite = Rewrite(base.reader, stager, when_matched)
+        return self._workers.each(partial(rewrite, source=self.source), base.parts(found.rows), progress)
+
+    def insert(self, found: Found, stager: Stager) -> list[Staged]:
+        return [stager.write_records(iter(self.source.unmatched(found).to_batches()))]
 
 
 class Source:
     """The rows to merge, looked up by their keys."""
 
-    def __init__(self, rows: pa.Table, keys: Sequence[str], schema: pa.Schema | None) -> None:
-        assert schema is not None
+    def __init__(self, rows: pa.Table, keys: Sequence[str], schema: pa.Schema) -> None:
         self.rows = rows
         self.keys = list(keys)
         self.schema = schema
@@ -133,6 +226,22 @@ class Source:
             return self.rows
         missing = [row for row in range(self.rows.num_rows) if row not in found.matched]
         return self.rows.take(pa.array(missing, pa.int64()))
+
+    def candidates(self, base: Base) -> list[str]:
+        """The files that may have one of the keys."""
+        if not self.rows.num_rows:
+            return []
+        return [file.path for file, _ in base.scan.files_with_names() if self.may_be_in(file)]
+
+    def depends_on(self, base: Base) -> Callable[[str], bool]:
+        """The partitions that can have the keys: those of the rows if partition keys are keys, else all."""
+        partition_keys = base.definition.keys
+        if not partition_keys or not set(partition_keys) <= set(self.keys):
+            return everywhere
+        touched = {
+            partition for batch in self.rows.to_batches() for partition, _ in split(batch, partition_keys)
+        }
+        return lambda partition: common_partition(touched, {partition}) is not None
 
     def may_be_in(self, file: FileRef) -> bool:
         """Whether the statistics of a file leave room for one of the keys."""
@@ -166,7 +275,7 @@ def _plain(array: Any) -> Any:
     return array.dictionary_decode() if isinstance(array.type, pa.DictionaryType) else array
 
 
-def _keys(base: Base, on: Sequence[str] | None) -> list[str]:
+def merge_keys(base: Base, on: Sequence[str] | None) -> list[str]:
     schema = base.definition.schema
     if schema is None:
         raise InvalidOptionError(
@@ -255,56 +364,36 @@ def _check_keys(rows: pa.Table, keys: Sequence[str]) -> None:
         raise SchemaViolationError(f"two rows have the same key ({values}): keep one of them", column=keys[0])
 
 
-def _find(base: Base, source: Source, progress: Callable[[int, int | None], None] | None) -> Found:
-    """Look for the keys in the files that can have them. Only key columns are read."""
-    found = Found()
-    if not source.rows.num_rows:
-        return found
-    candidates = [file.path for file, _ in base.scan.files_with_names() if source.may_be_in(file)]
-    total, done = len(candidates), 0
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """Looks for the keys of the source in a file. Only key columns are read."""
 
-    def look(item: tuple[FileRef, Scan]) -> tuple[str, int, set[int]]:
-        nonlocal done
+    reader: Scan
+    source: Source
+
+    def __call__(self, part: Part) -> tuple[str, int, set[int]]:
         rows: set[int] = set()
         count = 0
-        for batch in item[1].read(columns=source.keys):
-            places = source.lookup(batch).drop_null()
+        for batch in self.reader.of(part).read(columns=self.source.keys):
+            places = self.source.lookup(batch).drop_null()
             count += len(places)
             rows.update(places.to_pylist())
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        return item[0].path, count, rows
-
-    for path, count, rows in pipelined(look, base.one_by_one(candidates)):
-        if count:
-            found.rows[path] = count
-            found.matched |= rows
-    return found
+        return part[0].files[0].path, count, rows
 
 
-def _rewrite(
-    base: Base,
-    paths: dict[str, int],
-    source: Source,
-    stager: Stager,
-    when_matched: WhenMatched,
-    progress: Callable[[int, int | None], None] | None,
-) -> Iterator[tuple[Staged, Staged]]:
-    """Stage the rows of each file that do not match, and apart from them the updated ones."""
-    total, done = len(paths), 0
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Stages what replaces one file, given the rows of the source that may be in it. Pickles."""
 
-    def rewrite(item: tuple[FileRef, Scan]) -> tuple[Staged, Staged]:
-        nonlocal done
+    reader: Scan
+    stager: Stager
+    when_matched: WhenMatched
+
+    def __call__(self, part: Part, source: Source) -> Changed:
         updated: list[pa.RecordBatch] = []
-        kept = stager.write_records(_kept(item[1], source, updated, when_matched), serial=True)
-        changed = stager.write_records(iter(updated), serial=True)
-        done += 1
-        if progress is not None:
-            progress(done, total)
-        return kept, changed
-
-    yield from pipelined(rewrite, base.one_by_one(paths))
+        scan = self.reader.of(part)
+        kept = self.stager.write_records(_kept(scan, source, updated, self.when_matched), serial=True)
+        return Changed(kept, self.stager.write_records(iter(updated), serial=True))
 
 
 def _kept(
@@ -328,17 +417,6 @@ def _updated(batch: pa.RecordBatch, places: Any, source: Source) -> pa.RecordBat
     new = source.rows.take(places.drop_null()).combine_chunks().to_batches()[0]
     arrays = [(new if name in new.schema.names else old).column(name) for name in batch.schema.names]
     return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
-
-
-def _depends_on(base: Base, source: Source) -> Callable[[str], bool]:
-    """The partitions that can have the keys: those of the rows if all partition keys are keys, else all."""
-    partition_keys = base.definition.keys
-    if not partition_keys or not set(partition_keys) <= set(source.keys):
-        return everywhere
-    touched = {
-        partition for batch in source.rows.to_batches() for partition, _ in split(batch, partition_keys)
-    }
-    return lambda partition: common_partition(touched, {partition}) is not None
 
 
 def _preview(base: Base, found: Found, inserted: int, when_matched: WhenMatched) -> Change:

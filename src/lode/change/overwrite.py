@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
 
-from lode.change.base import ChangeContext, check_redo
+from lode.change.base import MAX_REDOS, ChangeContext, check_redo
 from lode.change.delete import preview, remove_rows
-from lode.change.matching import Matching, match_rows
+from lode.change.matching import match_rows
 from lode.change.result import Change, amount
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import has_schema
 from lode.codec.records import chunks_of, is_rereadable, peek_schema
-from lode.errors import InvalidOptionError, SchemaViolationError
+from lode.errors import InvalidOptionError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import Removed, Removes
 from lode.format.paths import canonical_partition, partition_path
 from lode.write.rebase import common_partition, partitions_of
@@ -21,20 +22,120 @@ from lode.write.removal import Removal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    import pyarrow as pa
     import pyarrow.compute as pc
 
-    from lode.change.base import Base
-    from lode.codec.protocol import Chunk
-    from lode.format.manifest import FileRef
+    from lode.change.base import Base, Progress
+    from lode.codec.protocol import Chunk, Codec
+    from lode.filter import Filter
+    from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
+    from lode.write.stage import Staged
+    from lode.write.transaction import Transaction
     from lode.writes import BegunWrite, IdempotencyKey
 
     PartitionSpec = str | Mapping[str, Any]
 
 
+class NewRows(Protocol):
+    """The rows that replace others: data in this process, a frame of Spark, or files staged by tasks."""
+
+    @property
+    def can_repeat(self) -> bool:
+        """Whether they can be staged a second time."""
+
+    def schema(self, codec: Codec | None) -> pa.Schema | None:
+        """Their columns, if they are known."""
+
+    def begin(
+        self,
+        context: ChangeContext,
+        metadata: dict[str, Any] | None,
+        idempotency_key: IdempotencyKey | None,
+        base: Base | None,
+    ) -> BegunWrite:
+        """Begin the write."""
+
+    def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
+        """Stage them; ``check`` refuses rows that a condition does not select."""
+
+
+class LocalRows:
+    """Rows in this process."""
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    @property
+    def can_repeat(self) -> bool:
+        return is_rereadable(self._data)
+
+    def schema(self, codec: Codec | None) -> pa.Schema | None:
+        if not has_schema(codec):
+            return None
+        self._data, schema = peek_schema(self._data)
+        return schema
+
+    def begin(
+        self,
+        context: ChangeContext,
+        metadata: dict[str, Any] | None,
+        idempotency_key: IdempotencyKey | None,
+        base: Base | None,
+    ) -> BegunWrite:
+        return begin(context, metadata, idempotency_key, base)
+
+    def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
+        if check is None:
+            return [transaction.stager.stage_named(self._data, "")]
+        return [transaction.stager.write_records(check(chunks_of(self._data)))]
+
+
+def begin(
+    context: ChangeContext,
+    metadata: dict[str, Any] | None,
+    idempotency_key: IdempotencyKey | None,
+    base: Base | None,
+) -> BegunWrite:
+    """Begin the write of rows that are not staged yet."""
+    if base is not None:
+        return context.begin(metadata, idempotency_key, base)
+    return context.writes.begin(metadata, idempotency_key, None, None, "raise")
+
+
+@dataclass(frozen=True, slots=True)
+class Fulfils:
+    """Passes rows that a condition selects, and refuses others: they would stay when this is run again."""
+
+    condition: Filter
+    schema: pa.Schema
+
+    def __call__(self, chunks: Iterable[Chunk]) -> Iterator[pa.RecordBatch]:
+        row = 0
+        for chunk in chunks:
+            batch = to_batch(chunk, self.schema, first_row=row)
+            selected = self.condition.apply(batch).num_rows
+            if selected != batch.num_rows:
+                raise SchemaViolationError(
+                    f"{batch.num_rows - selected} of rows {row} to {row + batch.num_rows - 1} do not fulfil "
+                    "where: overwriting them again would double them; filter them first"
+                )
+            row += batch.num_rows
+            yield batch
+
+
+def check_has_schema(base: Base) -> None:
+    """Refuse a condition on rows without a schema to check new rows by."""
+    if base.definition.columns is None:
+        raise InvalidOptionError(
+            f"dataset {base.scan.dataset_id!r} has no schema to check where=… by: overwrite partitions "
+            "instead"
+        )
+
+
 def overwrite(
     context: ChangeContext,
-    data: Any,
+    rows: NewRows,
     metadata: dict[str, Any] | None,
     *,
     partitions: Sequence[PartitionSpec] | None,
@@ -44,9 +145,25 @@ def overwrite(
     on_conflict: str,
     evolve: bool,
     dry_run: bool,
-    progress: Callable[[int, int | None], None] | None,
+    progress: Progress | None,
+    base: Manifest | None = None,
 ) -> Change:
-    """Replace rows by ``data``. See ``Dataset.overwrite``."""
+    """Replace rows by others. See ``Dataset.overwrite``.
+
+    Args:
+        context: The dataset.
+        rows: The new rows.
+        metadata: As for ``Dataset.overwrite``, as all others.
+        partitions: These.
+        where: The rows for which this is true.
+        everything: All rows.
+        idempotency_key: A key, or (writer, key).
+        on_conflict: ``"raise"`` or ``"redo"``.
+        evolve: Let new columns become part of the dataset.
+        dry_run: Only report.
+        progress: Called with (files done, files in all).
+        base: With ``where``, the snapshot whose rows are replaced. Default: the newest one now.
+    """
     redo = check_redo(on_conflict)
     if not isinstance(everything, bool):
         raise InvalidOptionError(f"everything is {everything!r}: it must be True or False")
@@ -61,17 +178,22 @@ def overwrite(
             "everything=True, or where=… for a part of it"
         )
     if where is not None:
-        replacement = _Where(context, data, where, metadata, idempotency_key, dry_run, progress)
-        if redo and not is_rereadable(data):
-            raise InvalidOptionError(
-                'on_conflict="redo" may read the rows again, and these can be read only once: give a table '
-                "or a list"
-            )
-        return context.repeat(replacement.attempt, lambda: Removal("overwrite"), redo=redo)
+        return _where(
+            context,
+            rows,
+            where,
+            metadata,
+            idempotency_key,
+            base=context.base(base),
+            evolve=evolve,
+            dry_run=dry_run,
+            redo=redo,
+            progress=progress,
+        )
     chosen = None if partitions is None else tuple(_path(layout, each) for each in partitions)
     return _partitions(
         context,
-        data,
+        rows,
         metadata,
         chosen,
         everything,
@@ -84,7 +206,7 @@ def overwrite(
 
 def _partitions(
     context: ChangeContext,
-    data: Any,
+    rows: NewRows,
     metadata: dict[str, Any] | None,
     chosen: tuple[str, ...] | None,
     everything: bool,
@@ -95,41 +217,41 @@ def _partitions(
     redo: bool,
 ) -> Change:
     """Replace whole partitions. Nothing is read, so the base is captured when the commit begins."""
-    begun = context.writes.begin(metadata, idempotency_key, None, None, "raise")
-    schema = None
-    if has_schema(begun.components.codec):
-        data, schema = peek_schema(data)
+    begun = rows.begin(context, metadata, idempotency_key, None)
+    schema = rows.schema(begun.components.codec)
 
     def attempt(begun: BegunWrite) -> Change:
         removal = Removal("overwrite")
-        with context.writes.transaction(begun, schema, evolve=evolve, removal=removal) as transaction:
+        with context.transaction(begun, removal, schema, evolve=evolve, keep=True) as transaction:
             if transaction.replayed is not None:
                 return Change.of(transaction.replayed)
-            staged = transaction.stager.stage_named(data, "")
-            transaction.add(staged)
+            staged = rows.stage(transaction, None)
+            transaction.add(*staged)
+            files = [file for part in staged for file in part.files]
             layout, id = begun.found.layout, context.handle.id
-            touched = partitions_of(id, staged.files, layout)
             if everything:
                 removal.partitions = ("",)
             else:
+                touched = partitions_of(id, files, layout)
                 removal.partitions = tuple(sorted(touched)) if chosen is None else chosen
-                _check_inside(staged.files, removal.partitions, layout, id)
+                _check_inside(files, removal.partitions, layout, id)
             removal.depends_on = _depends_on(removal.partitions)
             removes, states = Removes(removal.partitions), begun.found.states
             removal.count_on = lambda parent: states.fold(parent).removed(removes)
             if dry_run:
                 head = begun.found.committer.settle().manifest
                 removed = Removed() if head is None else removal.count_on(head)
-                return Change("overwrite", None, removed, amount(staged.files, staged.row_count))
+                added = amount(files, sum(part.row_count for part in staged))
+                return Change("overwrite", None, removed, added)
             if redo:
                 transaction.follow_any()
-            return Change.of(transaction.commit())
+            return context.commit(transaction)
 
     try:
         return attempt(begun)
     except SchemaViolationError:
         # As for a write: somebody else may have changed the columns.
-        newer = context.writes.with_newest_definition(begun) if is_rereadable(data) else None
+        newer = context.writes.with_newest_definition(begun) if rows.can_repeat else None
         if newer is None:
             raise
     return attempt(newer)
@@ -171,56 +293,50 @@ def _path(layout: Layout, given: PartitionSpec) -> str:
     return given
 
 
-class _Where:
-    """Replaces the rows that a condition selects by rows that fulfil it too."""
+def _where(
+    context: ChangeContext,
+    rows: NewRows,
+    where: pc.Expression | str,
+    metadata: dict[str, Any] | None,
+    idempotency_key: IdempotencyKey | None,
+    *,
+    base: Base,
+    evolve: bool,
+    dry_run: bool,
+    redo: bool,
+    progress: Progress | None,
+) -> Change:
+    """Replace the rows that a condition selects by rows that fulfil it too.
 
-    def __init__(
-        self,
-        context: ChangeContext,
-        data: Any,
-        where: pc.Expression | str,
-        metadata: dict[str, Any] | None,
-        idempotency_key: IdempotencyKey | None,
-        dry_run: bool,
-        progress: Callable[[int, int | None], None] | None,
-    ) -> None:
-        self._context = context
-        self._data = data
-        self._where = where
-        self._metadata = metadata
-        self._key = idempotency_key
-        self._dry_run = dry_run
-        self._progress = progress
-
-    def attempt(self, removal: Removal) -> Change:
-        base = self._context.base()
-        removal.prepared_on = base.manifest.snapshot_id
-        with self._context.transaction(removal, self._metadata, self._key, base) as transaction:
-            if transaction.replayed is not None:
-                return Change.of(transaction.replayed)
-            matching = match_rows(base, self._where)
-            if self._dry_run:
-                return preview(base, matching, "overwrite")
-            staged = transaction.stager.write_records(self._checked(base, matching))
-            transaction.add(staged)
-            transaction.add(*remove_rows(removal, base, matching, transaction.stager, self._progress))
-            return Change.of(transaction.commit())
-
-    def _checked(self, base: Base, matching: Matching) -> Iterator[Chunk]:
-        """The new rows; one that the condition does not select would stay when this is run again."""
-        if base.definition.columns is None:
-            raise InvalidOptionError(
-                f"dataset {base.scan.dataset_id!r} has no schema to check where=… by: overwrite partitions "
-                "instead"
-            )
-        row = 0
-        for chunk in chunks_of(self._data):
-            batch = to_batch(chunk, matching.schema, first_row=row)
-            selected = matching.condition.apply(batch).num_rows
-            if selected != batch.num_rows:
-                raise SchemaViolationError(
-                    f"{batch.num_rows - selected} of rows {row} to {row + batch.num_rows - 1} do not fulfil "
-                    "where: overwriting them again would double them; filter them first"
-                )
-            row += batch.num_rows
-            yield batch
+    The new rows are staged once: they may be readable only once. After a conflict only files of the dataset
+    are rewritten again.
+    """
+    check_has_schema(base)
+    workers = context.workers
+    removal = Removal("overwrite", prepared_on=base.manifest.snapshot_id)
+    begun = rows.begin(context, metadata, idempotency_key, base)
+    schema = rows.schema(begun.components.codec)
+    with context.transaction(begun, removal, schema, evolve=evolve) as transaction:
+        if transaction.replayed is not None:
+            return Change.of(transaction.replayed)
+        matching = match_rows(base, where, workers)
+        if dry_run:
+            return preview(base, matching, "overwrite")
+        columns = getattr(transaction.stager.components.codec, "schema", None) or matching.schema
+        transaction.add(*rows.stage(transaction, Fulfils(matching.condition, columns)))
+        for remaining in reversed(range(MAX_REDOS)):
+            kept = remove_rows(removal, base, matching, transaction.stager, workers, progress)
+            transaction.add(*kept)
+            try:
+                return context.commit(transaction)
+            except SnapshotConflictError:
+                if not remaining or not (redo or removal.superseded):
+                    raise
+                newest = context.base()
+                if newest.definition.columns != base.definition.columns:
+                    raise  # the rows were staged for other columns
+                base = newest
+            matching = match_rows(base, where, workers)
+            removal.clear(base.manifest.snapshot_id)
+            transaction.prepare_again(base.manifest, dropped=kept)
+    raise AssertionError("the last attempt returns or raises")

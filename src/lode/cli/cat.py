@@ -22,6 +22,7 @@ from lode.cli.parameters import (
     open_root,
 )
 from lode.errors import InvalidOptionError
+from lode.read.incremental import OnRemoval  # noqa: TC001 - typer reads it from the signature
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +38,12 @@ _SNAPSHOT: Final[Any] = typer.Option(
     help="Only the rows that this snapshot added.",
     autocompletion=complete_snapshot,
 )
+_ON_REMOVAL: Final[Any] = typer.Option(
+    "fail",
+    "--on-removal",
+    help="If older rows were removed after --since: refuse, ignore it, or print them too, with a column "
+    "_change.",
+)
 _COLUMNS: Final[Any] = typer.Option(None, "--columns", "-c", metavar="A,B", help="Only these columns.")
 _WHERE: Final[Any] = typer.Option(
     None, "--where", "-w", metavar="CONDITION", help="Only matching rows: \"kind = 'a' AND n > 3\"."
@@ -50,6 +57,7 @@ def cat(
     snapshot: str | None = _SNAPSHOT,
     as_of: str | None = AS_OF,
     since: str | None = SINCE,
+    on_removal: OnRemoval = _ON_REMOVAL,
     columns: str | None = _COLUMNS,
     where: str | None = _WHERE,
     limit: int | None = LIMIT,
@@ -60,13 +68,14 @@ def cat(
 ) -> None:
     """Print the rows of a dataset.
 
-    All rows, those up to --as-of, those after --since, or those that one --snapshot added.
+    All rows, those at --as-of, those that came after --since, or those that one --snapshot added.
     """
     from lode.codec.protocol import takes_any_record
     from lode.discover import open_dataset
     from lode.read.files import verify_files
 
-    scan = _scan(open_dataset(dataset, open_root(root, store_option)), snapshot, as_of=as_of, since=since)
+    opened = open_dataset(dataset, open_root(root, store_option))
+    scan = _scan(opened, snapshot, as_of=as_of, since=since, on_removal=on_removal)
     if verify:
         for manifest in scan.manifests:
             verify_files(scan.store, manifest, scan.components)
@@ -77,23 +86,28 @@ def cat(
     names = [name.strip() for name in columns.split(",")] if columns is not None else None
     # JSON records may differ in their fields, so they are printed as stored unless columns are needed.
     raw = takes_any_record(scan.components.codec) and where is None and form in ("jsonl", "table")
-    if raw and not scan.other_names():
+    if raw and on_removal != "report" and not scan.other_names():
         print_rows(_records(scan, names), form, limit=limit)
         return
     reader = scan.read(columns=names, where=where)
     print_rows(reader, form, limit=limit, schema=reader.schema)
 
 
-def _scan(dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None) -> Scan:
+def _scan(
+    dataset: Dataset, snapshot: str | None, *, as_of: str | None, since: str | None, on_removal: OnRemoval
+) -> Scan:
+    if on_removal != "fail" and since is None:
+        raise InvalidOptionError(f"--on-removal {on_removal} is for the rows after --since: give it too")
     if snapshot is None and since is None and dataset.components.codec is None:
         # A snapshot of a blob dataset replaces the blob, so the newest one is the dataset.
         newest = dataset.snapshot("latest" if as_of is None else as_of)
-        if newest.manifest.is_append:
+        if newest.files:
             return dataset.plan_snapshot(newest)
+        # A restore or an expiry has no files of its own.
         plan = dataset.plan(as_of=newest)
         return plan.of(plan.manifests[-1:])
     if snapshot is None:
-        return dataset.plan(as_of=as_of, since=since)
+        return dataset.plan(as_of=as_of, since=since, on_removal=on_removal)
     if as_of is not None or since is not None:
         raise InvalidOptionError(
             f"--snapshot {snapshot} selects one snapshot: leave it out, or leave out --as-of and --since"

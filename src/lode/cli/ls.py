@@ -133,6 +133,7 @@ def _print_store(store: Store, found: list[dict[str, Any]]) -> None:
 
 
 def _dataset_line(store: Store, name: str) -> dict[str, Any]:
+    from lode.describe import history_length
     from lode.discover import open_dataset
 
     dataset = open_dataset(name, store)
@@ -141,7 +142,7 @@ def _dataset_line(store: Store, name: str) -> dict[str, Any]:
     return {
         "name": dataset.id,
         "kind": dataset.components.codec.name if dataset.components.codec else "blobs",
-        "snapshots": dataset.chain.sequence_of(newest.manifest),
+        "snapshots": history_length(dataset, newest),
         "files": len(plan.paths),
         "rows": plan.row_count,
         "bytes": plan.size_bytes,

@@ -52,7 +52,7 @@ def dataset_of(
     _check_names(dataset_id, spans)
     files = [file for span in spans for file in span.files]
     known = [guarantee(file, partition_of(file), schema) for file in files]
-    whole = native_dataset(store, components, files, schema, known)
+    whole = native_dataset(store, components, files, schema, known, keeps_errors=True)
     return whole if where is None else whole.filter(where.where)
 
 
@@ -62,6 +62,8 @@ def native_dataset(
     files: Sequence[FileRef],
     schema: pa.Schema,
     known: Sequence[pc.Expression | None] = (),
+    *,
+    keeps_errors: bool = False,
 ) -> pads.FileSystemDataset:
     """Files as a pyarrow dataset. Their sizes are checked when they are opened.
 
@@ -72,11 +74,12 @@ def native_dataset(
         schema: What their columns become; one that a file lacks is null.
         known: For each file, what is true of all of its rows. A filter that contradicts it leaves the file
             out.
+        keeps_errors: As for ``arrow_filesystem``.
     """
     codec = components.codec
     assert is_native(codec)
     form = codec.arrow_format()
-    filesystem = arrow_filesystem(store, files)
+    filesystem = arrow_filesystem(store, files, keeps_errors=keeps_errors)
     fragments: list[pads.Fragment] = [
         form.make_fragment(check_path(file.path), filesystem, fact)
         for file, fact in zip(files, known or repeat(None), strict=False)

@@ -311,14 +311,18 @@ class Chain(Generic[M]):
         # One listing for all layouts that share the pointer, up to the first manifest.
         places = [self.paths, *self.others]
         prefix = commonprefix([f"{paths.manifests}/" for paths in places])
+        was_dropped = False
         for entry in self.store.list(prefix):
             for paths in places:
-                if paths.snapshot_of(entry.path) is None:
+                snapshot_id = paths.snapshot_of(entry.path)
+                # A drop stays under the layout of what it dropped. What came next may have another.
+                if snapshot_id is None or snapshot_id.endswith(DROP_SUFFIX):
+                    was_dropped = was_dropped or snapshot_id is not None
                     continue
                 if paths is not self.paths:
                     raise self._wrong_layout(paths)
                 return self.head_by_links()
-        return None
+        return self.head_by_links() if was_dropped else None
 
     def _wrong_layout(self, paths: ChainPaths) -> ComponentMismatchError:
         return ComponentMismatchError(
@@ -467,12 +471,11 @@ class Links(Generic[M]):
             )
 
 
-def is_dropped(chain: Chain[Any]) -> bool:
-    """Whether a dataset or volume was dropped, and nothing was written since. One read if it was not."""
+def is_dropped(chain: Chain[Any], pointer: bytes | None) -> bool:
+    """Whether a dataset or volume with this pointer was dropped, and nothing was written since."""
+    if pointer is None or not pointer.endswith(DROP_SUFFIX.encode()):
+        return False
     try:
-        pointer = chain.pointer() or b""
-        if not pointer.endswith(DROP_SUFFIX.encode()):
-            return False
         newest = chain.manifest(chain.named_by(pointer))
     except ManifestInvalidError:
         return False  # damaged: whoever opens it gets the error
@@ -483,9 +486,6 @@ def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manife
     """The history of a dataset on a store, under one layout."""
 
     def copies(manifest: Manifest) -> list[str]:
-        if manifest.operation == DROP:
-            # What is created next may have another layout.
-            return [paths.manifest(manifest.snapshot_id) for paths in others]
         if not layout.keys:
             return []
         partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}

@@ -3,10 +3,23 @@
 from lode.extras import needs
 
 with needs("lode.spark", "spark"):
+    from lode.spark.change import compact, delete, merge, overwrite
     from lode.spark.dataset_ref import DatasetRef
     from lode.spark.read import read
     from lode.spark.session import session
     from lode.spark.source import LodeDataSource
     from lode.spark.write import write
+    from lode.upkeep.expire import expire
 
-__all__ = ["DatasetRef", "LodeDataSource", "read", "session", "write"]
+__all__ = [
+    "DatasetRef",
+    "LodeDataSource",
+    "compact",
+    "delete",
+    "expire",
+    "merge",
+    "overwrite",
+    "read",
+    "session",
+    "write",
+]

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceReader
 
-from lode.errors import InvalidOptionError
 from lode.read.change_scan import ChangeScan, with_change
 from lode.read.incremental import CHANGE
 from lode.spark.filters import conditions, together
 from lode.spark.options import Options, dataset_of, file_options, removal_option
 from lode.spark.read import pinned, planned
+from lode.spark.replacement import Replacement, refuse_without_overwrite, replacement_of
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import (
     arrow_schema,
@@ -39,17 +39,16 @@ class BatchWriter(DataSourceArrowWriter):
     """Made once, at the driver, when a job is planned. Tasks and the commit get pickled copies."""
 
     def __init__(self, given: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
-        if overwrite:
-            raise InvalidOptionError(
-                "mode 'overwrite' would rewrite history, which is immutable: use mode('append'), or write to "
-                "another dataset"
-            )
         self._options = Options(given)
         self._metadata = self._options.json_object("metadata")
         self._key = self._options.key("idempotencyKey")
         evolve = self._options.flag("mergeSchema")
+        dataset = dataset_of(self._options)
+        self._replacement: Replacement | None = None
+        if not overwrite:
+            refuse_without_overwrite(self._options)
         with begin(
-            dataset_of(self._options),
+            dataset,
             schema,
             self._metadata,
             idempotency_key=self._key,
@@ -58,13 +57,21 @@ class BatchWriter(DataSourceArrowWriter):
         ) as probe:
             self._committed_before = probe.replayed is not None
             self._job = Job.of(probe, written_schema(schema), evolve=evolve)
+            if overwrite:
+                self._replacement = replacement_of(self._options, dataset, self._job.stager, self._job.schema)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskResult:  # type: ignore[override]
         # Nothing is pulled, so nothing is computed, for a job whose key is in history already.
-        return stage_task(self._job.stager, () if self._committed_before else iterator)
+        rows = () if self._committed_before else iterator
+        return stage_task(self._job.stager, rows, self._replacement.check if self._replacement else None)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         if self._committed_before:
+            return
+        if self._replacement is not None:
+            self._replacement.commit(
+                dataset_of(self._options), self._job, _results(messages), self._metadata, self._key
+            )
             return
         transaction = resume(
             dataset_of(self._options),

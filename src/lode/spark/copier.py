@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
 from lode.dataset import Dataset
-from lode.errors import ChecksumMismatchError, ComponentMismatchError, SchemaViolationError
+from lode.errors import (
+    ChecksumMismatchError,
+    ComponentMismatchError,
+    SchemaViolationError,
+    SnapshotExpiredError,
+)
 from lode.evolution import check_schema
-from lode.format.manifest import FileRef
+from lode.format.manifest import FileRef, Removes
 from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
@@ -20,13 +26,15 @@ from lode.read.which import ExactId
 from lode.spark.dataset_ref import opened
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.position import BEGINNING, Position, between, position_of
-from lode.spark.resume import new_snapshot_id, resume
+from lode.spark.resume import new_snapshot_id
 from lode.spark.spread import reachable, spread
 from lode.write.file import DataFile
+from lode.write.removal import Removal, nowhere
 from lode.write.stage import Staged
+from lode.writes import with_removals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -66,13 +74,16 @@ def copy(
     start = _copied_up_to(target, name)
     waiting = between(origin, start, position_of(origin, origin.latest()))
     columns = _Columns.of(origin, start, waiting)
+    _check_readable(origin, columns, start, waiting)
+    copies = _Copies(origin, target, name)
     done: list[Snapshot] = []
     for group in _groups(waiting):
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
             up_to = Position(start.sequence + 1, snapshot.id)
             lineage = Lineage(name, (input_of(origin, start, up_to),))
-            done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns))
+            done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns, copies))
+            copies.add(snapshot.manifest, done[-1].manifest)
             start = up_to
         if progress is not None:
             progress(len(done), len(waiting))
@@ -87,6 +98,8 @@ class _Errand:
     algorithm: str | None
     snapshot_id: str
     partition: str
+    # Its place among the files of the snapshot. The copies are sorted by it, so each is found again.
+    number: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +112,7 @@ class _Courier:
     def __call__(self, errand: _Errand) -> FileRef:
         target = self.target
         # A name of its own for each attempt: one that is run again or twice finds no other in its way.
-        name = f"data-{secrets.token_hex(8)}{target.components.extension}"
+        name = f"data-{errand.number:06d}-{secrets.token_hex(8)}{target.components.extension}"
         path = target.layout.data_path(target.dataset_id, errand.snapshot_id, errand.partition, name)
         checksum = checksum_of(errand.algorithm)
         hasher = checksum.start() if checksum else None
@@ -131,9 +144,9 @@ def _copy_files(
     """The new id of each snapshot, and its copied files."""
     ids = {snapshot.id: new_snapshot_id() for snapshot in group}
     errands = [
-        (snapshot.id, _errand(origin, snapshot.manifest, file, ids[snapshot.id]))
+        (snapshot.id, _errand(origin, snapshot.manifest, file, ids[snapshot.id], number))
         for snapshot in group
-        for file in snapshot.files
+        for number, file in enumerate(_in_order(snapshot.files))
     ]
     courier = _Courier(origin.store, target.stager())
     work = [errand for _, errand in errands]
@@ -144,9 +157,102 @@ def _copy_files(
     return found
 
 
-def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str) -> _Errand:
+def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str, number: int) -> _Errand:
     partition = origin.layout.partition_of(origin.id, file.path)
-    return _Errand(file, manifest.checksum_algorithm, snapshot_id, partition)
+    return _Errand(file, manifest.checksum_algorithm, snapshot_id, partition, number)
+
+
+def _in_order(files: Iterable[FileRef]) -> list[FileRef]:
+    return sorted(files, key=lambda file: file.path)
+
+
+def _check_readable(origin: Dataset, columns: _Columns, start: Position, waiting: Sequence[Snapshot]) -> None:
+    """Refuse to copy snapshots whose files may be gone."""
+    if waiting and columns.floor > start.sequence + 1:
+        raise SnapshotExpiredError(
+            f"dataset {origin.id!r} can be read from snapshot number {columns.floor} on, and its copy needs "
+            f"those after {start.sequence}: write the rows of now to another dataset with rewrite()"
+        )
+
+
+class _Copies:
+    """The copies of snapshots and files, by the names that they have in the origin."""
+
+    def __init__(self, origin: Dataset, target: Dataset, made_by: str) -> None:
+        self._origin = origin
+        self._target = target
+        self._made_by = made_by
+        self._files: dict[str, str] = {}
+        self._snapshots: dict[str, Manifest] = {}
+        # Whether those of earlier runs are known. They are read when a snapshot refers to one.
+        self._complete = False
+
+    def add(self, manifest: Manifest, copy: Manifest) -> None:
+        """Record the copy of a snapshot."""
+        pairs = list(zip(_in_order(manifest.files), _in_order(copy.files), strict=False))
+        alike = len(manifest.files) == len(copy.files)
+        if not alike or any(one.size_bytes != other.size_bytes for one, other in pairs):
+            raise ComponentMismatchError(
+                f"snapshot {copy.snapshot_id} of dataset {self._target.id!r} is not a copy of "
+                f"{manifest.snapshot_id}: copy into a new dataset"
+            )
+        self._files |= {one.path: other.path for one, other in pairs}
+        self._snapshots[manifest.snapshot_id] = copy
+
+    def removal(self, manifest: Manifest, files: Sequence[FileRef]) -> Removal | None:
+        """What the copy of a snapshot removes, under the names of the copy; None if it only adds.
+
+        Args:
+            manifest: The snapshot.
+            files: Copies of its files.
+        """
+        if manifest.removes is None and manifest.restores is None:
+            return None
+        own = {one.path: other.path for one, other in zip(_in_order(manifest.files), files, strict=True)}
+        removes = manifest.removes or Removes()
+        found = Removal(
+            manifest.operation,
+            removes.partitions,
+            frozenset(self._file(path) for path in removes.files),
+            tuple(own[path] for path in manifest.carried),
+            depends_on=nowhere,
+            removed=manifest.removed,
+        )
+        if manifest.restores is not None:
+            restored = self._snapshot(manifest.restores)
+            found.restores = restored.snapshot_id
+            found.restored_sequence = self._target.chain.sequence_of(restored)
+        return found
+
+    def _file(self, path: str) -> str:
+        if path not in self._files:
+            self._read_earlier()
+        if path not in self._files:
+            raise ComponentMismatchError(
+                f"dataset {self._target.id!r} has no copy of {path}, which a snapshot removes: copy into a "
+                "new dataset"
+            )
+        return self._files[path]
+
+    def _snapshot(self, snapshot_id: str) -> Manifest:
+        if snapshot_id not in self._snapshots:
+            self._read_earlier()
+        if snapshot_id not in self._snapshots:
+            raise ComponentMismatchError(
+                f"dataset {self._target.id!r} has no copy of snapshot {snapshot_id}, which another restores: "
+                "copy into a new dataset"
+            )
+        return self._snapshots[snapshot_id]
+
+    def _read_earlier(self) -> None:
+        if self._complete:
+            return
+        self._complete = True
+        for copy in self._target.history():
+            lineage = lineage_of(copy)
+            if lineage is not None and lineage.made_by == self._made_by:
+                origin = self._origin.snapshot(ExactId(lineage.inputs[0].up_to.snapshot))
+                self.add(origin.manifest, copy.manifest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +261,8 @@ class _Columns:
 
     at: dict[str, Definition]
     digests: frozenset[str]
+    # The number of the oldest snapshot that can be read.
+    floor: int = 1
 
     @staticmethod
     def of(origin: Dataset, start: Position, waiting: Sequence[Snapshot]) -> _Columns:
@@ -169,7 +277,9 @@ class _Columns:
         assert plan.definitions is not None
         found = [each or plan.definition for each in plan.definitions.by_manifest(manifests)]
         at = {manifest.snapshot_id: each for manifest, each in zip(manifests, found, strict=True)}
-        return _Columns(at, frozenset(each.digest for each in found))
+        return _Columns(
+            at, frozenset(each.digest for each in found), plan.definitions.floor_at(manifests[-1])
+        )
 
     def evolution(self, snapshot_id: str, dataset_id: str) -> Evolution:
         """The change of the copy that makes it what the origin was at a snapshot."""
@@ -195,6 +305,7 @@ def _commit(
     lineage: Lineage,
     copied: tuple[str, list[FileRef]],
     columns: _Columns,
+    copies: _Copies,
 ) -> Snapshot:
     manifest = snapshot.manifest
     new_id, files = copied
@@ -205,8 +316,14 @@ def _commit(
     # The files have the columns of the origin at that snapshot, not those of the stager's codec.
     named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
     stager = replace(target.stager(new_id), components=named)
-    with resume(target, new_id, {**metadata, **lineage.as_metadata()}, idempotency_key=key) as transaction:
-        transaction.take_over(stager, columns.at[snapshot.id], columns.evolution(snapshot.id, target.id))
+    evolution = columns.evolution(snapshot.id, target.id)
+    removal = copies.removal(manifest, files)
+    if removal is not None:
+        evolution = partial(with_removals, first=evolution)
+    writes = target._changes.writes
+    begun = writes.begin({**metadata, **lineage.as_metadata()}, key, new_id, None, "append")
+    with writes.transaction(begun, None, evolve=False, removal=removal) as transaction:
+        transaction.take_over(stager, columns.at[snapshot.id], evolution)
         transaction.add(
             Staged(tuple(files), manifest.row_count, manifest.min_timestamp, manifest.max_timestamp)
         )

@@ -43,7 +43,16 @@ _FILE_OPTIONS: Final = (
 )
 # Which dataset; all of these for reading, writing and streaming.
 DATASET_OPTIONS: Final = ("path", "dataset", *_DESCRIPTIONS)
-WRITE_OPTIONS: Final = ("metadata", "idempotencyKey", "targetFileBytes", "sortBy", *_FILE_OPTIONS)
+# Of mode("overwrite") only.
+OVERWRITE_OPTIONS: Final = ("partitionOverwriteMode", "replaceWhere", "onConflict")
+WRITE_OPTIONS: Final = (
+    "metadata",
+    "idempotencyKey",
+    "targetFileBytes",
+    "sortBy",
+    *OVERWRITE_OPTIONS,
+    *_FILE_OPTIONS,
+)
 # mergeSchema is also for writing.
 READ_OPTIONS: Final = (
     "snapshot",

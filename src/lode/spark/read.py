@@ -17,6 +17,7 @@ from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of, removal_option
 from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
 from lode.spark.where import conditions_in
+from lode.spark.write import quoted
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ def read(
         df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
     if where is not None:
         df = df.where(where)
-    return df if found is chosen else df.select(*(_quoted(name) for name in chosen.names))
+    return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
 
 
 def _refers_only_to(schema: pa.Schema, where: str | Column, spark: SparkSession) -> bool:
@@ -119,10 +120,6 @@ def _refers_only_to(schema: pa.Schema, where: str | Column, spark: SparkSession)
     except AnalysisException:
         return False
     return True
-
-
-def _quoted(name: str) -> str:
-    return f"`{name.replace('`', '``')}`"
 
 
 def planned(dataset: Dataset, options: Options) -> Scan:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import InvalidOptionError
-from lode.runtime import REAL
+from lode.runtime import REAL, one_by_one
 from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
@@ -24,24 +24,35 @@ R = TypeVar("R")
 _TASKS_PER_CORE: Final = 4
 
 
-def spread(spark: SparkSession, do: Callable[[T], R], items: Sequence[T], costs: Sequence[int]) -> list[R]:
+def spread(
+    spark: SparkSession,
+    do: Callable[[T], R],
+    items: Sequence[T],
+    costs: Sequence[int],
+    *,
+    threads: bool = True,
+) -> list[R]:
     """Do it to every item on some executor; the results are in the items' order.
 
     Args:
         spark: The session.
-        do: Pickles. Within a task, several run at once in threads.
+        do: Pickles.
         items: They pickle too.
         costs: What each item costs, in any unit.
+        threads: Whether several run at once within a task, for work that mostly waits for the store.
     """
     if not items:
         return []
-    context = spark.sparkContext
-    slices = _balanced(costs, min(len(items), context.defaultParallelism * _TASKS_PER_CORE))
-    work = [[(index, items[index]) for index in indexes] for indexes in slices]
+    work = [[(index, items[index]) for index in indexes] for indexes in slices_of(spark, costs)]
     found: dict[int, R] = {}
-    for part in context.parallelize(work, len(work)).map(_Share(do)).collect():
+    for part in spark.sparkContext.parallelize(work, len(work)).map(_Share(do, threads)).collect():
         found.update(part)
     return [found[index] for index in range(len(items))]
+
+
+def slices_of(spark: SparkSession, costs: Sequence[int]) -> list[list[int]]:
+    """The numbers of the items that each task gets."""
+    return _balanced(costs, min(len(costs), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +60,11 @@ class _Share(Generic[T, R]):
     """What a task does. A class, because Spark pickles a function within one with all that it refers to."""
 
     do: Callable[[T], R]
+    threads: bool
 
     def __call__(self, share: list[tuple[int, T]]) -> list[tuple[int, R]]:
-        done: list[R] = REAL.each(lambda item: self.do(item[1]), share)
+        each = REAL.each if self.threads else one_by_one
+        done: list[R] = each(lambda item: self.do(item[1]), share)
         return [(index, result) for (index, _), result in zip(share, done, strict=True)]
 
 

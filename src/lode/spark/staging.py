@@ -14,19 +14,28 @@ from lode.errors import LodeError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from lode.change.overwrite import Fulfils
     from lode.format.manifest import FileRef
     from lode.write.stage import Staged, Stager
 
 
-def stage_batches(stager: Stager, batches: Iterable[pa.RecordBatch], *, task: str | None) -> Staged:
+def stage_batches(
+    stager: Stager,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    task: str | None,
+    check: Fulfils | None = None,
+) -> Staged:
     """Stream the batches of a task into files, by partition; a failure removes what this call wrote.
 
     Args:
         stager: Says where, how files are encoded, how large they get and how they are sorted.
         batches: Pulled one at a time.
         task: Names the piece of work; a commit takes only the first result of each.
+        check: Refuses rows that a condition does not select.
     """
-    staged = stager.write_records(map(in_utc, batches), task=task, serial=True)
+    rows: Iterable[pa.RecordBatch] = map(in_utc, batches)
+    staged = stager.write_records(rows if check is None else check(rows), task=task, serial=True)
     # The commit checks these files as its own: it was begun with the columns of this stager.
     return msgspec.structs.replace(staged, definition=None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
@@ -12,7 +12,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import AtomicType, BinaryType, VariantType
 
-from lode.errors import InvalidOptionError
+from lode.errors import DataError, InvalidOptionError, LodeError, NotFoundError, UsageError
 from lode.evolution import check_type
 from lode.spark.schema import converts, written_schema
 from lode.spark.session import BYTES_PER_BATCH, UNBOUNDED
@@ -20,11 +20,12 @@ from lode.spark.spread import reachable
 from lode.spark.staging import discard_unreferenced, stage_batches
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pyspark.sql import DataFrame
     from pyspark.sql.types import StructType
 
+    from lode.change.overwrite import Fulfils
     from lode.dataset import Dataset
     from lode.reads import SnapshotRef
     from lode.snapshot import Snapshot
@@ -35,14 +36,16 @@ if TYPE_CHECKING:
 
 # Spark's own default for the maximum bytes of an Arrow batch.
 _SPARK_DEFAULT: Final = "67108864b"
+OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
 class TaskResult(WriterCommitMessage):
-    """What a task staged, and whether it took more than one attempt."""
+    """What a task staged, whether it took more than one attempt, and a setting that only tasks can see."""
 
-    def __init__(self, staged: Staged, attempt: int) -> None:
+    def __init__(self, staged: Staged, attempt: int, overwrite_mode: str | None = None) -> None:
         self.staged = staged
         self.attempt = attempt
+        self.overwrite_mode = overwrite_mode
 
 
 def write(
@@ -73,12 +76,7 @@ def write(
         target_file_bytes: As for ``Dataset.write``.
         evolve: Let new columns and wider types become part of the dataset.
     """
-    if not hasattr(df, "mapInArrow"):
-        raise InvalidOptionError(
-            f"a {type(df).__name__} is not a Spark DataFrame: give one, as to_spark() does"
-        )
-    if df.isStreaming:
-        raise InvalidOptionError("a streaming DataFrame has no end: use df.writeStream.format('lode')")
+    check_batch(df)
     with begin(
         dataset,
         df.schema,
@@ -93,16 +91,22 @@ def write(
         stager = transaction.stager
         if transaction.replayed is not None:
             return transaction.replayed
-        order = [*stager.layout.keys, *stager.sort_by]
-        # Sorted by Spark, which can spill: a task then has one file open at a time.
-        rows = df.sortWithinPartitions(*order) if order else df
         try:
-            with _cheap_batches(df):
-                results = _stage(rows, stager.with_files(sort_by=()))
+            results = stage(df, stager)
         except BaseException:
             discard_unreferenced(stager)
             raise
         return commit(transaction, results)
+
+
+def check_batch(df: Any) -> None:
+    """Refuse what is no DataFrame, or has no end."""
+    if not hasattr(df, "mapInArrow"):
+        raise InvalidOptionError(
+            f"a {type(df).__name__} is not a Spark DataFrame: give one, as to_spark() does"
+        )
+    if df.isStreaming:
+        raise InvalidOptionError("a streaming DataFrame has no end: use df.writeStream.format('lode')")
 
 
 def begin(
@@ -134,7 +138,7 @@ def begin(
         target_file_bytes=target_file_bytes,
         sort_by=sort_by,
     )
-    _check(transaction.stager, columns)
+    check_frame(transaction.stager, columns)
     return transaction
 
 
@@ -148,7 +152,7 @@ def commit(transaction: Transaction, results: Sequence[TaskResult]) -> Snapshot:
     return snapshot
 
 
-def _check(stager: Stager, schema: pa.Schema) -> None:
+def check_frame(stager: Stager, schema: pa.Schema) -> None:
     """Refuse at the driver what would fail in every task."""
     codec = stager.components.codec
     if codec is None:
@@ -167,25 +171,75 @@ def _check(stager: Stager, schema: pa.Schema) -> None:
         if name not in schema.names:
             raise InvalidOptionError(f"{why} {name!r}, but the DataFrame has only {', '.join(schema.names)}")
     stored: pa.Schema | None = getattr(codec, "schema", None)
-    for field in schema if stored is not None else ():
-        if stored is not None and not converts(field.type, stored.field(field.name).type):
-            check_type(field, stored.field(field.name), stager.dataset_id)
+    if stored is not None:
+        check_types(schema, stored, stager.dataset_id)
 
 
-def stage_task(stager: Stager, batches: Iterable[pa.RecordBatch]) -> TaskResult:
+def check_types(schema: pa.Schema, stored: pa.Schema, dataset_id: str) -> None:
+    """Refuse columns of which no value could be stored."""
+    for field in schema:
+        if not converts(field.type, stored.field(field.name).type):
+            check_type(field, stored.field(field.name), dataset_id)
+
+
+def stage_task(stager: Stager, batches: Iterable[pa.RecordBatch], check: Fulfils | None = None) -> TaskResult:
     """Stage the rows of the task this runs in."""
     context = TaskContext.get()
-    task, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
-    return TaskResult(stage_batches(stager, batches, task=f"part-{task}"), attempt)
+    if context is None:
+        return TaskResult(stage_batches(stager, batches, task="part-0", check=check), 0)
+    staged = stage_batches(stager, batches, task=f"part-{context.partitionId()}", check=check)
+    return TaskResult(staged, context.attemptNumber(), context.getLocalProperty(OVERWRITE_MODE))
 
 
-def _stage(df: DataFrame, stager: Stager) -> list[TaskResult]:
-    results = df.mapInArrow(partial(_stage_in_task, stager), "result binary").collect()
-    return [pickle.loads(bytes(row[0])) for row in results]
+def stage(df: DataFrame, stager: Stager, check: Fulfils | None = None) -> list[TaskResult]:
+    """Stage the rows of a frame in tasks.
+
+    Args:
+        df: The rows.
+        stager: Stages them; Spark sorts them.
+        check: Refuses rows that a condition does not select.
+    """
+    order = [quoted(name) for name in (*stager.layout.keys, *stager.sort_by)]
+    # Sorted by Spark, which can spill: a task then has one file open at a time.
+    rows = df.sortWithinPartitions(*order) if order else df
+    with _cheap_batches(df):
+        in_task = _InTask(stager.with_files(sort_by=()), check)
+        return answers(rows.mapInArrow(in_task, "result binary"))
 
 
-def _stage_in_task(stager: Stager, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield pa.record_batch({"result": [pickle.dumps(stage_task(stager, batches))]})
+@dataclass(frozen=True, slots=True)
+class _InTask:
+    """Stages the rows of a task. Pickles."""
+
+    stager: Stager
+    check: Fulfils | None
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield answer(lambda: stage_task(self.stager, batches, self.check))
+
+
+def answer(do: Callable[[], Any]) -> pa.RecordBatch:
+    """What a task returns as a row: a result, or an error that would come again in a second attempt."""
+    result: Any
+    try:
+        result = do()
+    except (DataError, UsageError, NotFoundError) as error:
+        result = error
+    return pa.record_batch({"result": [pickle.dumps(result)]})
+
+
+def answers(df: DataFrame) -> list[Any]:
+    """The results of tasks; raises the first error that one of them returned."""
+    found = [pickle.loads(bytes(row[0])) for row in df.collect()]
+    for result in found:
+        if isinstance(result, LodeError):
+            raise result
+    return found
+
+
+def quoted(name: str) -> str:
+    """A column's name as Spark takes it literally."""
+    return f"`{name.replace('`', '``')}`"
 
 
 @contextmanager

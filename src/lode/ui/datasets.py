@@ -186,7 +186,7 @@ def _facts(view: HistoryView) -> dict[str, Any]:
         "name": view.dataset.id,
         "codec": view.newest.codec,
         "partitioned_by": list(view.dataset.layout.keys),
-        "snapshots": view.last,
+        "snapshots": len(view.lines) if view.is_whole else view.last,
         "rows": view.rows,
         "bytes": view.bytes,
         # If not, the sums are lower bounds.

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.describe import Partition, merge_partitions, partitions_of, row_change
 from lode.discover import open_dataset
-from lode.errors import LodeError, NotFoundError
+from lode.errors import ComponentMismatchError, LodeError, NotFoundError
 from lode.read.which import ExactId
 from lode.snapshot import Snapshot
 from lode.times import ns_to_rfc3339, rfc3339_to_ns
@@ -99,6 +99,8 @@ class HistoryView(NamedTuple):
     partitions: Mapping[str, Partition] = {}
     # The visible files, if a snapshot removed some. Otherwise all files are visible.
     state: Scan | None = None
+    # Whether the lines are the whole history.
+    is_whole: bool = True
 
     def snapshot(self, ref: str) -> Snapshot:
         """Return the snapshot with this id, or the one that another reference names."""
@@ -117,10 +119,6 @@ class HistoryView(NamedTuple):
     @property
     def last(self) -> int:
         return self.lines[-1].sequence
-
-    @property
-    def is_whole(self) -> bool:
-        return self.first == 1
 
     @property
     def rows(self) -> int:
@@ -151,12 +149,17 @@ class DatasetTimeline:
         # Replaced, never changed, since views refer to it.
         self._partitions: dict[str, Partition] = {}
         self._state: Scan | None = None
+        self._is_whole = True
 
     def look(self) -> HistoryView:
         """Read new snapshots and return the current history."""
         with self._lock:
             dataset = self._dataset or open_dataset(self._name, self._store)
-            head = dataset.chain.resolve()
+            try:
+                head = dataset.chain.resolve()
+            except ComponentMismatchError:  # dropped, and created with another layout
+                dataset = open_dataset(self._name, self._store)
+                head = dataset.chain.resolve()
             if head.manifest is None:
                 # Deleted, or about to be written anew with another layout: the next call opens it again.
                 self._dataset, self._lines, self._broken, self._state = None, [], None, None
@@ -174,6 +177,7 @@ class DatasetTimeline:
                 self._ids,
                 self._partitions,
                 self._state,
+                self._is_whole,
             )
 
     def _read(self, dataset: Dataset, newest: Manifest) -> None:
@@ -184,25 +188,28 @@ class DatasetTimeline:
         sequence = dataset.chain.sequence_of(newest)
         fresh: list[HistoryLine] = []
         partitions: dict[str, Partition] = {}
-        broken = None
+        broken, is_whole = None, True
         try:
             for snapshot in dataset.history(as_of=Snapshot(newest)):
                 if snapshot.id == known:
                     marked = _marked(fresh[::-1], self._lines[-MAX_OVERTAKEN:])
                     self._lines += with_totals(marked, self._lines)
-                    del self._lines[:-MAX_LINES]
+                    if len(self._lines) > MAX_LINES:
+                        del self._lines[:-MAX_LINES]
+                        self._is_whole = False
                     known_partitions = dict(self._partitions)
                     merge_partitions(known_partitions, partitions, limit=MAX_PARTITIONS)
                     self._finish(dataset, newest, known_partitions)
                     return
                 if len(fresh) == MAX_LINES:
+                    is_whole = False
                     break
                 added = view_partitions(dataset, snapshot.manifest)
                 merge_partitions(partitions, added, limit=MAX_PARTITIONS)
                 fresh.append(_line(snapshot, sequence - len(fresh), len(added)))
         except LodeError as error:
-            broken = str(error)
-        self._lines, self._broken = with_totals(_marked(fresh[::-1])), broken
+            broken, is_whole = str(error), False
+        self._lines, self._broken, self._is_whole = with_totals(_marked(fresh[::-1])), broken, is_whole
         self._finish(dataset, newest, partitions)
 
     def _finish(self, dataset: Dataset, newest: Manifest, partitions: dict[str, Partition]) -> None:
@@ -261,7 +268,9 @@ def with_totals(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> 
         rows = max(0, rows - line.removed_rows) + line.rows
         size = max(0, size - line.removed_bytes) + line.bytes
         if line.restores in then:
-            rows, size = then[line.restores].total_rows, then[line.restores].total_bytes
+            back = then[line.restores]
+            line = line._replace(added=max(0, back.total_rows - rows))
+            rows, size = back.total_rows, back.total_bytes
         found.append(line._replace(total_rows=rows, total_bytes=size))
         if line.id in restored:
             then[line.id] = found[-1]

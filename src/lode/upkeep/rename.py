@@ -68,6 +68,7 @@ def rename(
         except SnapshotConflictError:
             continue  # somebody has committed since the copy
         except NoSnapshotsError:
+            # The chain of a dataset that was dropped is under the layout that it had.
             dropped = source.chain.resolve().dropped
             if dropped is None or not _has(renamed.chain, dropped.parent_snapshot_id):
                 raise

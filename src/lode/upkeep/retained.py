@@ -47,9 +47,11 @@ def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
         ManifestInvalidError: The history or a tag is damaged.
     """
     chain = found.chain
+    if floor <= newest.begins:
+        return Retained(floor)
     tagged = _tagged(found, floor)
     # Without removals every file is visible from now on.
-    if floor <= newest.begins or REMOVALS not in found.definitions.at(newest).features:
+    if REMOVALS not in found.definitions.at(newest).features:
         return Retained(floor, tagged=tagged)
     sequence = chain.sequence_of(newest)
     lowest: Manifest | None = None

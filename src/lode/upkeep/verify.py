@@ -33,7 +33,7 @@ from lode.runtime import REAL, Runtime
 from lode.upkeep.retained import retained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
@@ -139,8 +139,10 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
+    copies: dict[str, Sequence[str]] = {}
     expired = _expired(target)
-    first = _first_place(target)
+    # The sequence of the drop that history follows.
+    first = 1
     for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
         snapshot_id = chain.paths.snapshot_of(path) or ""
         if isinstance(manifest, DataError):
@@ -150,12 +152,11 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
         misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
         found.problems += misplaced
         if not misplaced:
-            found.copies += chain.copies(manifest)
-        if (manifest.sequence or first) < first:
-            continue  # what an interrupted drop has left
-        dropped = manifest.operation == DROP
-        links[snapshot_id] = _Link(None if dropped else manifest.parent_snapshot_id, manifest.sequence)
-        found.snapshots += not dropped
+            copies[snapshot_id] = chain.copies(manifest)
+        if manifest.operation == DROP:
+            first = max(first, manifest.sequence or 1)
+        parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
+        links[snapshot_id] = _Link(parent, manifest.sequence)
         if isinstance(manifest, Manifest) and manifest.definition is not None:
             definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
@@ -163,11 +164,16 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
             if key not in known and expected.file.path not in expired:
                 known.add(key)
                 found.objects.append(expected)
+    if first > 1:
+        links = {id: link for id, link in links.items() if (link.sequence or first) >= first}
+        found.objects = [expected for expected in found.objects if expected.snapshot_id in links]
+    found.copies = [path for id in links for path in copies.get(id, ())]
+    found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += _check_links(chain, links, unreadable, first)
     found.problems += _check_pointer(chain, links, unreadable)
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
-    found.problems += _check_tags(chain)
+    found.problems += _check_tags(chain, first)
     if isinstance(target, Dataset):
         found.problems += _check_checkpoints(target)
     return found
@@ -186,23 +192,15 @@ def _expired(target: Dataset | Volume) -> frozenset[str]:
         return frozenset()
 
 
-def _first_place(target: Dataset | Volume) -> int:
-    """The sequence of the drop that history follows; 1 if it was never dropped."""
-    try:
-        chain: Chain[Any] = target.chain
-        head = chain.resolve()
-        return max(chain.begins_after(head) - 1, 1)
-    except (DataError, MissingError, UsageError):
-        return 1
-
-
-def _check_tags(chain: Chain[Any]) -> Iterator[Problem]:
+def _check_tags(chain: Chain[Any], first: int) -> Iterator[Problem]:
     """Check that every tag can be read and names a snapshot."""
     for name in tag_names(chain):
         path = chain.paths.tag(name)
         try:
             tag = load_tag(chain, name)
-            if tag is not None and chain.manifest(tag.snapshot_id) is None:
+            if tag is None or tag.sequence < first:
+                continue  # what an interrupted drop has left
+            if chain.manifest(tag.snapshot_id) is None:
                 yield Problem("tag", path, f"{path} names snapshot {tag.snapshot_id}, which is missing")
         except DataError as error:
             yield Problem("tag", path, str(error))

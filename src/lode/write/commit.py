@@ -450,7 +450,4 @@ class Committer(Generic[M]):
     def _conflict(self, draft: Draft[M], base: Head[M], overlap: str | None, rebases: int) -> str:
         reason = overlap or f"other writers were faster {rebases} times"
         after = f"after {base.id} " if base.id else ""
-        return (
-            f"{self._chain.name}: {after}{reason}, so {draft.snapshot_id} did not land; read what came "
-            'first and commit error.transaction again, or write with on_conflict="append" to follow anybody'
-        )
+        return f"{self._chain.name}: {after}{reason}, so {draft.snapshot_id} did not land; {draft.remedy}"

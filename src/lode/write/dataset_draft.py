@@ -59,6 +59,11 @@ class DatasetDraft(Draft[Manifest]):
     # Columns of the files that were dropped before the commit.
     surplus: list[str] = field(kw_only=True, default_factory=list)
 
+    def __post_init__(self) -> None:
+        if self.removal is not None:
+            can_redo = self.removal.operation in ("overwrite", "delete", "merge")
+            self.remedy = "run it again" + (', or with on_conflict="redo"' if can_redo else "")
+
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
         components = self.stager.components
         before = parent

@@ -62,6 +62,11 @@ class Draft(ABC, Generic[M]):
     begins: int = 1
     # Whether a swap of this draft has taken effect; None while that is unknown.
     landed: bool | None = False
+    # What the caller can do after a conflict.
+    remedy: str = (
+        'read what came first and commit error.transaction again, or write with on_conflict="append" to '
+        "follow anybody"
+    )
 
     def origin(self) -> dict[str, Any]:
         """The part of the manifest's extension that describes this commit."""

@@ -67,16 +67,22 @@ class Removal:
             return None
         return Removes(self.partitions, tuple(sorted(self.files)))
 
+    def clear(self, prepared_on: str) -> None:
+        """Begin again on another snapshot."""
+        self.files, self.carried, self.superseded = frozenset(), (), False
+        self.prepared_on = prepared_on
+
     def overlap(self, later: Iterable[CommitSummary]) -> str | None:
         """Why the commit cannot follow these, oldest first; None if it can."""
+        compacted: str | None = None
         for commit in later:
             if commit.operation == COMPACT:
                 if commit.removes is not None and self.files.intersection(commit.removes.files):
-                    self.superseded = True
-                    return f"snapshot {commit.snapshot_id} has compacted files that this replaces"
+                    compacted = commit.snapshot_id
             elif any(map(self.depends_on, commit.partitions)):
                 return f"snapshot {commit.snapshot_id} also changed what this {self.operation} depends on"
-        return None
+        self.superseded = compacted is not None
+        return f"snapshot {compacted} has compacted files that this replaces" if compacted else None
 
     def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
         """What of the staged files is committed."""

@@ -6,11 +6,12 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, LodeError, SnapshotConflictError, TransactionClosedError
+from lode.read.resolve import Head
 from lode.snapshot import CommitReport, Snapshot
 from lode.write.removal import nowhere
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -165,6 +166,21 @@ class Transaction:
         removal = self._draft.removal
         if removal is not None:
             removal.depends_on = nowhere
+
+    def prepare_again(self, base: Manifest, dropped: Sequence[Staged]) -> None:
+        """After a conflict, go on with another base, and without some of the staged files.
+
+        Args:
+            base: The snapshot that it was prepared on.
+            dropped: What was staged for the earlier base. It is removed.
+        """
+        with self._lock:
+            self._require("conflicted")
+            self._state = "open"
+            self._draft.base = Head(base.snapshot_id.encode(), base)
+            gone = set(map(id, dropped))
+            self._staged = {key: part for key, part in self._staged.items() if id(part) not in gone}
+        self._discard(dropped)
 
     def abort(self) -> None:
         """Give up and remove the staged files, best effort. Does nothing once committed or undecided."""

@@ -8,7 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from lode.errors import InvalidPathError, NotFoundError
+from lode.errors import InvalidPathError, NotFoundError, SnapshotExpiredError
 from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.api.grpc_read.session import SnapshotRange
 from lode.ingest.status import Code, Refused
@@ -116,7 +116,7 @@ class Plans:
         dataset = table.open(self._store)
         try:
             scan = dataset.plan(as_of=snapshot)
-        except (NotFoundError, InvalidPathError):
+        except (NotFoundError, InvalidPathError, SnapshotExpiredError):
             raise Refused(
                 Code.NOT_FOUND, f"Not found: snapshot {snapshot!r} of {table.name.short}."
             ) from None

@@ -1,0 +1,43 @@
+"""``lode rename``: give a dataset or a volume another name."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import typer
+
+from lode.cli.parameters import JSON, ROOT, STORE_OPTION, VOLUME, complete_dataset, open_root
+from lode.cli.terminal import BYTES, print_json, print_lines, progress
+
+_OLD: Final[Any] = typer.Argument(
+    ..., metavar="OLD", help="The name it has.", autocompletion=complete_dataset
+)
+_NEW: Final[Any] = typer.Argument(..., metavar="NEW", help="The name it gets; nothing may have it.")
+
+
+def rename(
+    old: str = _OLD,
+    new: str = _NEW,
+    root: str = ROOT,
+    volume: bool = VOLUME,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Give a dataset another name, with its history and its tags.
+
+    Its files are copied, since their paths have the name in them. Writers that use the old name are refused
+    afterwards.
+    """
+    from lode.discover import open_dataset, open_volume
+    from lode.upkeep.rename import rename as rename_history
+
+    store = open_root(root, store_option)
+    with progress(f"renaming {old}", BYTES) as advance:
+        if volume:
+            newest = rename_history(open_volume(old, store), new, progress=advance).latest().id
+        else:
+            newest = rename_history(open_dataset(old, store), new, progress=advance).latest().id
+    if json:
+        print_json({"from": old, "to": new, "latest": newest})
+    else:
+        print_lines(f"{old}: renamed to {new}")
