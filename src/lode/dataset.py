@@ -635,7 +635,8 @@ class Dataset:
             metadata: Any JSON object; None means an empty one.
             on: The key columns; the primary key of the definition by default.
             when_matched: ``"update"`` gives rows with the same key the new values, ``"delete"`` removes them,
-                ``"ignore"`` keeps them. Columns that ``data`` does not have keep their values.
+                ``"ignore"`` keeps them. Columns that ``data`` does not have keep their values, so all records
+                must have the same ones.
             when_not_matched: ``"insert"`` adds rows whose key is new, ``"ignore"`` leaves them out.
             idempotency_key: As for ``overwrite``.
             on_conflict: As for ``delete``.

@@ -437,10 +437,10 @@ def run(machine: type[ChangeMachine], examples: int) -> None:
 @pytest.mark.parametrize("codec", ["parquet", "jsonl"])
 @pytest.mark.parametrize("keys", [(), ("p",)], ids=["whole", "partitioned"])
 def test_a_dataset_is_what_plain_python_says_after_any_changes(codec: str, keys: tuple[str, ...]) -> None:
-    run(type("Machine", (ChangeMachine,), {"codec": codec, "keys": keys}), 12)
+    run(type("Machine", (ChangeMachine,), {"codec": codec, "keys": keys}), 8)
 
 
 def test_checkpoints_change_nothing_be_they_damaged_or_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lode.read.state.CHECKPOINT_STEP", 2)
     monkeypatch.setattr("lode.handle.CHECKPOINT_STEP", 2)
-    run(CheckpointMachine, 15)
+    run(CheckpointMachine, 10)
