@@ -67,7 +67,6 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
 
-    from lode.change.base import Workers
     from lode.change.merge import WhenMatched, WhenNotMatched
     from lode.change.result import Change
     from lode.codec.checksum import Checksum
@@ -636,7 +635,8 @@ class Dataset:
             metadata: Any JSON object; None means an empty one.
             on: The key columns; the primary key of the definition by default.
             when_matched: ``"update"`` gives rows with the same key the new values, ``"delete"`` removes them,
-                ``"ignore"`` keeps them. Columns that ``data`` does not have keep their values.
+                ``"ignore"`` keeps them. Columns that ``data`` does not have keep their values, so all records
+                must have the same ones.
             when_not_matched: ``"insert"`` adds rows whose key is new, ``"ignore"`` leaves them out.
             idempotency_key: As for ``overwrite``.
             on_conflict: As for ``delete``.
@@ -747,10 +747,6 @@ class Dataset:
             SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
         """
         return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
-
-    def change_context(self, workers: Workers | None = None) -> ChangeContext:
-        """What the functions of ``lode.change`` work on, with other workers that rewrite files."""
-        return ChangeContext(self._handle, self._reads, self._writes, workers)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""

@@ -103,7 +103,7 @@ def test_a_summary_of_commits_that_remove_hides_them_from_a_compaction(
     """Only a compactor that is two commits behind reads the summary: too far for every interleaving."""
     named = {"c": compact(), "d": overwrite("a", 5), "a": append("b", 4), "b": append("b", 5)}
     layout = LAYOUTS["split"]
-    walks(made(layout, named), range(40), check=Serial(layout, named))
+    walks(made(layout, named), range(8), check=Serial(layout, named))
 
     def forgetful(parent: Any, layout: Any, *, crowded: bool) -> dict[str, list[str]]:
         with monkeypatch.context() as patched:

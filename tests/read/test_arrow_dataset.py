@@ -249,7 +249,7 @@ def test_it_pickles(tmp_path: Path) -> None:
 @pytest.mark.parametrize("damage", ["longer", "link"])
 def test_a_file_that_was_changed_is_refused_when_it_is_opened(tmp_path: Path, damage: str) -> None:
     dataset = visits(LocalStore(tmp_path, durable=False))
-    found = dataset.dataset()
+    found: Any = dataset.dataset()
     file = tmp_path / dataset.plan().paths[1]
     if damage == "longer":
         file.write_bytes(file.read_bytes() + b"x")

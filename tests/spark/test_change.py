@@ -8,7 +8,7 @@ from uuid import uuid4
 
 import pytest
 from pyspark.errors import AnalysisException, PythonException
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
 import lode
 import lode.spark
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 ROW = "id long, day string, n int"
+ROWS = StructType().add("id", LongType()).add("day", StringType()).add("n", IntegerType())
 
 
 def visits(lake: str, *, partitioned: bool = True) -> lode.Dataset:
@@ -74,7 +75,7 @@ def counted(spark: SparkSession) -> Iterator[Callable[[], int]]:
     try:
         yield lambda: len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
 def orphans(ds: lode.Dataset) -> set[str]:
@@ -179,7 +180,7 @@ def test_options_of_an_overwrite_that_mean_nothing_are_refused(
     visits(lake)
     given = {"path": lake, "dataset": "visits", **options}
     with pytest.raises(lode.InvalidOptionError, match=message):
-        BatchWriter(given, StructType.fromDDL(ROW), mode == "overwrite")
+        BatchWriter(given, ROWS, mode == "overwrite")
 
 
 def test_a_dataframe_overwrites_partitions_conditions_or_everything_once_for_a_key(
@@ -229,7 +230,10 @@ def test_a_deletion_is_prepared_again_after_a_compaction_and_refused_after_an_ap
 ) -> None:
     ds = visits(lake)
     other = lode.Dataset("visits", lake)
-    meanwhile = [other.compact, lambda: other.write([{"id": 50, "day": "d1", "n": 0}])]
+    meanwhile: list[Callable[[], object]] = [
+        other.compact,
+        lambda: other.write([{"id": 50, "day": "d1", "n": 0}]),
+    ]
     committer = type(ds._handle.find().committer)
     commit = committer.commit
 
@@ -284,7 +288,7 @@ def test_rows_that_cannot_be_merged_are_refused(spark: SparkSession, lake: str) 
         ds.merge(twice)
     with pytest.raises(lode.SchemaViolationError, match="has a null"):
         ds.merge(spark.createDataFrame([(None, "d1", 1)], ROW))
-    with pytest.raises(lode.SchemaViolationError, match="cast it first"):
+    with pytest.raises(lode.SchemaViolationError, match="convert the data first"):
         ds.merge(spark.createDataFrame([("1", "d1", 1)], "id string, day string, n int"))
     with pytest.raises(lode.SchemaViolationError, match="no column 'id'"):
         ds.merge(twice.select("day"))

@@ -100,7 +100,6 @@ def test_every_point_of_history_can_be_read_by_options(
     assert numbers(load(spark, lake, asOf=moment)) == [1, 2]
 
 
-@pytest.mark.usefixtures("history")
 def test_a_range_with_removals_is_refused_ignored_or_reported(spark: SparkSession, lake: str) -> None:
     dataset = lode.Dataset("d", lake, codec=lode.Parquet({"n": "int64"}))
     since = dataset.write([{"n": 1}, {"n": 2}])
@@ -122,6 +121,7 @@ def test_a_range_with_removals_is_refused_ignored_or_reported(spark: SparkSessio
             spark.read.format("lode").options(path=lake, dataset="d", **given).load().collect()
 
 
+@pytest.mark.usefixtures("history")
 def test_sql_reads_a_view_of_a_dataset(spark: SparkSession, lake: str) -> None:
     spark.sql(f"CREATE TEMPORARY VIEW seen USING lode OPTIONS (path '{lake}', dataset 'events')")
     try:

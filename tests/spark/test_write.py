@@ -371,8 +371,8 @@ def test_an_option_may_not_contradict_the_dataset(
 
 
 def test_spark_says_so_too(spark: SparkSession, lake: str) -> None:
-    with pytest.raises(AnalysisException, match="immutable: use mode\\('append'\\)"):
-        frame(spark).write.format("lode").options(path=lake, dataset="events").mode("overwrite").save()
+    with pytest.raises(AnalysisException, match="option 'replaceWhere' is of mode"):
+        save(frame(spark), lake, replaceWhere="id = 1")
 
 
 def test_what_cannot_be_staged_by_tasks_is_refused(spark: SparkSession, lake: str) -> None:

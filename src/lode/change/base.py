@@ -138,6 +138,10 @@ class ChangeContext:
         self.writes = writes
         self.workers = workers or Workers()
 
+    def with_workers(self, workers: Workers) -> ChangeContext:
+        """The same dataset with other workers."""
+        return ChangeContext(self.handle, self.reads, self.writes, workers)
+
     def base(self, manifest: Manifest | None = None) -> Base:
         """The newest snapshot, published; or an earlier one."""
         found, _ = self.handle.find_to_write()

@@ -337,6 +337,6 @@ def _where(
                     raise  # the rows were staged for other columns
                 base = newest
             matching = match_rows(base, where, workers)
-            removal = Removal("overwrite", prepared_on=base.manifest.snapshot_id)
-            transaction.prepare_again(removal, base.manifest, dropped=kept)
+            removal.clear(base.manifest.snapshot_id)
+            transaction.prepare_again(base.manifest, dropped=kept)
     raise AssertionError("the last attempt returns or raises")

@@ -65,7 +65,7 @@ def overwrite(
     check_batch(df)
     workers = TaskWorkers(df.sparkSession)
     return overwrites.overwrite(
-        reachable(dataset).change_context(workers),
+        reachable(dataset)._changes.with_workers(workers),
         _Frame(df, workers),
         metadata,
         partitions=partitions,
@@ -101,7 +101,7 @@ def delete(
         spark: The session. Default: the active one.
     """
     return deletes.delete(
-        reachable(dataset).change_context(TaskWorkers(spark)),
+        reachable(dataset)._changes.with_workers(TaskWorkers(spark)),
         where,
         metadata,
         idempotency_key=idempotency_key,
@@ -145,7 +145,7 @@ def merge(
     rows = MergedFrame(df, workers)
     try:
         return merges.merge(
-            reachable(dataset).change_context(workers),
+            reachable(dataset)._changes.with_workers(workers),
             rows,
             metadata,
             on=on,
@@ -184,7 +184,7 @@ def compact(
         spark: The session. Default: the active one.
     """
     return compacts.compact(
-        reachable(dataset).change_context(TaskWorkers(spark)),
+        reachable(dataset)._changes.with_workers(TaskWorkers(spark)),
         metadata,
         target_file_bytes=target_file_bytes,
         sort_by=sort_by,

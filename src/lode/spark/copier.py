@@ -320,7 +320,7 @@ def _commit(
     removal = copies.removal(manifest, files)
     if removal is not None:
         evolution = partial(with_removals, first=evolution)
-    writes = target.change_context().writes
+    writes = target._changes.writes
     begun = writes.begin({**metadata, **lineage.as_metadata()}, key, new_id, None, "append")
     with writes.transaction(begun, None, evolve=False, removal=removal) as transaction:
         transaction.take_over(stager, columns.at[snapshot.id], evolution)

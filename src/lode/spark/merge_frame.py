@@ -72,6 +72,7 @@ class MergedFrame:
         return self._matched
 
     def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
+        self._workers.check_tasks()
         given = written_schema(self._df.schema)
         for key in keys:
             if key not in given.names:
@@ -251,7 +252,8 @@ class _KeysOf:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            for share in batch.column(0).to_pylist():
+            shares: list[Any] = batch.column(0).to_pylist()
+            for share in shares:
                 for part in pickle.loads(share):
                     yield from self._keys(part)
 
@@ -288,7 +290,8 @@ class _RewriteFiles:
         rows: list[pa.RecordBatch] = []
         for batch in map(in_utc, batches):
             start = 0
-            runs: Any = pc.run_end_encode(batch.column(_PATH))
+            compute: Any = pc  # the stubs do not know run_end_encode
+            runs = compute.run_end_encode(batch.column(_PATH))
             for path, end in zip(runs.values.to_pylist(), runs.run_ends.to_pylist(), strict=True):
                 if current is not None and path != current:
                     yield current, rows

@@ -56,7 +56,7 @@ class Replacement:
         idempotency_key: IdempotencyKey | None,
     ) -> None:
         """Commit what the tasks staged, in place of what it replaces."""
-        context = dataset.change_context()
+        context = dataset._changes
         # A dataset that did not exist has no rows that a condition could select.
         where = None if self.base is None else self.where
         everything = where is None and (not self._is_dynamic(results) or not job.stager.layout.keys)
@@ -112,7 +112,7 @@ def replacement_of(options: Options, dataset: Dataset, stager: Stager, schema: p
         if base is None:
             check = Fulfils(parse_filter(where, columns), columns)
         else:
-            found = dataset.change_context().base(base.manifest)
+            found = dataset._changes.base(base.manifest)
             check_has_schema(found)
             check = Fulfils(condition_of(found.scan, where)[0], columns)
     return Replacement(mode, where, on_conflict, base.id if base else None, check)

@@ -125,7 +125,7 @@ def copy(
 
 def _expired(source: Dataset, end: Manifest) -> frozenset[str]:
     """The files that need not be copied, because an expiry has removed them."""
-    found, head = source.change_context().handle.look()
+    found, head = source._changes.handle.look()
     if head.manifest is None:
         return frozenset()
     floor = found.definitions.floor_at(head.manifest)

@@ -137,7 +137,7 @@ class _Expiry:
         self, dataset: Dataset, progress: Callable[[int, int | None], None] | None, runtime: Runtime
     ) -> None:
         self._id = dataset.id
-        self._context = dataset.change_context()
+        self._context = dataset._changes
         self._handle = self._context.handle
         self._store = dataset.store
         self._progress = progress

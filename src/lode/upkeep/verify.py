@@ -184,7 +184,7 @@ def _expired(target: Dataset | Volume) -> frozenset[str]:
     if not isinstance(target, Dataset):
         return frozenset()
     try:
-        found, head = target.change_context().handle.look()
+        found, head = target._changes.handle.look()
         if head.manifest is None:
             return frozenset()
         return retained(found, head.manifest, found.definitions.floor_at(head.manifest)).expired
@@ -213,7 +213,7 @@ def _check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
     if not existing:
         return
     try:
-        found, head = dataset.change_context().handle.look()
+        found, head = dataset._changes.handle.look()
         if head.manifest is None:
             return
         for manifest, state in found.states.each(head.manifest):

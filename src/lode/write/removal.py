@@ -67,6 +67,11 @@ class Removal:
             return None
         return Removes(self.partitions, tuple(sorted(self.files)))
 
+    def clear(self, prepared_on: str) -> None:
+        """Begin again on another snapshot."""
+        self.files, self.carried, self.superseded = frozenset(), (), False
+        self.prepared_on = prepared_on
+
     def overlap(self, later: Iterable[CommitSummary]) -> str | None:
         """Why the commit cannot follow these, oldest first; None if it can."""
         compacted: str | None = None

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lode.format.manifest import Manifest
     from lode.write.commit import Committer
     from lode.write.dataset_draft import DatasetDraft
-    from lode.write.removal import Removal
     from lode.write.stage import Staged, Stager
 
 
@@ -168,18 +167,16 @@ class Transaction:
         if removal is not None:
             removal.depends_on = nowhere
 
-    def prepare_again(self, removal: Removal, base: Manifest, dropped: Sequence[Staged]) -> None:
-        """After a conflict, go on with another base and removal, and without some of the staged files.
+    def prepare_again(self, base: Manifest, dropped: Sequence[Staged]) -> None:
+        """After a conflict, go on with another base, and without some of the staged files.
 
         Args:
-            removal: What the commit removes now.
             base: The snapshot that it was prepared on.
             dropped: What was staged for the earlier base. It is removed.
         """
         with self._lock:
             self._require("conflicted")
             self._state = "open"
-            self._draft.removal = removal
             self._draft.base = Head(base.snapshot_id.encode(), base)
             gone = set(map(id, dropped))
             self._staged = {key: part for key, part in self._staged.items() if id(part) not in gone}

@@ -66,10 +66,7 @@ def records(rows: Rows) -> list[dict[str, Any]]:
 
 def in_one_thread(monkeypatch: Any) -> None:
     """Let changes run without threads: the explorer answers the calls of one."""
-    for name in ("compact", "delete", "matching", "merge"):
-        monkeypatch.setattr(
-            f"lode.change.{name}.pipelined", lambda task, items: [task(item) for item in items]
-        )
+    monkeypatch.setattr("lode.change.base.pipelined", lambda task, items: [task(item) for item in items])
 
 
 class FewCalls(SimSwapStore):
