@@ -9,6 +9,7 @@ import msgspec
 
 from lode.change.result import Change
 from lode.definition import REMOVALS
+from lode.errors import SnapshotConflictError
 from lode.format.manifest import Removed, Removes, check_metadata
 from lode.read.resolve import Head
 from lode.snapshot import Snapshot
@@ -41,7 +42,11 @@ def restore(
     # The snapshot that was looked at: rows that others have changed since are a conflict.
     head = Head(base.manifest.snapshot_id.encode(), base.manifest)
     if context.handle.define(found, head, base.definition):
-        head = found.committer.settle()
+        head = found.committer.capture()
+        if head.manifest is None or head.manifest.parent_snapshot_id != base.manifest.snapshot_id:
+            raise SnapshotConflictError(
+                f"dataset {context.handle.id!r}: others have written while it was restored; nothing was restored"
+            )
     committed = context.handle.commit_definition(
         found, head, base.definition, clean, "restore", partial(_restored, then=then), removal
     )
