@@ -45,7 +45,7 @@ def restore(
         head = found.committer.capture()
         if head.manifest is None or head.manifest.parent_snapshot_id != base.manifest.snapshot_id:
             raise SnapshotConflictError(
-                f"dataset {context.handle.id!r}: others have written while it was restored; nothing was restored"
+                f"dataset {context.handle.id!r}: others wrote while it was restored; nothing was restored"
             )
     committed = context.handle.commit_definition(
         found, head, base.definition, clean, "restore", partial(_restored, then=then), removal
