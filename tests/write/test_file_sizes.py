@@ -65,7 +65,7 @@ def test_the_names_of_further_files_sort_in_the_order_of_the_rows(memory: Memory
     data = table(40_000)
     snapshot = events.write(data, target_file_bytes=10_000)
     names = [file.path.rpartition("/")[2] for file in snapshot.files]
-    assert names[:2] == ["data.gz", "data_00001.gz"]
+    assert names[:2] == ["data.jsonl.gz", "data_00001.jsonl.gz"]
     assert [row["n"] for row in events.read(snapshot)] == data["n"].to_pylist()
 
 
@@ -79,7 +79,7 @@ def test_a_transaction_has_the_same_target_size(memory: MemoryStore) -> None:
 
 
 def test_a_failed_write_removes_the_files_that_were_full(memory: MemoryStore) -> None:
-    store = FaultStore(memory, Fault("put", "*_00003", error=lode.StoreError("disk full")))
+    store = FaultStore(memory, Fault("put", "*_00003.*", error=lode.StoreError("disk full")))
     events = lode.Dataset("events", store, codec=CODEC)
     with pytest.raises(lode.StoreError, match="disk full"):
         events.write(table(2_000), target_file_bytes=2_000)

@@ -193,7 +193,7 @@ def test_a_commit_with_unchanged_columns_makes_no_store_call_for_them(
     write()
     calls = [(method, path.rsplit("/", 1)[-1]) for method, path in store.events if "catalog/" not in path]
     commit = [("put", "intent.json"), ("compare_and_swap", "latest"), ("put", "manifest.json")]
-    data = "data-00000" if kind is BUFFERED else "data"
+    data = "data-00000.parquet" if kind is BUFFERED else "data.parquet"
     assert calls == [("put", data), *commit]
 
 
