@@ -11,7 +11,7 @@ from benchmarks.peers.contender import ORIGIN, Appender, Handle, Place
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_TABLE = "benchmarks.table"
+_TABLE = "bench.table"
 
 
 @dataclass(slots=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TWO_FILES = "pyarrow, two files in two threads"
-_ICEBERG = "benchmarks.table"
+_ICEBERG = "bench.table"
 
 
 @dataclass(frozen=True, slots=True)
