@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -185,7 +186,8 @@ class DuckLake:
 
     def stored(self, table: pa.Table) -> str:
         """The rows as a file that the other process reads."""
-        path = self._folder / "rows.parquet"
+        # A new name each time: DuckDB remembers the footer of a file that it has read.
+        path = self._folder / f"rows-{time.monotonic_ns()}.parquet"
         pq.write_table(table, path)
         return str(path)
 

@@ -37,7 +37,7 @@ def run(options: Options) -> Table:
             works[DUCKDB] = partial(_duckdb, root / "Lode", files)
             works[ONE_FILE] = partial(_one_file, root / "one.parquet", files)
         outcomes = in_rounds(works, options.rounds, label="scan")
-        for peer in peers.values():
+        for peer in filter(None, peers.values()):
             peer.close()
     return Table(
         "scan",
@@ -96,9 +96,8 @@ def _duckdb(folder: Path, files: int) -> Sample:
 
 def _read(paths: list[str], columns: list[str] | None) -> int:
     duckdb: Any = importlib.import_module("duckdb")
-    chosen = ", ".join(columns) if columns else "*"
-    found = duckdb.execute(f"SELECT {chosen} FROM read_parquet($paths)", {"paths": paths}).arrow()
-    return int(found.read_all().num_rows if hasattr(found, "read_all") else found.num_rows)
+    found = duckdb.read_parquet(paths).project(", ".join(columns) if columns else "*")
+    return int(found.to_arrow_reader(65_536).read_all().num_rows)
 
 
 def _one_file(path: Path, files: int) -> Sample:
