@@ -15,7 +15,6 @@ import pyarrow.dataset as pads
 import pytest
 
 import lode
-from lode.read.filesystem import first_error
 from lode.store import CountingStore, LocalStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -241,15 +240,14 @@ def test_it_pickles(tmp_path: Path) -> None:
     assert found.to_table(filter=pc.field("n") < 5).num_rows == 5
     damaged = tmp_path / dataset.plan().paths[0]
     damaged.write_bytes(damaged.read_bytes() + b"x")
-    with pytest.raises((pa.ArrowInvalid, OSError)):
+    with pytest.raises(lode.InvalidFormatError, match="its manifest says"):
         found.to_table(filter=pc.field("n") < 5)
-    assert "its manifest says" in str(first_error(found.filesystem))
 
 
 @pytest.mark.parametrize("damage", ["longer", "link"])
 def test_a_file_that_was_changed_is_refused_when_it_is_opened(tmp_path: Path, damage: str) -> None:
     dataset = visits(LocalStore(tmp_path, durable=False))
-    found: Any = dataset.dataset()
+    found = dataset.dataset()
     file = tmp_path / dataset.plan().paths[1]
     if damage == "longer":
         file.write_bytes(file.read_bytes() + b"x")
@@ -257,17 +255,18 @@ def test_a_file_that_was_changed_is_refused_when_it_is_opened(tmp_path: Path, da
         file.rename(tmp_path / "elsewhere")
         file.symlink_to(tmp_path / "elsewhere")
     assert found.to_table(filter=pc.field("day") == "mon").num_rows == 10
-    with pytest.raises(pa.ArrowInvalid, match=r"data/data\.parquet"):
+    with pytest.raises(lode.LodeError, match=r"data/data\.parquet"):
         found.to_table()
-    assert isinstance(first_error(found.filesystem), lode.LodeError)
 
 
-def test_a_damaged_file_ends_the_reader_of_another_engine_with_an_error(tmp_path: Path) -> None:
-    """DuckDB and polars make a reader, which waits for ever if a file system raises a Python error."""
+def test_readers_of_other_engines_end_although_files_are_opened_in_python(tmp_path: Path) -> None:
+    """pyarrow's own ``to_reader`` keeps the interpreter's lock meanwhile, and now and then waits for ever."""
     dataset = visits(LocalStore(tmp_path, durable=False))
+    for _ in range(30):
+        assert dataset.dataset().scanner().to_reader().read_all().num_rows == 30
     (tmp_path / dataset.plan().paths[1]).write_bytes(b"x")
     for _ in range(30):
-        with pytest.raises(pa.ArrowInvalid, match=r"data/data\.parquet"):
+        with pytest.raises(lode.LodeError, match=r"data/data\.parquet has 1 bytes"):
             dataset.dataset().scanner().to_reader().read_all()
 
 

@@ -11,7 +11,7 @@ import typer
 from lode.cli.output import Format, choose_format, print_rows
 from lode.cli.parameters import AS_OF, FORMAT, JSON_LINES, LIMIT, ROOT, STORE_OPTION, open_root
 from lode.cli.terminal import printable
-from lode.errors import InvalidOptionError, LodeError, NotFoundError
+from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, NotFoundError, StoreError
 from lode.extras import needs
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ _LISTING: Final = re.compile(
 # Statements that change data. They work only on tables that the query itself creates.
 _WRITES: Final = frozenset({"ALTER", "CREATE", "DELETE", "DROP", "INSERT", "MERGE_INTO", "UPDATE"})
 # An error of ours in a traceback.
+_RAISED: Final = re.compile(r"lode\.errors\.(\w+): (.+)")
+_OF_FILES: Final = (InvalidFormatError, NotFoundError, StoreError)
 _COLUMNS: Final = re.compile(r"\b(show\s+all|columns|duckdb_\w+|pg_\w+|sqlite_master)\b", re.IGNORECASE)
 
 
@@ -81,11 +83,12 @@ def sql(
             reader = answer.to_arrow_reader(65_536)
             print_rows(reader, form, limit=limit, schema=reader.schema)
         except duckdb.Error as error:
-            raise views.failed or _as_lode_error(error) from error
+            raise _as_lode_error(error) from error
         except OSError as error:  # of the reader, while rows are printed
-            if views.failed is None:
+            raised = _raised_inside(error)
+            if raised is None:
                 raise
-            raise views.failed from error
+            raise raised from error
 
 
 class _Views:
@@ -96,7 +99,6 @@ class _Views:
         self._store = store
         self._as_of = as_of
         self._added: set[str] = set()
-        self._sources: list[Any] = []
 
     def answer(self, statement: Any) -> Any:
         """Run a statement; refuse one that would change a dataset."""
@@ -146,16 +148,7 @@ class _Views:
         source = _source(plan)
         if not len(source.schema):
             raise InvalidOptionError(f"dataset {dataset.id!r} has no columns yet: write its first rows")
-        self._sources.append(source)
         self._register(name, source)
-
-    @property
-    def failed(self) -> Exception | None:
-        """Why a file could not be read. DuckDB and Arrow only know that it could not."""
-        from lode.read.filesystem import first_error
-
-        errors = (first_error(getattr(source, "filesystem", None)) for source in self._sources)
-        return next((error for error in errors if error is not None), None)
 
     def _open(self, name: str) -> Dataset:
         from lode.discover import dataset_names, open_dataset
@@ -221,9 +214,20 @@ def _source(scan: Scan) -> Any:
     return scan.dataset() if scan.is_plain_parquet else scan.read().read_all()
 
 
+def _raised_inside(error: Exception) -> LodeError | None:
+    """The error of ours that ended a query: DuckDB and Arrow pass on its text."""
+    found = _RAISED.findall(str(error))
+    if not found:
+        return None
+    name, text = found[-1]
+    return next((kind for kind in _OF_FILES if kind.__name__ == name), LodeError)(text)
+
+
 def _as_lode_error(error: Exception) -> Exception:
     import duckdb
 
+    if (raised := _raised_inside(error)) is not None:
+        return raised
     sentence = " ".join(str(error).split("\n\n")[0].split())
     if isinstance(error, duckdb.CatalogException):
         return NotFoundError(sentence)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import repeat
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.dataset as pads
 
 from lode.codec.protocol import is_native
@@ -17,7 +18,6 @@ from lode.store.protocol import check_path
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     from lode.codec.components import Components
@@ -52,8 +52,37 @@ def dataset_of(
     _check_names(dataset_id, spans)
     files = [file for span in spans for file in span.files]
     known = [guarantee(file, partition_of(file), schema) for file in files]
-    whole = native_dataset(store, components, files, schema, known, keeps_errors=True)
-    return whole if where is None else whole.filter(where.where)
+    whole = native_dataset(store, components, files, schema, known)
+    found = EngineDataset(whole.get_fragments(), schema, whole.format, whole.filesystem)
+    return found if where is None else found.filter(where.where)
+
+
+class EngineDataset(pads.FileSystemDataset):  # type: ignore[misc, unused-ignore]  # pyarrow is untyped
+    """A dataset whose readers never wait for themselves.
+
+    ``Scanner.to_reader`` of pyarrow keeps the interpreter's lock while it waits for threads that open files.
+    A file system in Python needs that lock, so both may wait for ever. DuckDB makes such readers. Here they
+    pull batches, for which pyarrow releases the lock.
+    """
+
+    def scanner(self, *arguments: Any, **options: Any) -> Any:
+        return _EngineScanner(super().scanner(*arguments, **options))
+
+    def __reduce__(self) -> Any:
+        return EngineDataset, super().__reduce__()[1]
+
+
+class _EngineScanner:
+    """A scanner of pyarrow with another ``to_reader``."""
+
+    def __init__(self, scanner: pads.Scanner) -> None:
+        self._scanner = scanner
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        return pa.RecordBatchReader.from_batches(self._scanner.projected_schema, self._scanner.to_batches())
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._scanner, name)
 
 
 def native_dataset(
@@ -62,8 +91,6 @@ def native_dataset(
     files: Sequence[FileRef],
     schema: pa.Schema,
     known: Sequence[pc.Expression | None] = (),
-    *,
-    keeps_errors: bool = False,
 ) -> pads.FileSystemDataset:
     """Files as a pyarrow dataset. Their sizes are checked when they are opened.
 
@@ -74,12 +101,11 @@ def native_dataset(
         schema: What their columns become; one that a file lacks is null.
         known: For each file, what is true of all of its rows. A filter that contradicts it leaves the file
             out.
-        keeps_errors: As for ``arrow_filesystem``.
     """
     codec = components.codec
     assert is_native(codec)
     form = codec.arrow_format()
-    filesystem = arrow_filesystem(store, files, keeps_errors=keeps_errors)
+    filesystem = arrow_filesystem(store, files)
     fragments: list[pads.Fragment] = [
         form.make_fragment(check_path(file.path), filesystem, fact)
         for file, fact in zip(files, known or repeat(None), strict=False)

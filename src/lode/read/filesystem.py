@@ -12,56 +12,24 @@ from lode.read.source import ObjectFile, check_size, open_object
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from lode.format.manifest import FileRef
-    from lode.store.protocol import ObjectReader, Store
+    from lode.store.protocol import Store
 
 
-def arrow_filesystem(
-    store: Store, files: Iterable[FileRef] = (), *, keeps_errors: bool = False
-) -> pafs.PyFileSystem:
+def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.PyFileSystem:
     """The store as pyarrow reads it. It pickles if the store does.
 
     Args:
         store: The store.
         files: Files whose size is compared with their manifest when they are opened.
-        keeps_errors: Give pyarrow an empty file instead of an error, which ``first_error`` then has. For
-            scanners that somebody else makes.
     """
-    return pafs.PyFileSystem(ReadOnlyView(store, {file.path: file for file in files}, keeps_errors))
-
-
-def first_error(filesystem: Any) -> Exception | None:
-    """Why a file could not be opened, if the file system keeps errors."""
-    handler = getattr(filesystem, "handler", None)
-    return handler.failed if isinstance(handler, ReadOnlyView) else None
+    return pafs.PyFileSystem(ReadOnlyView(store, {file.path: file for file in files}))
 
 
 def _refuse(*_: Any, **__: Any) -> Any:
     raise NotImplementedError("Lode hands pyarrow a read-only view of named files")
-
-
-class _Quiet(ObjectFile):
-    """A file that ends early where it cannot be read, and keeps the error."""
-
-    def __init__(self, reader: ObjectReader, keep: Callable[[Exception], None]) -> None:
-        super().__init__(reader)
-        self._keep = keep
-
-    def readinto(self, buffer: Any) -> int:
-        try:
-            return super().readinto(buffer)
-        except Exception as error:
-            self._keep(error)
-            return 0
-
-    def readall(self) -> bytes:
-        try:
-            return super().readall()
-        except Exception as error:
-            self._keep(error)
-            return b""
 
 
 class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]  # pyarrow is untyped
@@ -70,15 +38,13 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
     A file of a directory is read by pyarrow itself after it is opened, without Python.
     """
 
-    def __init__(self, store: Store, files: Mapping[str, FileRef], keeps_errors: bool = False) -> None:
+    def __init__(self, store: Store, files: Mapping[str, FileRef]) -> None:
         self._store = store
         self._files = files
-        self._keeps_errors = keeps_errors
-        self.failed: Exception | None = None
         self._directory = store if isinstance(store, SupportsLocalPath) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ReadOnlyView, (self._store, self._files, self._keeps_errors)
+        return ReadOnlyView, (self._store, self._files)
 
     def get_type_name(self) -> str:
         return "lode"
@@ -96,24 +62,9 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
             return pafs.FileInfo(path, pafs.FileType.NotFound)
 
     def open_input_file(self, path: str) -> pa.NativeFile:
-        try:
-            return self._open(path)
-        except Exception as error:
-            # ``Scanner.to_reader`` keeps the interpreter's lock while it waits for the thread that opens the
-            # file, and pyarrow needs that lock to print a Python error: both would wait for ever.
-            if not self._keeps_errors:
-                raise
-            self.keep(error)
-            return pa.BufferReader(b"")
-
-    def keep(self, error: Exception) -> None:
-        self.failed = self.failed or error
-
-    def _open(self, path: str) -> pa.NativeFile:
         file = self._files.get(path)
         if self._directory is None:
-            opened = open_object(self._store, file or path)
-            return pa.PythonFile(_Quiet(opened, self.keep) if self._keeps_errors else ObjectFile(opened), "r")
+            return pa.PythonFile(ObjectFile(open_object(self._store, file or path)), mode="r")
         # The store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a
         # FIFO.
         size = self._store.head(path).size
