@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import typer
 
+from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
 from lode.cli.change import open_existing, print_change, rewriting
 from lode.cli.parameters import (
     DATASET,
@@ -16,7 +17,6 @@ from lode.cli.parameters import (
     ON_CONFLICT,
     ROOT,
     STORE_OPTION,
-    OnConflict,
     parse_metadata,
 )
 
@@ -31,7 +31,7 @@ def delete(
     where: str = _WHERE,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = KEY,
-    on_conflict: OnConflict = ON_CONFLICT,
+    on_conflict: OnChangeConflict = ON_CONFLICT,
     dry_run: bool = DRY_RUN,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final
 
 import typer
 
+from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
+from lode.change.merge import WhenMatched, WhenNotMatched  # noqa: TC001 - as above
 from lode.cli.change import InputRows, open_existing, print_change, rewriting
 from lode.cli.parameters import (
     DATASET,
@@ -20,14 +22,10 @@ from lode.cli.parameters import (
     ROOT,
     STORE_OPTION,
     InputFormat,
-    OnConflict,
     parse_metadata,
 )
 from lode.cli.write import refuse_new
 from lode.cli.write_target import names_in
-
-WhenMatched: TypeAlias = Literal["update", "ignore", "delete"]
-WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 
 _ON: Final[Any] = typer.Option(
     None, "--on", metavar="A,B", help="The key columns. Default: the primary key of the dataset."
@@ -50,7 +48,7 @@ def merge(
     when_not_matched: WhenNotMatched = _WHEN_NOT_MATCHED,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = KEY,
-    on_conflict: OnConflict = ON_CONFLICT,
+    on_conflict: OnChangeConflict = ON_CONFLICT,
     dry_run: bool = DRY_RUN,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,

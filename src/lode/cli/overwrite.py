@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import typer
 
+from lode.change.base import OnChangeConflict  # noqa: TC001 - typer reads it from the signature
 from lode.cli.change import InputRows, open_existing, print_change, rewriting
 from lode.cli.parameters import (
     ALLOW_EMPTY,
@@ -22,7 +23,6 @@ from lode.cli.parameters import (
     ROOT,
     STORE_OPTION,
     InputFormat,
-    OnConflict,
     parse_metadata,
 )
 from lode.cli.write import no_rows, refuse_new
@@ -50,7 +50,7 @@ def overwrite(
     everything: bool = _EVERYTHING,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = KEY,
-    on_conflict: OnConflict = ON_CONFLICT,
+    on_conflict: OnChangeConflict = ON_CONFLICT,
     evolve: bool = EVOLVE,
     allow_empty: bool = ALLOW_EMPTY,
     dry_run: bool = DRY_RUN,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 InputFormat: TypeAlias = Literal["jsonl", "csv", "parquet", "arrow"]
-OnConflict: TypeAlias = Literal["raise", "redo"]
 
 ROOT_VARIABLE: Final = "LODE_ROOT"
 _MAX_COMPLETED_SNAPSHOTS: Final = 20
