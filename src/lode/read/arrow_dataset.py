@@ -53,8 +53,7 @@ def dataset_of(
     files = [file for span in spans for file in span.files]
     known = [guarantee(file, partition_of(file), schema) for file in files]
     whole = native_dataset(store, components, files, schema, known)
-    found = EngineDataset(whole.get_fragments(), schema, whole.format, whole.filesystem)
-    return found if where is None else found.filter(where.where)
+    return whole if where is None else whole.filter(where.where)
 
 
 class EngineDataset(pads.FileSystemDataset):  # type: ignore[misc, unused-ignore]  # pyarrow is untyped
@@ -110,7 +109,7 @@ def native_dataset(
         form.make_fragment(check_path(file.path), filesystem, fact)
         for file, fact in zip(files, known or repeat(None), strict=False)
     ]
-    return pads.FileSystemDataset(fragments, schema, form, filesystem)
+    return EngineDataset(fragments, schema, form, filesystem)
 
 
 def _check_codec(dataset_id: str, components: Components) -> None:
