@@ -27,7 +27,7 @@ def run(options: Options) -> Table:
     with options.scratch() as root:
         works = {
             name: partial(_measure, root / str(compacts), files, seconds, compacts)
-            for name, compacts in (("Lode, nobody compacts", False), ("Lode, beside compaction", True))
+            for name, compacts in (("Lode, without compaction", False), ("Lode, beside compaction", True))
         }
         outcomes = in_rounds(works, options.rounds, label="compaction")
     return Table(
@@ -63,15 +63,15 @@ def _measure(folder: Path, files: int, seconds: float, compacts: bool) -> Sample
     if not compacts:
         time.sleep(seconds)
     stop.set()
-    told = [results.get(timeout=60) for _ in writers]
+    reports = [results.get(timeout=60) for _ in writers]
     for writer in writers:
         writer.join()
-    took = [each for _, times in told for each in times]
+    took = [each for _, times in reports for each in times]
     opened = lode.open_dataset("d", url)
     found = opened.scan().read_all()
     pairs = set(zip(found["writer"].to_pylist(), found["n"].to_pylist(), strict=True))
     verify((found.num_rows, len(pairs)), (files + len(took), files + len(took)), "rows")
-    errors = sum(count for count, _ in told)
+    errors = sum(count for count, _ in reports)
     return [
         len(took) / seconds,
         median(took) * 1000,

@@ -209,7 +209,8 @@ class DuckLake:
         return int(self._call("scan", *(columns or ())))
 
     def close(self) -> None:
-        self._process.stdin.close()  # type: ignore[union-attr]
+        assert self._process.stdin is not None
+        self._process.stdin.close()
         self._process.wait(10)
 
     def _call(self, *words: str) -> Any:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import lode
 from benchmarks.data import rows
 from benchmarks.lifecycle.peers import PEERS
-from benchmarks.rounds import in_rounds, row_of, verify
+from benchmarks.rounds import MissingError, in_rounds, row_of, verify
 from benchmarks.table import Table
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def _peer(peers: dict[str, Any], name: str, root: Path, files: int) -> Sample:
                 peers[label].append(rows(_FILES_WITH, seed=number))
         try:
             peers[large].compact()
-        except Exception:
+        except MissingError:
             peers[large] = None
     return [
         *_both(peers[small].scan, total),
