@@ -154,7 +154,7 @@ def _head_of(manifest: M) -> Head[M]:
 
 
 def _check_tags(chain: Chain[Any], *, force: bool) -> None:
-    """Refuse to drop what somebody has tagged: a tag says that a snapshot is to be kept."""
+    """Refuse to drop a dataset with tags: a tag says that a snapshot is to be kept."""
     names = [] if force else list(islice(tag_names(chain), _MAX_SHOWN_TAGS + 1))
     if names:
         shown = ", ".join(map(repr, names[:_MAX_SHOWN_TAGS])) + (", …" if names[_MAX_SHOWN_TAGS:] else "")
@@ -287,7 +287,7 @@ class _Remover(Generic[M]):
                 yield entry.path
 
     def _fence(self, snapshot_id: str) -> None:
-        """Make sure that an id that somebody chose is never used again: files have its name in their path."""
+        """Make sure that an id chosen by a caller is never used again: files have it in their path."""
         with suppress(PathExistsError):
             self._store.put(self._chain.paths.intent(snapshot_id), TOMBSTONE)
 

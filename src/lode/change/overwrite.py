@@ -250,7 +250,7 @@ def _partitions(
     try:
         return attempt(begun)
     except SchemaViolationError:
-        # As for a write: somebody else may have changed the columns.
+        # As for a write: another writer may have changed the columns.
         newer = context.writes.with_newest_definition(begun) if rows.can_repeat else None
         if newer is None:
             raise

@@ -1,7 +1,7 @@
 """Tags: names that people give to snapshots. A tag is one small object beside the history.
 
-A tag names its snapshot for ever: it is created once and can only be removed. Files of a tagged snapshot are
-kept by ``lode.expire``.
+A tag always names the same snapshot: it is created once and can only be removed. ``lode.expire`` keeps the
+files of a tagged snapshot.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class TagRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """A name that somebody gave to a snapshot.
+    """A name of a snapshot.
 
     Args:
         name: The name.

@@ -1,7 +1,7 @@
 """Give a dataset or a volume another name: copy it within its store, then drop it under the old name.
 
-The drop is refused if somebody has committed since the copy. Then the new snapshots are copied too. A crash
-leaves both names, or the new one and leftovers of the old one. Calling it again finishes it.
+The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too. A
+crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def rename(
     """Give a dataset or a volume another name in the same store. Its history and its tags come along.
 
     All files are copied, since their paths have the name in them. Writers that use the old name are refused
-    with ``DatasetDroppedError`` from then on. A tag that somebody makes meanwhile may stay behind.
+    with ``DatasetDroppedError`` from then on. A tag that is made meanwhile may stay behind.
 
     Args:
         source: The dataset or the volume.
@@ -66,7 +66,7 @@ def rename(
             copied = copy(source, store, name=new_name, progress=progress, runtime=runtime)
             source.drop(force=True, base=ExactId(copied.head))
         except SnapshotConflictError:
-            continue  # somebody has committed since the copy
+            continue  # another writer has committed since the copy
         except NoSnapshotsError:
             # The chain of a dataset that was dropped is under the layout that it had.
             dropped = source.chain.resolve().dropped

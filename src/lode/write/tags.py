@@ -77,7 +77,7 @@ def put_tag(
             chain.store.put(chain.paths.tag(name), data)
             known = decode_tag(chain, name, data)
         except (PathExistsError, OutcomeUnknownError):
-            known = load_tag(chain, name)  # somebody else was faster, or it is ours
+            known = load_tag(chain, name)  # another process was faster, or it is ours
             if known is None:
                 raise
         if known.snapshot_id == snapshot_id:
