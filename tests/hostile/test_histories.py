@@ -72,8 +72,9 @@ def test_a_cycle_of_parents_is_an_error_that_names_a_snapshot(walk: str, numbere
     if not numbered:
         without_sequences(store)
     changed(store, snapshots[0], parent_snapshot_id=snapshots[2].id)
-    with pytest.raises(lode.ManifestInvalidError, match=rf"snapshot '{snapshots[0].id[:10]}.*lode verify"):
+    with pytest.raises(lode.ManifestInvalidError, match=r"snapshot '[^']+'.*lode verify") as refused:
         WALKS[walk](opened(store))
+    assert any(snapshot.id in str(refused.value) for snapshot in snapshots)
 
 
 def test_a_cycle_without_a_pointer_is_not_taken_for_an_empty_dataset() -> None:
