@@ -210,10 +210,10 @@ class DatasetHandle:
         )
 
         def summarize(manifest: Manifest) -> None:
-            if manifest.operation == DROP:
+            # Every snapshot that gets a checkpoint is a boundary too.
+            if not is_boundary(manifest) or manifest.operation == DROP:
                 return
-            if is_boundary(manifest):
-                self.runtime.background(lambda: write_segments(chain, manifest))
+            self.runtime.background(lambda: write_segments(chain, manifest))
             if manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0:
                 self.runtime.background(lambda: states.write_checkpoint(manifest))
 
