@@ -98,7 +98,9 @@ class DatasetOptions:
 
     def components(self, definition: Definition) -> Components:
         """What the files of the dataset pass through, with the stored schema where there is one."""
-        named = components_named(definition.codec, definition.compressor, definition.checksum)
+        named = components_named(
+            definition.codec if self.codec is None else None, definition.compressor, definition.checksum
+        )
         codec = self.codec if self.codec is not None else named.codec
         stored = definition.schema
         if stored is not None and has_schema(codec):
