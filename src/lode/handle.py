@@ -204,7 +204,7 @@ class DatasetHandle:
         if located is not None:
             chain.take_remembered(located.chain)
         history = History(chain, self.runtime)
-        definitions = definitions or Definitions(chain, self.id, layout, self.runtime)
+        definitions = definitions or Definitions(chain, self.id, layout, self.runtime, self.given.expected)
         states = States(
             chain, history, definitions, partial(layout.partition_of, self.id), self.components_of
         )

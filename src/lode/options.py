@@ -13,7 +13,7 @@ from lode.codec.protocol import has_schema, streams
 from lode.codec.schema import to_schema
 from lode.definition import Definition, layout_name, with_fields
 from lode.errors import ComponentMismatchError, InvalidOptionError
-from lode.evolution import check_type, is_wider
+from lode.evolution import adopt, check_type, is_wider
 from lode.format.paths import DefaultLayout
 from lode.lazy import pa
 from lode.read.define import components_named
@@ -61,6 +61,14 @@ class DatasetOptions:
             checksum=self.checksum.name if self.checksum else None,
             timestamp_column=self.timestamp_column,
         )
+
+    def expected(self) -> Definition | None:
+        """The definition of a dataset that was created by a write with these options; None if none can be."""
+        try:
+            definition, schema = self.definition(), self.schema
+            return definition if schema is None else adopt(definition, schema)
+        except (InvalidOptionError, TypeError, ValueError):
+            return None
 
     def check(self, stored: Definition, dataset_id: str) -> None:
         """Refuse what contradicts the dataset as it is stored."""
