@@ -64,8 +64,8 @@ def test_a_commit_opens_six_paths_from_the_root_and_no_call_fails(
     assert calls["openat2"] == 6
     assert calls["failed"] == 0
     assert calls["mkdir"] == 3
-    # The lock of the pointer, and the file that replaces it.
-    assert calls["flock"] == 2
+    # The lock of the pointer.
+    assert calls["flock"] == 1
     assert calls["unlink"] == 0
     assert calls["stat"] + calls["lstat"] == 0
     assert calls.total() == 47, calls
