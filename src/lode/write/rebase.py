@@ -49,9 +49,11 @@ def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator
             raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
         seen.add(manifest.snapshot_id)
         commits = list(draft.commits_in(manifest))
-        group = chain.intent(manifest.snapshot_id) if len(commits) < manifest.group.size else None
+        # The intent of a leader holds all members of its group. That of another member may hold a group that
+        # it led in vain.
+        is_covered = len(commits) >= manifest.group.size or not manifest.group.leads
+        group = None if is_covered else chain.intent(manifest.snapshot_id)
         if group is not None and group.before:
-            # The intent of a leader holds all members of its group.
             members = [next(iter(draft.commits_in(each.manifest))) for each in reversed(group.before)]
             commits = [commits[0], *members]
         yield from commits[yielded:]
