@@ -14,7 +14,7 @@ from lode.testing.explore import Report, Scenario, Violation, explore
 from lode.testing.protocol import SPLIT, WHOLE, Holds, published, reader, snapshot_id, sweeper, writer
 from lode.testing.walk import walks
 from lode.upkeep.published import PublishedManifests
-from lode.write import group, recovery
+from lode.write import contention, group, recovery
 from lode.write.commit import Committer
 from lode.write.contention import Contention
 from lode.write.intent import Intents
@@ -40,6 +40,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SPARE_SLOTS", 0)
     monkeypatch.setattr(group, "MAX_SLOTS", 1)
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
+    monkeypatch.setattr(contention, "MIN_GROUP", 2)
     monkeypatch.setattr(Contention, "pauses", lambda *_, **__: [0.0])
 
 
