@@ -14,6 +14,8 @@ from lode.runtime import one_by_one
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lode.read.resolve import Chain, EncodedManifest
     from lode.runtime import Runtime
 
@@ -67,7 +69,8 @@ class Publisher(Generic[M]):
     def publish(self, placed: EncodedManifest[M]) -> None:
         """Make a snapshot visible, by the bytes of its intent."""
         each = one_by_one if self.nearby else self._runtime.each
-        each(lambda copy: self._copy(placed, copy), self._chain.copies(placed.manifest))
+        copies = self._chain.copies(placed)
+        each(lambda path: self._copy(placed, path, copies), list(copies))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
@@ -110,11 +113,12 @@ class Publisher(Generic[M]):
                 "under one id, or the manifest is damaged; compare it with the intent beside it"
             )
 
-    def _copy(self, placed: EncodedManifest[M], path: str) -> None:
+    def _copy(self, placed: EncodedManifest[M], path: str, copies: Mapping[str, bytes]) -> None:
         """Put a partition's copy of the manifest: a link to the intent where the store supports links.
 
-        An intent in force never changes. The manifest itself is never a link: if one of the two is damaged,
-        the other can repair it.
+        A link has all files of the snapshot, not only those of its partition. It takes no room, and readers
+        accept both. An intent in force never changes. The manifest itself is never a link: if one of the two
+        is damaged, the other can repair it.
         """
         if self._linking is not None:
             try:
@@ -124,4 +128,4 @@ class Publisher(Generic[M]):
                 return
             except (StoreError, NotFoundError):
                 logger.debug("%s: no link to an intent at %s", self._chain.name, path)
-        self.create(path, placed.data)
+        self.create(path, copies[path])
