@@ -156,6 +156,8 @@ class Chain(Generic[M]):
     owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
+    # Whether its writers write history segments.
+    has_segments: bool = False
     _cached: LRUCache[str, bytes] = field(default_factory=lambda: LRUCache(MAX_CACHED_MANIFESTS))
     _lock: Lock = field(default_factory=Lock)
 
@@ -508,7 +510,8 @@ def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manife
     own = layout.chain(dataset_id)
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
-    return Chain(store, own, decode_whole_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)
+    name = f"dataset {dataset_id!r}"
+    return Chain(store, own, decode_whole_manifest, copies, name, dataset_id, others, has_segments=True)
 
 
 def chain_of_volume(store: Store, volume_id: str) -> Chain[VolumeManifest]:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from lode.errors import LodeError
 from lode.format.manifest import DROP
 from lode.format.paths import canonical_partition
+from lode.read.history import fetch_segment
 from lode.read.resolve import AnyManifest
+from lode.read.segment import LEVELS, decode_segment
+from lode.write.draft import CommitSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -15,47 +19,138 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
-    from lode.read.resolve import Chain
-    from lode.write.draft import CommitSummary, Draft
+    from lode.read.resolve import Chain, Head
+    from lode.write.draft import Draft
 
 # How many earlier commits a manifest summarizes, and in how much text: two rounds of sixteen writers.
 MAX_RECENT_COMMITS: Final = 32
 MAX_RECENT_CHARS: Final = 4096
+# With fewer commits to go, manifests are read one by one: a segment may be missing.
+MIN_SEGMENT_COMMITS: Final = 4
 
 M = TypeVar("M", bound=AnyManifest)
 
 
 def commits_after(
-    base: str | None, head: M | None, draft: Draft[M], chain: Chain[M]
+    base: Head[M], head: M | None, draft: Draft[M], chain: Chain[M]
 ) -> list[CommitSummary] | None:
     """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor.
 
     They end with a drop if there is one after ``base``: what was before it is gone.
     """
     found: list[CommitSummary] = []
-    for commit in _walk_back(head, draft, chain):
-        if commit.snapshot_id == base:
+    for commit in _WalkBack(base, draft, chain).run(head):
+        if commit.snapshot_id == base.id:
             return found
         found.append(commit)
-    return found if base is None or (found and found[-1].operation == DROP) else None
+    return found if base.id is None or (found and found[-1].operation == DROP) else None
 
 
-def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator[CommitSummary]:
-    """Walk back to the root. One read covers all commits that a manifest summarizes."""
-    seen: set[str] = set()
-    yielded = 0
-    while manifest is not None:
-        if manifest.snapshot_id in seen:
-            raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
-        seen.add(manifest.snapshot_id)
-        commits = list(draft.commits_in(manifest))
-        yield from commits[yielded:]
-        if manifest.operation == DROP:
-            return
-        # The walk continues with the last commit of the summary. It has been yielded.
-        yielded = int(len(commits) > 1)
-        before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id
-        manifest = chain.require(before) if before else None
+class _WalkBack(Generic[M]):
+    """Walks back to a base, or to the root if it is not an ancestor.
+
+    One read covers all commits that a manifest summarizes, or that a history segment holds. A segment only
+    repeats manifests: one that is missing, damaged or of another history is left out.
+    """
+
+    def __init__(self, base: Head[M], draft: Draft[M], chain: Chain[M]) -> None:
+        self._base = base.id
+        self._lowest = (base.parent.sequence or 0) if base.parent else 0
+        self._draft = draft
+        self._chain = chain
+        self._seen: set[str] = set()
+        # The places in history where no segment that fits was found to end.
+        self._without_segment: set[int] = set()
+
+    def run(self, manifest: M | None) -> Iterator[CommitSummary]:
+        """The commits from this one back."""
+        yielded = 0
+        while manifest is not None:
+            if manifest.snapshot_id in self._seen:
+                raise self._chain.damaged(
+                    manifest.snapshot_id, "is its own ancestor: the parents form a cycle"
+                )
+            commits = list(self._draft.commits_in(manifest))
+            if manifest.operation == DROP:
+                yield from commits[yielded:]
+                return
+            parent = manifest.parent_snapshot_id
+            older = [commit.snapshot_id for commit in commits[1:]] or ([parent] if parent else [])
+            newer, segment = self._segment_before(manifest, older)
+            self._seen.add(manifest.snapshot_id)
+            if segment:
+                yield from commits[yielded : 1 + newer]
+                for each in segment[:-1]:
+                    self._seen.add(each.snapshot_id)
+                    yield next(self._draft.commits_in(each))
+                    if each.operation == DROP:
+                        return
+                manifest, yielded = segment[-1], 0
+                continue
+            yield from commits[yielded:]
+            # The walk continues with the last commit of the summary. It has been yielded.
+            yielded = int(len(commits) > 1)
+            if older and not yielded and older[-1] == self._base:
+                yield CommitSummary(older[-1])
+                return
+            manifest = self._chain.require(older[-1]) if older else None
+
+    def _segment_before(self, manifest: M, older: Sequence[str]) -> tuple[int, list[M]]:
+        """Manifests before another one, newest first, from a segment that ends there or soon before.
+
+        Args:
+            manifest: The other one.
+            older: The snapshots before it, newest first.
+
+        Returns:
+            How many of ``older`` are newer than the segment, and its manifests as far as they are needed.
+        """
+        sequence = manifest.sequence
+        if sequence is None or not self._chain.has_segments:
+            return 0, []
+        # Below the place of the base the walk has missed it, and goes on to the root.
+        end = self._lowest if self._lowest < sequence else 0
+        if sequence - len(older) - end < MIN_SEGMENT_COMMITS:
+            return 0, []
+        for place, newest in reversed(list(enumerate([manifest.snapshot_id, *older]))):
+            last = sequence - place
+            if last % LEVELS[-1] == 0:
+                segment = self._ending_with(newest, last, last - end + 1)[0 if place else 1 :]
+                return (max(place - 1, 0), segment) if segment else (0, [])
+        return 0, []
+
+    def _ending_with(self, newest: str, last: int, wanted: int) -> list[M]:
+        """Up to so many manifests of a segment that ends with this snapshot, newest first."""
+        if last in self._without_segment:
+            return []
+        levels = [level for level in LEVELS if last % level == 0]
+        # The smallest that has all of them, then larger ones, then those that have fewer.
+        enough = [level for level in reversed(levels) if level >= wanted]
+        for level in (*enough, *(level for level in levels if level < wanted)):
+            segment = self._fitting(level, last, newest, wanted)
+            if segment:
+                return segment
+        self._without_segment.add(last)
+        return []
+
+    def _fitting(self, level: int, last: int, newest: str, wanted: int) -> list[M]:
+        """The manifests of one segment, as long as each is the parent of the one before it."""
+        found: list[M] = []
+        data = fetch_segment(self._chain, level, last)
+        expected: str | None = newest
+        try:
+            for raw in reversed(decode_segment(data)) if data is not None else ():
+                if expected is None or expected in self._seen or len(found) == wanted:
+                    break
+                origin = self._chain.paths.segment(level, last)
+                manifest = self._chain.checked(bytes(raw), origin, expected)
+                if manifest.sequence not in (None, last - len(found)):
+                    break
+                found.append(manifest)
+                expected = manifest.parent_snapshot_id
+        except LodeError:
+            pass  # what was decoded before fits
+        return found
 
 
 def find_overlap(ours: AbstractSet[str], later: Sequence[CommitSummary]) -> str | None:
