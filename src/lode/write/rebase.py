@@ -74,12 +74,18 @@ class _WalkBack(Generic[M]):
             if manifest.operation == DROP:
                 yield from commits[yielded:]
                 return
-            parent = manifest.parent_snapshot_id
-            older = [commit.snapshot_id for commit in commits[1:]] or ([parent] if parent else [])
-            newer, segment = self._segment_before(manifest, older)
+            newer, segment = self._segment_before(manifest, commits)
+            group = None
+            if not segment and len(commits) < manifest.group.size:
+                group = self._chain.intent(manifest.snapshot_id)
+            if group is not None and group.before:
+                # The intent of a leader holds all members of its group.
+                members = (next(self._draft.commits_in(each.manifest)) for each in reversed(group.before))
+                commits = [commits[0], *members]
+                newer, segment = self._segment_before(manifest, commits)
             self._seen.add(manifest.snapshot_id)
             if segment:
-                yield from commits[yielded : 1 + newer]
+                yield from commits[yielded:newer]
                 for each in segment[:-1]:
                     self._seen.add(each.snapshot_id)
                     yield next(self._draft.commits_in(each))
@@ -90,38 +96,43 @@ class _WalkBack(Generic[M]):
             yield from commits[yielded:]
             # The walk continues with the last commit of the summary. It has been yielded.
             yielded = int(len(commits) > 1)
-            if older and not yielded and older[-1] == self._base:
-                yield CommitSummary(older[-1])
+            before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id
+            if before == self._base and before is not None:
+                yield CommitSummary(before)
                 return
-            manifest = self._chain.require(older[-1]) if older else None
+            manifest = self._chain.require(before) if before else None
 
-    def _segment_before(self, manifest: M, older: Sequence[str]) -> tuple[int, list[M]]:
+    def _segment_before(self, manifest: M, commits: Sequence[CommitSummary]) -> tuple[int, list[M]]:
         """Manifests before another one, newest first, from a segment that ends there or soon before.
 
         Args:
             manifest: The other one.
-            older: The snapshots before it, newest first.
+            commits: Its own commit and earlier ones that are known without a read.
 
         Returns:
-            How many of ``older`` are newer than the segment, and its manifests as far as they are needed.
+            How many commits come before the segment, and its manifests as far as they are needed.
         """
         sequence = manifest.sequence
         if sequence is None or not self._chain.has_segments:
             return 0, []
         # Below the place of the base the walk has missed it, and goes on to the root.
         end = self._lowest if self._lowest < sequence else 0
-        if sequence - len(older) - end < MIN_SEGMENT_COMMITS:
+        ids = [commit.snapshot_id for commit in commits]
+        if len(ids) == 1 and manifest.parent_snapshot_id:
+            ids.append(manifest.parent_snapshot_id)
+        if sequence + 1 - len(ids) - end < MIN_SEGMENT_COMMITS:
             return 0, []
-        for place, newest in reversed(list(enumerate([manifest.snapshot_id, *older]))):
+        for place, newest in reversed(list(enumerate(ids))):
             last = sequence - place
             if last % LEVELS[-1] == 0:
-                segment = self._ending_with(newest, last, last - end + 1)[0 if place else 1 :]
-                return (max(place - 1, 0), segment) if segment else (0, [])
+                segment = self._ending_with(newest, last, last - end + 1)
+                # The other manifest itself is not one before it.
+                return (place, segment) if place else (1, segment[1:])
         return 0, []
 
     def _ending_with(self, newest: str, last: int, wanted: int) -> list[M]:
         """Up to so many manifests of a segment that ends with this snapshot, newest first."""
-        if last in self._without_segment:
+        if last in self._without_segment or newest in self._seen:
             return []
         levels = [level for level in LEVELS if last % level == 0]
         # The smallest that has all of them, then larger ones, then those that have fewer.
@@ -134,23 +145,23 @@ class _WalkBack(Generic[M]):
         return []
 
     def _fitting(self, level: int, last: int, newest: str, wanted: int) -> list[M]:
-        """The manifests of one segment, as long as each is the parent of the one before it."""
-        found: list[M] = []
+        """So many manifests of one segment; none if they are not the newest one and its ancestors."""
+        found: dict[str, M] = {}
         data = fetch_segment(self._chain, level, last)
         expected: str | None = newest
         try:
-            for raw in reversed(decode_segment(data)) if data is not None else ():
-                if expected is None or expected in self._seen or len(found) == wanted:
-                    break
+            for raw in reversed(decode_segment(data)[-wanted:]) if data is not None else ():
                 origin = self._chain.paths.segment(level, last)
-                manifest = self._chain.checked(bytes(raw), origin, expected)
+                manifest = self._chain.checked(bytes(raw), origin, expected or "")
                 if manifest.sequence not in (None, last - len(found)):
-                    break
-                found.append(manifest)
+                    return []
+                found[manifest.snapshot_id] = manifest
                 expected = manifest.parent_snapshot_id
+                if expected in self._seen or expected in found:
+                    return []
         except LodeError:
-            pass  # what was decoded before fits
-        return found
+            return []
+        return list(found.values()) if len(found) == min(level, wanted) else []
 
 
 def find_overlap(ours: AbstractSet[str], later: Sequence[CommitSummary]) -> str | None:
@@ -196,6 +207,30 @@ def recent_commits(parent: Manifest | None, layout: Layout, *, crowded: bool) ->
             break
         recent[snapshot_id] = partitions
     return recent
+
+
+class Touched:
+    """The partitions that the members of a group touch, to be compared with those of many others."""
+
+    def __init__(self) -> None:
+        self._partitions: set[str] = set()
+        self._depths: set[int] = set()
+
+    def add(self, partitions: Iterable[str]) -> None:
+        """Add the partitions of a member. The empty name means the whole dataset."""
+        for partition in partitions:
+            name = canonical_partition(partition) if partition else ""
+            self._partitions.add(name)
+            self._depths.add(name.count("/") if name else -1)
+
+    def overlaps(self, partitions: AbstractSet[str]) -> bool:
+        """Whether any of these is among them, around them or inside them."""
+        if "" in partitions or -1 in self._depths or len(self._depths) > 1:
+            return common_partition(partitions, self._partitions) is not None
+        names = {canonical_partition(partition) for partition in partitions}
+        if {name.count("/") for name in names} <= self._depths:
+            return not names.isdisjoint(self._partitions)
+        return common_partition(partitions, self._partitions) is not None
 
 
 def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | None:
