@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 import pytest
 import zstandard
+from benchmarks.scaling.virtual import VirtualStore, VirtualTime
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -329,6 +331,45 @@ def mixed_history(seed: int) -> tuple[MemoryStore, list[Manifest]]:
             case _:
                 dataset.evolve(add={f"c{length}": "int64"})
     return store, [snapshot.manifest for snapshot in dataset.snapshots()]
+
+
+@cache
+def grouped_history() -> tuple[MemoryStore, list[Manifest]]:
+    """Commits of sixteen writers that wait for each other and are committed in groups."""
+    inner = MemoryStore(now_ns=lambda: 0)
+    time = VirtualTime(seed=1)
+    store = VirtualStore(inner, time)
+
+    def write(number: int) -> None:
+        runtime = replace(time.runtime(), background=lambda chore: chore())
+        dataset = opened(store, runtime)
+        for commit in range(8):
+            dataset.write(row(f"w{number}", commit))
+
+    time.run([partial(write, number) for number in range(16)])
+    return inner, [snapshot.manifest for snapshot in opened(inner).snapshots()]
+
+
+def test_members_of_groups_are_found_in_segments_and_in_the_intents_of_their_leaders() -> None:
+    inner, manifests = grouped_history()
+    assert max(manifest.group.size for manifest in manifests) > 4
+    store = CountingStore(inner)
+    dataset = opened(inner, NO_CHORES)
+    ids = [manifest.snapshot_id for manifest in manifests]
+    for head in range(1, len(manifests), 6):
+        for behind in (1, 3, 9, 20, 100):
+            base = head - behind
+            if base < 0:
+                continue
+            store.reset()
+            found = after(chain_of(store), dataset, manifests[base], manifests[head])
+            assert found is not None
+            assert [commit.snapshot_id for commit in found] == ids[base + 1 : head + 1][::-1]
+            assert [commit.partitions for commit in found] == [
+                frozenset({f"p={json.loads(inner.get(each.files[0].path))['p']}"})
+                for each in manifests[base + 1 : head + 1][::-1]
+            ]
+            assert store.total <= 15 + 3 + 1
 
 
 def damaged(kind: str, data: bytes, foreign: bytes, place: int) -> bytes | None:

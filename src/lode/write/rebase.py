@@ -75,14 +75,13 @@ class _WalkBack(Generic[M]):
                 yield from commits[yielded:]
                 return
             newer, segment = self._segment_before(manifest, commits)
-            group = None
-            if not segment and len(commits) < manifest.group.size:
-                group = self._chain.intent(manifest.snapshot_id)
-            if group is not None and group.before:
-                # The intent of a leader holds all members of its group.
-                members = (next(self._draft.commits_in(each.manifest)) for each in reversed(group.before))
-                commits = [commits[0], *members]
-                newer, segment = self._segment_before(manifest, commits)
+            members = [] if segment else self._members_before(manifest, len(commits))
+            if members:
+                known = [commits[0], *(next(self._draft.commits_in(each)) for each in members)]
+                newer, segment = self._segment_before(manifest, known)
+                commits = known if segment else commits
+            if members and not segment:
+                newer, segment = 1, members
             self._seen.add(manifest.snapshot_id)
             if segment:
                 yield from commits[yielded:newer]
@@ -101,6 +100,20 @@ class _WalkBack(Generic[M]):
                 yield CommitSummary(before)
                 return
             manifest = self._chain.require(before) if before else None
+
+    def _members_before(self, manifest: M, known: int) -> list[M]:
+        """The members of its group before this one, newest first, from the intent of the leader.
+
+        Args:
+            manifest: One that may be a member of a group.
+            known: How many commits its manifest has told of. With one member more, reading that is as good.
+        """
+        place, leader = manifest.group.place, manifest.group.leader or manifest.snapshot_id
+        intent = self._chain.intent(leader) if place > known + 1 else None
+        members = [] if intent is None else [*(each.manifest for each in intent.before), intent.manifest]
+        if len(members) < place or members[place - 1].snapshot_id != manifest.snapshot_id:
+            return []
+        return members[: place - 1][::-1]
 
     def _segment_before(self, manifest: M, commits: Sequence[CommitSummary]) -> tuple[int, list[M]]:
         """Manifests before another one, newest first, from a segment that ends there or soon before.
