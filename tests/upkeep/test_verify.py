@@ -163,7 +163,7 @@ def test_a_gap_in_the_sequences_is_reported_once(
 ) -> None:
     path = manifest_path(snapshots[4])
     replace(dataset.store, path, dataset.store.get(path).replace(b'"sequence": 5', b'"sequence": 50'))
-    assert kinds(dataset) == [("sequence", path)]
+    assert kinds(dataset) == [("copy-invalid", copy_path(snapshots[4])), ("sequence", path)]
 
 
 def test_a_history_that_does_not_begin_at_one_is_reported(
@@ -171,7 +171,7 @@ def test_a_history_that_does_not_begin_at_one_is_reported(
 ) -> None:
     path = manifest_path(snapshots[0])
     replace(dataset.store, path, dataset.store.get(path).replace(b'"sequence": 1', b'"sequence": 7'))
-    assert kinds(dataset) == [("sequence", path)]
+    assert kinds(dataset) == [("copy-invalid", copy_path(snapshots[0])), ("sequence", path)]
 
 
 def test_a_manifest_of_another_dataset_is_reported(

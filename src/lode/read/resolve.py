@@ -24,6 +24,7 @@ from lode.errors import (
     NotFoundError,
     StoreError,
 )
+from lode.format.copies import PartitionCopies
 from lode.format.group import decode_group, encode_group
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
@@ -32,14 +33,14 @@ from lode.format.manifest import (
     MAX_MANIFEST_BYTES,
     MAX_SEQUENCE,
     Manifest,
-    decode_manifest,
+    decode_whole_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lode.format.manifest import Place
     from lode.format.paths import ChainPaths, Layout
@@ -169,13 +170,15 @@ class Chain(Generic[M]):
     store: Store
     paths: ChainPaths
     decode: Callable[[bytes, str], M]
-    # Where a manifest is repeated besides its canonical place.
-    copies: Callable[[M], Sequence[str]]
+    # The bytes of a manifest's copies, by their paths.
+    copies: Callable[[EncodedManifest[M]], Mapping[str, bytes]]
     name: str
     # The id of the dataset or volume, which every manifest repeats.
     owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
+    # Whether its writers write history segments.
+    has_segments: bool = False
     _cached: LRUCache[str, bytes] = field(default_factory=lambda: LRUCache(MAX_CACHED_MANIFESTS))
     _lock: Lock = field(default_factory=Lock)
 
@@ -528,19 +531,24 @@ def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     """The history of a dataset on a store, under one layout."""
 
-    def copies(manifest: Manifest) -> list[str]:
+    def partition_of(path: str) -> str:
+        return layout.partition_of(dataset_id, path)
+
+    def copies(placed: EncodedManifest[Manifest]) -> Mapping[str, bytes]:
         if not layout.keys:
-            return []
-        partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}
-        return layout.copies(dataset_id, manifest.snapshot_id, sorted(partitions))
+            return {}
+        partitions = sorted({partition_of(file.path) for file in placed.manifest.files})
+        paths = layout.copies(dataset_id, placed.manifest.snapshot_id, partitions)
+        return PartitionCopies(placed.data, dict(zip(paths, partitions, strict=True)), partition_of)
 
     own = layout.chain(dataset_id)
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
-    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)
+    name = f"dataset {dataset_id!r}"
+    return Chain(store, own, decode_whole_manifest, copies, name, dataset_id, others, has_segments=True)
 
 
 def chain_of_volume(store: Store, volume_id: str) -> Chain[VolumeManifest]:
     """The history of a volume on a store."""
     paths = volume_chain(volume_id)
-    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {volume_id!r}", volume_id)
+    return Chain(store, paths, decode_volume_manifest, lambda _: {}, f"volume {volume_id!r}", volume_id)
