@@ -103,6 +103,18 @@ def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing_and_doubles_n
     assert not any(path.exists() for path in staged)
 
 
+def test_an_executor_killed_between_the_files_of_a_part_leaves_no_row_twice_and_no_file(
+    cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
+) -> None:
+    victim = driver.run("write_killing", lake=lake)
+    assert victim not in cluster.executors()
+    dataset = lode.open_dataset("d", lake)
+    assert ids(dataset) == list(range(40))
+    assert len(dataset.snapshots()) == 1
+    staged = {str(path.relative_to(tmp_path / "lake")) for path in (tmp_path / "lake").rglob("data-*")}
+    assert staged == {file.path for file in dataset.latest().files}
+
+
 def test_an_executor_killed_in_the_middle_of_a_stream_loses_nothing_and_doubles_nothing(
     cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
 ) -> None:
