@@ -194,6 +194,9 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
     for _ in range(5):
         time.sleep(chance.uniform(0.2, 0.9))
         restart(server)
+    deadline = time.monotonic() + 60
+    while not all(writer.acknowledged for writer in writers) and time.monotonic() < deadline:
+        time.sleep(0.02)
     for writer in writers:
         writer.stopping.set()
     for writer in writers:
