@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import SUPPORT
 
 # The page has little data.
@@ -17,6 +19,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 DRIVER = SUPPORT / "cli" / "page_driver.py"
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
     # In a process of its own: Spark's session would otherwise be shared with other tests of this one.
     ended = subprocess.run(

@@ -182,6 +182,7 @@ class Writer(threading.Thread):
                     self.acknowledged += self._per_append
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProcess) -> None:
     kinds = [COMMITTED, COMMITTED, PENDING, BUFFERED]
     streams = [new_stream(server, kind) for kind in kinds]
