@@ -118,7 +118,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        return operation_of(self.x)
+        # As operation_of, without another call: each commit asks several times.
+        found = self.x.get("operation", "append") if self.x else "append"
+        return found if isinstance(found, str) else "append"
 
     @property
     def removes(self) -> "Removes | None":
