@@ -21,6 +21,8 @@ SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
 # The operation that puts the same rows into fewer files.
 COMPACT: Final = "compact"
+# The field of ``x`` that a partition's copy of a manifest has, and the manifest has not.
+PARTITION: Final = "partition"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -153,6 +155,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return begins_of(self.x)
 
     @property
+    def partition(self) -> str | None:
+        """The partition of which this is the copy, with the files of that partition only; else None."""
+        return (self.x or {}).get(PARTITION)
+
+    @property
     def is_append(self) -> bool:
         """Whether the files before it stay as they are."""
         return self.removes is None and self.restores is None
@@ -166,6 +173,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def rebases(self) -> int:
         """How often this commit was rebased onto commits that came first."""
         return rebases_of(self.x)
+
+    @property
+    def group(self) -> "Place":
+        """Its place in the group that one swap committed."""
+        return group_of(self.x)
 
     @property
     def recent(self) -> dict[str, list[str]]:
@@ -192,6 +204,20 @@ class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: Count = 0
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """The place of a snapshot in the group that one swap committed, from 1; the leader is last."""
+
+    place: Sequence = 1
+    size: Sequence = 1
+    # The snapshot of the leader; empty for a snapshot that was committed alone.
+    leader: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether the swap moved the pointer to this snapshot."""
+        return self.place == self.size
+
+
 class _Key(msgspec.Struct, gc=False):
     writer: str
     key: Text
@@ -212,6 +238,8 @@ class _Extension(msgspec.Struct, gc=False):
     restores: Text | None = None
     floor: Sequence | None = None
     begins: Sequence | None = None
+    group: Place | None = None
+    partition: Text | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
@@ -235,6 +263,12 @@ def begins_of(extension: dict[str, Any] | None) -> int:
     """The sequence of the first snapshot of a history, by a manifest's extension."""
     found = (extension or {}).get("begins", 1)
     return found if isinstance(found, int) else 1
+
+
+def group_of(extension: dict[str, Any] | None) -> Place:
+    """The place in its group in a manifest's extension; alone if it has none."""
+    found = (extension or {}).get("group")
+    return Place() if found is None else msgspec.convert(found, Place)
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
@@ -292,6 +326,15 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
     """Read a manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
     manifest = decode_struct(data, Manifest, origin=origin)
     check_manifest(manifest, data, origin)
+    return manifest
+
+
+def decode_whole_manifest(data: bytes, origin: str) -> Manifest:
+    """Read the manifest of a snapshot. A partition's copy is refused: it lists only a part of the files."""
+    manifest = decode_manifest(data, origin)
+    if manifest.partition is not None:
+        complaint = f"is {shortened(manifest.partition)}: the copy of one partition lists only its files"
+        require(False, f"x.{PARTITION}", complaint, origin)
     return manifest
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from posixpath import commonprefix
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
@@ -23,6 +24,8 @@ from lode.errors import (
     NotFoundError,
     StoreError,
 )
+from lode.format.copies import PartitionCopies
+from lode.format.group import decode_group, encode_group
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
     DROP,
@@ -30,15 +33,16 @@ from lode.format.manifest import (
     MAX_MANIFEST_BYTES,
     MAX_SEQUENCE,
     Manifest,
-    decode_manifest,
+    decode_whole_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lode.format.manifest import Place
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
@@ -77,6 +81,10 @@ class AnyManifest(Protocol):
     def operation(self) -> str: ...
     @property
     def begins(self) -> int: ...
+    @property
+    def group(self) -> Place: ...
+    @property
+    def x(self) -> dict[str, Any] | None: ...
 
 
 M = TypeVar("M", bound=AnyManifest)
@@ -84,10 +92,24 @@ M = TypeVar("M", bound=AnyManifest)
 
 # Structs: each commit makes several, and a frozen dataclass takes five times as long.
 class EncodedManifest(msgspec.Struct, Generic[M], frozen=True):
-    """A snapshot's manifest and its bytes."""
+    """A snapshot's manifest and its bytes.
+
+    ``before`` are the other members of its group, in order: one swap commits them with it.
+    """
 
     manifest: M
     data: bytes
+    before: tuple[EncodedManifest[M], ...] = ()
+
+    @property
+    def intent(self) -> bytes:
+        """The bytes of its intent."""
+        return encode_group(self.data, [member.data for member in self.before]) if self.before else self.data
+
+    @property
+    def follows(self) -> str | None:
+        """The snapshot that the swap replaces as the head."""
+        return (self.before[0] if self.before else self).manifest.parent_snapshot_id
 
 
 class Head(msgspec.Struct, Generic[M], frozen=True):
@@ -149,13 +171,15 @@ class Chain(Generic[M]):
     store: Store
     paths: ChainPaths
     decode: Callable[[bytes, str], M]
-    # Where a manifest is repeated besides its canonical place.
-    copies: Callable[[M], Sequence[str]]
+    # The bytes of a manifest's copies, by their paths.
+    copies: Callable[[EncodedManifest[M]], Mapping[str, bytes]]
     name: str
     # The id of the dataset or volume, which every manifest repeats.
     owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
+    # Whether its writers write history segments.
+    has_segments: bool = False
     # Not an LRUCache: each commit puts its manifest here, and that one's methods are written in Python.
     _cached: dict[str, bytes] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
@@ -256,11 +280,24 @@ class Chain(Generic[M]):
         """
         path = self.paths.intent(self._checked_id(snapshot_id))
         try:
-            data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
-            manifest = self.decode(data, path)
-        except (NotFoundError, ManifestInvalidError):
+            return self.decode_intent(get_bounded(self.store, path, MAX_MANIFEST_BYTES), path, snapshot_id)
+        except NotFoundError:
             return None
-        return EncodedManifest(self._own(manifest, path, snapshot_id), data)
+
+    def decode_intent(self, data: bytes, path: str, snapshot_id: str) -> EncodedManifest[M] | None:
+        """The snapshot of an intent with the other members of its group; None if it cannot be read."""
+        try:
+            own, others = decode_group(data, path)
+            manifest = self.decode(own, path)
+            before = tuple(EncodedManifest(self.decode(other, path), other) for other in others)
+        except ManifestInvalidError:
+            return None
+        self._own(manifest, path, snapshot_id)
+        line = [*(member.manifest for member in before), manifest]
+        for member, child in pairwise(line):
+            if self._own(member, path, None).snapshot_id != child.parent_snapshot_id:
+                return None
+        return EncodedManifest(manifest, own, before)
 
     def require(self, snapshot_id: str) -> M:
         """The snapshot's manifest, or ``NotFoundError``."""
@@ -286,7 +323,7 @@ class Chain(Generic[M]):
                 return head_at(pointer, published)
             intent = self.intent(snapshot_id)
             if intent is not None:
-                parent = intent.manifest.parent_snapshot_id
+                parent = intent.follows
                 return head_at(pointer, self._before(intent, parent) if parent else None, intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.
@@ -507,19 +544,24 @@ def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     """The history of a dataset on a store, under one layout."""
 
-    def copies(manifest: Manifest) -> list[str]:
+    def partition_of(path: str) -> str:
+        return layout.partition_of(dataset_id, path)
+
+    def copies(placed: EncodedManifest[Manifest]) -> Mapping[str, bytes]:
         if not layout.keys:
-            return []
-        partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}
-        return layout.copies(dataset_id, manifest.snapshot_id, sorted(partitions))
+            return {}
+        partitions = sorted({partition_of(file.path) for file in placed.manifest.files})
+        paths = layout.copies(dataset_id, placed.manifest.snapshot_id, partitions)
+        return PartitionCopies(placed.data, dict(zip(paths, partitions, strict=True)), partition_of)
 
     own = layout.chain(dataset_id)
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
-    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)
+    name = f"dataset {dataset_id!r}"
+    return Chain(store, own, decode_whole_manifest, copies, name, dataset_id, others, has_segments=True)
 
 
 def chain_of_volume(store: Store, volume_id: str) -> Chain[VolumeManifest]:
     """The history of a volume on a store."""
     paths = volume_chain(volume_id)
-    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {volume_id!r}", volume_id)
+    return Chain(store, paths, decode_volume_manifest, lambda _: {}, f"volume {volume_id!r}", volume_id)
