@@ -11,6 +11,7 @@ import msgspec
 
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
+from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
 
@@ -40,7 +41,8 @@ MAX_REDOS: Final = 100
 T = TypeVar("T")
 
 Part: TypeAlias = "tuple[Manifest, ...]"
-"""Some files to read at once, in manifests without any other file and without statistics. Pickles small."""
+"""Some files to read at once, in manifests without any other file, and of statistics only the number of rows. Pickles
+small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,9 @@ class Base:
 def _only(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
     """A manifest with only what reading these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
-    slim = tuple(msgspec.structs.replace(file, stats=None) for file in files)
+    slim = tuple(
+        msgspec.structs.replace(file, stats=file.stats and FileStats(file.stats.row_count)) for file in files
+    )
     return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
 
 

@@ -139,7 +139,7 @@ class _Rewrite:
 
     def __call__(self, part: Part) -> Rewritten | None:
         try:
-            staged = self.stager.write_records(stored_rows(self.reader.of(part)), serial=True)
+            staged = self.stager.rewrite(stored_rows(self.reader.of(part)))
         except NotFoundError:
             # Another writer has replaced the file and an expiry has removed it; or it is lost, which
             # ``verify`` reports. Either way the group stays as it is.
