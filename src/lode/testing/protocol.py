@@ -43,6 +43,7 @@ def still(number: int) -> Runtime:
         random=lambda: 0.0,
         random_bits=lambda _: number,
         each=one_by_one,
+        each_small=one_by_one,
         background=lambda _: None,
     )
 

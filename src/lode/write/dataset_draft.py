@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lode.codec.arrow_json import schema_from_bytes
 from lode.codec.components import codec_named
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from lode.definition import Definition
     from lode.evolution import Evolution
+    from lode.format.group import Follows
     from lode.format.manifest import FileRef
     from lode.format.paths import Layout
     from lode.read.define import Definitions
@@ -224,6 +226,43 @@ class DatasetDraft(Draft[Manifest]):
             return None
         ours = partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)
         return find_overlap(ours, changes)
+
+    @property
+    def follows(self) -> Follows:
+        # What any other commit may follow was decided with files, definitions and floors that only its own
+        # writer has at hand. So another writer places it directly on the head.
+        is_plain = self.removal is None and self.operation is None and self.evolution is None
+        if not (is_plain and self.rebase and self.floor is None):
+            return "head"
+        return "any" if self.append else "disjoint"
+
+    @property
+    def is_drop(self) -> bool:
+        return self.operation == DROP
+
+    def place_other(self, other: Manifest, follows: Follows, members: Sequence[Manifest]) -> Manifest | None:
+        if not members:
+            return other
+        parent = members[-1]
+        if follows == "head" or other.definition != parent.definition:
+            return None
+        if follows == "disjoint":
+            layout = self.stager.layout
+            ours = partitions_of(other.dataset_id, other.files, layout)
+            changes = [summary_of(each, layout) for each in members if not each.is_compaction]
+            if find_overlap(ours, changes) is not None:
+                return None
+        extension = {name: value for name, value in (other.x or {}).items() if name != "recent"}
+        if max(other.floor, parent.floor) > 1:
+            extension["floor"] = max(other.floor, parent.floor)
+        created = rfc3339_to_ns(other.created_at)
+        return replace(
+            other,
+            parent_snapshot_id=parent.snapshot_id,
+            sequence=(parent.sequence or 0) + 1,
+            created_at=moment_after(parent.created_at, lambda: created),
+            x=extension,
+        )
 
     @property
     def may_retry(self) -> bool:

@@ -13,6 +13,7 @@ from lode.times import ns_to_rfc3339, rfc3339_to_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
 
@@ -95,6 +96,32 @@ class Draft(ABC, Generic[M]):
     @abstractmethod
     def overlap(self, later: Sequence[CommitSummary]) -> str | None:
         """Why it cannot follow these commits, newest first; None if it can."""
+
+    @property
+    def follows(self) -> Follows:
+        """Which members of a group it may follow when another writer commits it."""
+        return "any" if self.rebase else "head"
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it can be part of a group. A commit that begins or ends a history is made alone."""
+        base = self.base
+        return base is not None and base.manifest is not None and base.names_manifest and not self.is_drop
+
+    @property
+    def is_drop(self) -> bool:
+        """Whether it drops everything before it."""
+        return False
+
+    @abstractmethod
+    def place_other(self, other: M, follows: Follows, members: Sequence[M]) -> M | None:
+        """Return the draft of another writer as the next member of a group; None if it cannot follow.
+
+        Args:
+            other: The draft as a child of this draft's base.
+            follows: Which members it may follow.
+            members: The members so far, in order.
+        """
 
     @property
     def may_retry(self) -> bool:

@@ -41,11 +41,11 @@ class Intents(Generic[M]):
                 # put and synced. If a power cut removes it in between, the head is found through the parent
                 # links of the manifests.
                 volatile = self._publisher.volatile
-                (volatile.put_volatile if volatile else self._store.put)(path, placed.data)
+                (volatile.put_volatile if volatile else self._store.put)(path, placed.intent)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
-            self._replace(draft.snapshot_id, path, draft.declared.data, placed.data)
+            self._replace(draft.snapshot_id, path, draft.declared.intent, placed.intent)
         draft.declared = placed
         if not draft.fresh:
             self._check_unused(draft.snapshot_id)

@@ -49,6 +49,11 @@ def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator
             raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
         seen.add(manifest.snapshot_id)
         commits = list(draft.commits_in(manifest))
+        group = chain.intent(manifest.snapshot_id) if len(commits) < manifest.group.size else None
+        if group is not None and group.before:
+            # The intent of a leader holds all members of its group.
+            members = [next(iter(draft.commits_in(each.manifest))) for each in reversed(group.before)]
+            commits = [commits[0], *members]
         yield from commits[yielded:]
         if manifest.operation == DROP:
             return
