@@ -746,7 +746,11 @@ class Dataset:
             InvalidOptionError: It has tags.
             SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
         """
-        return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
+        return self._drop(force=force, base=base, dry_run=dry_run, progress=progress)
+
+    def _drop(self, **options: Any) -> DropReport:
+        """The same, with the options of ``drop_dataset``."""
+        return drop_dataset(self._changes, **options)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
@@ -806,7 +810,7 @@ class Dataset:
         """
         return map(Snapshot, self._reads.newest_first(since, as_of))
 
-    def tag(self, name: str, snapshot: SnapshotRef = "latest") -> Tag:
+    def tag(self, name: str, snapshot: SnapshotRef = "latest", *, dry_run: bool = False) -> Tag:
         """Give a snapshot a name, which is accepted wherever a snapshot is named.
 
         ``lode.expire`` keeps the files of tagged snapshots. A tag is not a snapshot: history does not change.
@@ -815,6 +819,7 @@ class Dataset:
         Args:
             name: The name. It must not look like a number, a date or ``latest``.
             snapshot: Which one, as in ``snapshot(ref)``.
+            dry_run: Only check that the tag can be made.
 
         Raises:
             TagExistsError: The name is that of another snapshot.
@@ -822,15 +827,20 @@ class Dataset:
         """
         manifest = self._reads.manifest(snapshot)
         check_new_id(self.id, kind="dataset")
-        return put_tag(self.chain, name, manifest, self._reads.floor, self._runtime.now_ns)
+        clock = self._runtime.now_ns
+        return put_tag(self.chain, name, manifest, self._reads.floor, clock, dry_run=dry_run)
 
-    def untag(self, name: str) -> None:
+    def untag(self, name: str, *, dry_run: bool = False) -> None:
         """Remove a tag. The snapshot stays, as long as ``lode.expire`` keeps it.
+
+        Args:
+            name: The tag.
+            dry_run: Only check that there is one.
 
         Raises:
             NotFoundError: There is no such tag.
         """
-        remove_tag(self.chain, name)
+        remove_tag(self.chain, name, dry_run=dry_run)
 
     def tags(self) -> list[Tag]:
         """All tags, by name."""
