@@ -150,7 +150,7 @@ def text_to_date(text: str) -> date:
 
 
 def duration_to_ns(text: str) -> int:
-    """Read an ISO 8601 duration of days, hours, minutes and seconds, with up to nine decimals, as nanoseconds."""
+    """Read an ISO 8601 duration of days, hours, minutes and seconds as nanoseconds."""
     found = _ISO_DURATION.fullmatch(text)
     if found is None:
         raise ValueError(f"{text!r} is not a duration such as P1DT2.5S")

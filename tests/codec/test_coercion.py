@@ -153,7 +153,7 @@ REFUSED: list[tuple[Any, Any, str]] = [
     (pa.duration("s"), timedelta(microseconds=1), "finer than the column's unit, s"),
     (pa.duration("us"), "PT0.0000001S", "finer than the column's unit, us"),
     (pa.duration("ns"), "P9999999999D", "out of range"),
-    *((pa.duration("us"), text, "is not a duration") for text in ("", "P", "P1DT", "PT", "P1Y", "P1W", "1 day")),
+    *((pa.duration("us"), text, "is not a duration") for text in ("", "P", "P1DT", "PT", "P1Y", "1 day")),
     ("list<int64>", "abc", "does not fit list"),
     ("list<int64>", {1}, "does not fit list"),
     (pa.list_(pa.int64(), 2), [1], "1 elements in a list of exactly 2"),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_a
 import msgspec
 
 from lode.change.result import Change
-from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
+from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
@@ -39,10 +39,11 @@ OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 MAX_REDOS: Final = 100
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Removal")
 
 Part: TypeAlias = "tuple[Manifest, ...]"
-"""Some files to read at once, in manifests without any other file, and of statistics only the number of rows. Pickles
-small."""
+"""Some files to read at once, in manifests without any other file. Their statistics are only the numbers of
+rows, so it pickles small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +208,7 @@ class ChangeContext:
         self.workers.clean(transaction.stager, snapshot.files if own else ())
         return Change.of(snapshot)
 
-    def repeat(self, attempt: Callable[[Removal], T], removal: Callable[[], Removal], *, redo: bool) -> T:
+    def repeat(self, attempt: Callable[[R], T], removal: Callable[[], R], *, redo: bool) -> T:
         """Prepare and commit an operation, again if its files were compacted or, with ``redo``, changed.
 
         Args:
@@ -222,8 +223,9 @@ class ChangeContext:
             except SnapshotConflictError:
                 if not remaining or not (redo or made.superseded):
                     raise
-            except NotFoundError:
-                # A file was expired, so its snapshot is no longer the newest; or it is lost.
+            except (NotFoundError, SchemaViolationError):
+                # A file was expired, so its snapshot is no longer the newest; or another writer has changed
+                # the columns. Otherwise a file is lost, or does not fit.
                 if not remaining or not self._has_moved(made):
                     raise
         raise AssertionError("the last attempt returns or raises")

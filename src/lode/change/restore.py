@@ -45,9 +45,7 @@ def restore(
     if dry_run:
         return Change("restore", None, removed, added)
     with _kept(context, found, target) as sequence:
-        removal = Removal(
-            "restore", restores=target.snapshot_id, removed=removed, restored_sequence=sequence
-        )
+        removal = Removal("restore", restores=target.snapshot_id, removed=removed, restored_sequence=sequence)
         committed = _commit(context, base, then, clean, removal)
     context.handle.follow_stored_schema()
     return Change("restore", Snapshot(committed.manifest, committed.commit), removed, added)

@@ -31,8 +31,8 @@ Dictionary: TypeAlias = "Literal['auto'] | bool | tuple[str, ...]"
 
 _AUTO: Final = "auto"
 _COMPRESSIONS: Final = (_AUTO, "none", "snappy", "gzip", "brotli", "lz4", "zstd")
-# Up to this much Arrow data in a file, "auto" is snappy. Starting zstd for every page of a small file takes longer
-# than decoding the page: in a virtual machine it asks the hypervisor what the processor can do.
+# Up to this much Arrow data in a file, "auto" is snappy. Starting zstd for every page of a small file takes
+# longer than decoding the page: in a virtual machine it asks the hypervisor what the processor can do.
 _SMALL_FILE_BYTES: Final = 256 << 10
 _SPOOL_BYTES: Final = 16 << 20
 # A small file is written in dozens of pieces, and each would cross into Python on its own.
@@ -47,8 +47,8 @@ class Parquet:
     Args:
         schema: What every file holds: a pyarrow schema, or a simple one. Without one, only Arrow data
             can be written, and the first batch of a file decides for that file.
-        compression: Of the pages inside: none, snappy, gzip, brotli, lz4 or zstd. ``"auto"`` is zstd, and snappy
-            in small files, which are written and read faster so.
+        compression: Of the pages inside: none, snappy, gzip, brotli, lz4 or zstd. ``"auto"`` is zstd, and
+            snappy in small files, which are written and read faster so.
         level: The compression's level; None is its default. With one, ``"auto"`` is always zstd.
         row_group_rows: The most rows in a row group.
         row_group_bytes: The most bytes of Arrow data held in memory before a row group is written.

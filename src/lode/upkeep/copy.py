@@ -400,9 +400,9 @@ def copy_tags(origin: Chain[Any], target: Chain[Any]) -> None:
             _create(target.store, target.paths.tag(tag.name), data)
         elif known.snapshot_id != tag.snapshot_id:
             raise TagExistsError(
-                f"tag {tag.name!r} of {target.name} in {target.store.url} names snapshot {known.snapshot_id}, "
-                f"and that of the source {tag.snapshot_id}: all snapshots are copied; remove the tag there "
-                "with untag, and do this again"
+                f"tag {tag.name!r} of {target.name} in {target.store.url} names snapshot "
+                f"{known.snapshot_id}, and that of the source {tag.snapshot_id}: all snapshots are copied; "
+                "remove the tag there with untag, and do this again"
             )
 
 
@@ -413,5 +413,6 @@ def _create(store: Store, path: str, data: bytes) -> None:
     except (PathExistsError, OutcomeUnknownError):
         if store.get(path) != data:
             raise DataError(
-                f"{path} in {store.url} is not the object of that name: it is damaged; remove it and copy again"
+                f"{path} in {store.url} is not the object of that name: it is damaged; remove it and "
+                "copy again"
             ) from None

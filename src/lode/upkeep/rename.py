@@ -1,8 +1,9 @@
 """Give a dataset or a volume another name: copy it within its store, then drop it under the old name.
 
-The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too. Tags that
-were made since are copied after the drop is committed: from then on nobody can add one, and none is removed yet. A
-crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes it.
+The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too.
+Tags that were made since are copied after the drop is committed: from then on nobody can add one, and none is
+removed yet. A crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes
+it.
 """
 
 from __future__ import annotations

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 # Files that a table is cut into at most for the sake of parallel encoding: readers pay for every file.
 MAX_TABLE_PARTS: Final = 16
-# Data that ``read_ahead`` holds: about a row group, so that reading goes on while one is encoded. A stream of less than
-# the second is not worth a thread.
+# Data that ``read_ahead`` holds: about a row group, so that reading goes on while one is encoded. A stream of
+# less than the second is not worth a thread.
 MAX_AHEAD_BYTES: Final = 32 << 20
 MIN_AHEAD_BYTES: Final = 4 << 20
 # Parts of a stream that are in memory at a time, each of a codec's ``bytes_per_file``. One thread pulls them
