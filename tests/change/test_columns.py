@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pyarrow as pa
 
@@ -12,7 +11,8 @@ from lode.store import MemoryStore
 
 
 def test_json_lines_with_a_duration_can_be_filtered_deleted_and_merged() -> None:
-    schema: Any = pa.schema([("id", pa.int64()), ("took", pa.duration("us"))])
+    fields: list[tuple[str, pa.DataType]] = [("id", pa.int64()), ("took", pa.duration("us"))]
+    schema = pa.schema(fields)
     dataset = lode.Dataset("d", MemoryStore(), codec=lode.JSONL(schema))
     dataset.write([{"id": number, "took": timedelta(days=number, microseconds=5)} for number in range(4)])
     assert dataset.scan(where="id = 2").read_all()["took"].to_pylist() == [timedelta(days=2, microseconds=5)]

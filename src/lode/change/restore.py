@@ -13,7 +13,6 @@ from lode.definition import REMOVALS
 from lode.errors import NotFoundError, SnapshotConflictError
 from lode.format.manifest import MAX_SEQUENCE, Removed, Removes, check_metadata
 from lode.read.resolve import Head
-from lode.snapshot import Snapshot
 from lode.write.removal import Removal
 from lode.write.tags import put_tag, remove_tag
 
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from lode.format.manifest import Manifest
     from lode.handle import FoundDataset
     from lode.reads import SnapshotRef
-    from lode.write.commit import Committed
+    from lode.snapshot import Snapshot
 
 
 def restore(
@@ -46,9 +45,9 @@ def restore(
         return Change("restore", None, removed, added)
     with _kept(context, found, target) as sequence:
         removal = Removal("restore", restores=target.snapshot_id, removed=removed, restored_sequence=sequence)
-        committed = _commit(context, base, then, clean, removal)
+        made = _commit(context, base, then, clean, removal)
     context.handle.follow_stored_schema()
-    return Change("restore", Snapshot(committed.manifest, committed.commit), removed, added)
+    return Change("restore", made, removed, added)
 
 
 @contextmanager
@@ -83,7 +82,7 @@ def _kept(context: ChangeContext, found: FoundDataset, target: Manifest) -> Iter
 
 def _commit(
     context: ChangeContext, base: Base, then: Definition, metadata: dict[str, Any], removal: Removal
-) -> Committed[Manifest]:
+) -> Snapshot:
     found = base.found
     # The snapshot that was looked at: rows that others have changed since are a conflict.
     head = Head(base.manifest.snapshot_id.encode(), base.manifest)

@@ -52,12 +52,12 @@ class Scan:
     definition: Definition | None = field(default=None, repr=False)
     definitions: Definitions | None = field(default=None, repr=False)
     # Large files one after another, a part of a row group at a time.
-    is_steady: bool = field(default=False, repr=False)
+    is_steady: bool = field(default=False, repr=False, kw_only=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Threads belong to this process, and the copy gets its own. A lazy history is pickled as a list.
         parts = (self.store, self.dataset_id, self.layout, self.components, list(self.manifests))
-        return Scan, (*parts, REAL, self.definition, self.definitions, self.is_steady)
+        return Scan, (*parts, REAL, self.definition, self.definitions)
 
     def of(self, manifests: Sequence[Manifest]) -> Scan:
         """The same scan over other snapshots."""
