@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 MIB = 1 << 20
 ROWS = 150_000
-SCHEMA = {name: "int64" for name in ("id", "bucket", *(f"value{number}" for number in range(10)))}
-# Two files at a time, each with a row group that is encoded, one that is read ahead, one whose keys are looked
-# up, and what is being made of it. The dataset has 14 and 55 MiB.
+SCHEMA = dict.fromkeys(("id", "bucket", *(f"value{number}" for number in range(10))), "int64")
+# Two files at a time, each with a row group that is encoded, one that is read ahead, one whose keys are
+# looked up, and what is being made of it. The dataset has 14 and 55 MiB.
 ALLOWED = 16 * MIB
 
 
