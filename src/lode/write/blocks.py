@@ -135,33 +135,8 @@ class VolumeDraft(Draft[VolumeManifest]):
     def is_drop(self) -> bool:
         return self.drops
 
-    def place_other(
-        self, other: VolumeManifest, follows: Follows, members: Sequence[VolumeManifest]
-    ) -> VolumeManifest | None:
-        if not members:
-            return other
-        parent = members[-1]
-        # Its writer compared its blocks with the lists of swept blocks of the head, and not with others.
-        alike = other.swept == parent.swept and other.total_length == parent.total_length
-        algorithms = {other.checksum_algorithm, parent.checksum_algorithm} - {None}
-        if follows == "head" or not alike or len(algorithms) > 1:
-            return None
-        assert self.base is not None, "a group has a head"
-        known = {block.path for block in self.base.manifest.blocks} if self.base.manifest else set()
-        new = [block for block in other.blocks if block.path not in known]
-        try:
-            blocks = merge(parent.blocks, new, self.volume_id)
-        except OverlappingBlocksError:
-            return None
-        created = rfc3339_to_ns(other.created_at)
-        return replace(
-            other,
-            blocks=blocks,
-            parent_snapshot_id=parent.snapshot_id,
-            sequence=(parent.sequence or 0) + 1,
-            created_at=moment_after(parent.created_at, lambda: created),
-            checksum_algorithm=other.checksum_algorithm or parent.checksum_algorithm,
-        )
+    def line(self) -> VolumeLine:
+        return VolumeLine(self)
 
     def _algorithm(self, before: str | None) -> str | None:
         """The one algorithm of all checksums; a manifest has no room for a second."""
@@ -171,6 +146,42 @@ class VolumeDraft(Draft[VolumeManifest]):
                 f"{self.checksum_algorithm!r} cannot join them, open it with checksum={before!r}"
             )
         return self.checksum_algorithm or before
+
+
+class VolumeLine:
+    """The drafts of other writers that a draft of a volume can follow, in one group."""
+
+    def __init__(self, leader: VolumeDraft) -> None:
+        base = leader.base.manifest if leader.base is not None else None
+        self._known = {block.path for block in base.blocks} if base is not None else set()
+        self._volume_id = leader.volume_id
+        self._parent: VolumeManifest | None = None
+
+    def place(self, other: VolumeManifest, follows: Follows) -> VolumeManifest | None:
+        parent = self._parent
+        if parent is None:
+            self._parent = other
+            return other
+        # Its writer compared its blocks with the lists of swept blocks of the head, and with no others.
+        alike = other.swept == parent.swept and other.total_length == parent.total_length
+        algorithms = {other.checksum_algorithm, parent.checksum_algorithm} - {None}
+        if follows == "head" or not alike or len(algorithms) > 1:
+            return None
+        new = [block for block in other.blocks if block.path not in self._known]
+        try:
+            blocks = merge(parent.blocks, new, self._volume_id)
+        except OverlappingBlocksError:
+            return None
+        created = rfc3339_to_ns(other.created_at)
+        self._parent = replace(
+            other,
+            blocks=blocks,
+            parent_snapshot_id=parent.snapshot_id,
+            sequence=(parent.sequence or 0) + 1,
+            created_at=moment_after(parent.created_at, lambda: created),
+            checksum_algorithm=other.checksum_algorithm or parent.checksum_algorithm,
+        )
+        return self._parent
 
 
 def check_same_volume(manifest: VolumeManifest, volume_id: str, total_length: int) -> None:

@@ -310,10 +310,10 @@ class Committer(Generic[M]):
         began = self._runtime.monotonic()
         try:
             slot = self._groups.enter(draft, base)
-            for look, pause in enumerate(self._contention.pauses(size, leads=slot == LEADER)):
+            for pause in self._contention.pauses(size, leads=slot == LEADER):
                 self._runtime.sleep(pause)
                 if slot != LEADER:
-                    tally.seen = self._leave(draft, base, look)
+                    tally.seen = self._leave(draft, base)
                 if tally.seen is not None:
                     self._recovery.wait_for_group(tally.seen, size)
                     return False
@@ -326,15 +326,12 @@ class Committer(Generic[M]):
             tally.waited += self._runtime.monotonic() - began
         return True
 
-    def _leave(self, draft: Draft[M], base: Head[M], look: int) -> bytes | None:
-        """The pointer of the group that has this draft, or of one without it; None while it is at the base.
-
-        The first look is only at the draft's own manifest, which is there when all goes well.
-        """
+    def _leave(self, draft: Draft[M], base: Head[M]) -> bytes | None:
+        """The pointer after the commit of a group, with this draft or without it; None before that."""
         own = self._chain.manifest(draft.snapshot_id)
         if own is not None:
             return own.group.leader.encode() or None
-        pointer = self._chain.pointer() if look else base.pointer
+        pointer = self._chain.pointer()
         return pointer if pointer != base.pointer else None
 
     def _catch_up(self, draft: Draft[M], tally: _Tally, *, lost: bool) -> M | None:

@@ -38,7 +38,7 @@ WRITES_PER_GROUP: Final = 7
 WRITES_PER_MEMBER: Final = 3
 # How long a leader waits for members, and when a member looks for the result, as parts of that.
 GATHER: Final = 1.0
-FIRST_LOOK: Final = 1.0
+FIRST_LOOK: Final = 1.25
 NEXT_LOOK: Final = 0.3
 # Minimum interval between lock attempts.
 MIN_LOCK_INTERVAL_SECONDS: Final = 0.0005

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
 from lode.read.resolve import AnyManifest
@@ -32,6 +32,19 @@ class CommitSummary:
     operation: str = "append"
     removes: Removes | None = None
     restores: str | None = None
+
+
+class Line(Protocol[M]):
+    """The drafts of other writers that become members of a group, in order."""
+
+    def place(self, other: M, follows: Follows) -> M | None:
+        """Return a draft as the next member, the child of the one before it; None if it cannot follow.
+
+        Args:
+            other: The draft as a child of the head.
+            follows: Which members it may follow.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -114,14 +127,8 @@ class Draft(ABC, Generic[M]):
         return False
 
     @abstractmethod
-    def place_other(self, other: M, follows: Follows, members: Sequence[M]) -> M | None:
-        """Return the draft of another writer as the next member of a group; None if it cannot follow.
-
-        Args:
-            other: The draft as a child of this draft's base.
-            follows: Which members it may follow.
-            members: The members so far, in order.
-        """
+    def line(self) -> Line[M]:
+        """Return an empty group that this draft, which is declared on its base, can end."""
 
     @property
     def may_retry(self) -> bool:

@@ -192,7 +192,7 @@ class Groups(Generic[M]):
         """
         declared = draft.declared
         assert declared is not None, "a draft is declared before it leads"
-        members: list[M] = []
+        line, members = draft.line(), list[M]()
         ids = {draft.snapshot_id, declared.manifest.parent_snapshot_id}
         keys = {draft.idempotency} - {None}
         for waiting in sorted(found, key=lambda each: each.follows != "head"):
@@ -203,8 +203,8 @@ class Groups(Generic[M]):
                 or not _is_sibling(other, declared.manifest)
             ):
                 continue
-            placed = draft.place_other(other, waiting.follows, members)
-            if placed is None or draft.overlap(list(draft.commits_in(placed))[:1]) is not None:
+            placed = line.place(other, waiting.follows)
+            if placed is None:
                 continue
             members.append(placed)
             ids.add(other.snapshot_id)

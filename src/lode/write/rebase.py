@@ -108,6 +108,30 @@ def recent_commits(parent: Manifest | None, layout: Layout, *, crowded: bool) ->
     return recent
 
 
+class Touched:
+    """The partitions that the members of a group touch, to be compared with those of many others."""
+
+    def __init__(self) -> None:
+        self._partitions: set[str] = set()
+        self._depths: set[int] = set()
+
+    def add(self, partitions: Iterable[str]) -> None:
+        """Add the partitions of a member. The empty name means the whole dataset."""
+        for partition in partitions:
+            name = canonical_partition(partition) if partition else ""
+            self._partitions.add(name)
+            self._depths.add(name.count("/") if name else -1)
+
+    def overlaps(self, partitions: AbstractSet[str]) -> bool:
+        """Whether any of these is among them, around them or inside them."""
+        if "" in partitions or -1 in self._depths or len(self._depths) > 1:
+            return common_partition(partitions, self._partitions) is not None
+        names = {canonical_partition(partition) for partition in partitions}
+        if {name.count("/") for name in names} <= self._depths:
+            return not names.isdisjoint(self._partitions)
+        return common_partition(partitions, self._partitions) is not None
+
+
 def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | None:
     """Name a partition that both touch, or None.
 
