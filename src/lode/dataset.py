@@ -8,7 +8,7 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
 import msgspec
@@ -46,7 +46,7 @@ from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.files import read_files
 from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
-from lode.reads import Reads, SnapshotRef
+from lode.reads import Reads, ScanOptions, SnapshotRef
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
@@ -905,41 +905,17 @@ class Dataset:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
         return self._reads.existing(since, as_of, on_removal).count(where)
 
-    def to_pandas(
-        self,
-        *,
-        as_of: SnapshotRef | None = None,
-        since: SnapshotRef | None = None,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
-        limit: int | None = None,
-        on_removal: OnRemoval = "fail",
-    ) -> pd.DataFrame:
+    def to_pandas(self, **options: Unpack[ScanOptions]) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
         with needs("to_pandas", "pandas"):
             import pandas  # noqa: F401  # a missing one is reported before anything is read
-        found = self.scan(
-            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
-        )
-        return found.read_pandas()
+        return self.scan(**options).read_pandas()
 
-    def to_polars(
-        self,
-        *,
-        as_of: SnapshotRef | None = None,
-        since: SnapshotRef | None = None,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
-        limit: int | None = None,
-        on_removal: OnRemoval = "fail",
-    ) -> pl.DataFrame:
+    def to_polars(self, **options: Unpack[ScanOptions]) -> pl.DataFrame:
         """A scan with these arguments as one polars data frame. Needs polars."""
         with needs("to_polars", "polars"):
             import polars as pl
-        found = self.scan(
-            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
-        )
-        return pl.DataFrame(found)
+        return pl.DataFrame(self.scan(**options))
 
     def dataset(
         self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None

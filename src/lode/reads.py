@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from lode.definition import Definition
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, SnapshotExpiredError
@@ -21,11 +21,24 @@ from lode.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow.compute as pc
+
     from lode.format.manifest import Manifest
     from lode.handle import DatasetHandle
 
 SnapshotRef: TypeAlias = Snapshot | str | int | date
 """What names a snapshot: itself, an id, a tag, a number, ``latest~2`` or a time."""
+
+
+class ScanOptions(TypedDict, total=False):
+    """The arguments of ``Dataset.scan``, which explains them."""
+
+    as_of: SnapshotRef | None
+    since: SnapshotRef | None
+    columns: Sequence[str] | None
+    where: pc.Expression | str | None
+    limit: int | None
+    on_removal: OnRemoval
 
 
 class Reads:

@@ -66,16 +66,14 @@ def rename(
     else:
         length = head.manifest.total_length if head.manifest is not None else source.total_length
         renamed = Volume(new_name, store, length)
-
-    def drop(base: ExactId | None) -> None:
-        rescue = partial(copy_tags, target=renamed.chain)
-        source._drop(force=True, base=base, dry_run=False, progress=None, before_removal=rescue)
+    rescue = partial(copy_tags, target=renamed.chain)
+    drop = partial(source._drop, force=True, dry_run=False, progress=None, before_removal=rescue)
 
     for _ in range(_MAX_ROUNDS):
         try:
             copied = copy(source, store, name=new_name, dry_run=dry_run, progress=progress, runtime=runtime)
             if not dry_run:
-                drop(ExactId(copied.head))
+                drop(base=ExactId(copied.head))
         except SnapshotConflictError:
             continue  # another writer has committed since the copy
         except NoSnapshotsError:
@@ -84,7 +82,7 @@ def rename(
             if dropped is None or not _has(renamed.chain, dropped.parent_snapshot_id):
                 raise
             if not dry_run:
-                drop(None)  # removes what another call has left
+                drop(base=None)  # removes what another call has left
         return renamed  # type: ignore[no-any-return]
     raise SnapshotConflictError(
         f"{source.chain.name} has new snapshots all the time, so it was not dropped; they are copied to "
