@@ -66,9 +66,13 @@ def rename(
     else:
         length = head.manifest.total_length if head.manifest is not None else source.total_length
         renamed = Volume(new_name, store, length)
-    rescue = partial(copy_tags, target=renamed.chain)
-    drop = partial(source._drop, force=True, dry_run=False, progress=None, before_removal=rescue)
-
+    drop = partial(
+        source._drop,
+        force=True,
+        dry_run=False,
+        progress=None,
+        before_removal=lambda dropped: copy_tags(dropped, renamed.chain),
+    )
     for _ in range(_MAX_ROUNDS):
         try:
             copied = copy(source, store, name=new_name, dry_run=dry_run, progress=progress, runtime=runtime)
