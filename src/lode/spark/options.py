@@ -274,7 +274,7 @@ def _codec(name: str, options: Options) -> Codec:
 def _parquet(options: Options, schema: dict[str, Any] | None) -> Parquet:
     return Parquet(
         schema,
-        compression=options.text("compression") or "zstd",
+        compression=options.text("compression") or "auto",
         level=options.number("compressionLevel", least=-50),
         row_group_rows=options.number("rowGroupRows") or 1 << 20,
         row_group_bytes=options.size("rowGroupBytes", 32 << 20),
