@@ -14,6 +14,7 @@ from lode.dataset import Dataset
 from lode.errors import (
     ChecksumMismatchError,
     ComponentMismatchError,
+    InvalidOptionError,
     SchemaViolationError,
     SnapshotExpiredError,
 )
@@ -23,7 +24,7 @@ from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
-from lode.spark.dataset_ref import opened
+from lode.spark.dataset_ref import is_same, opened
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.position import BEGINNING, Position, between, position_of
 from lode.spark.resume import new_snapshot_id
@@ -68,8 +69,10 @@ def copy(
         sink: Another dataset. One without snapshots takes over layout, codec and compressor.
         progress: Called with (snapshots done, snapshots in all) now and then.
     """
-    origin = reachable(opened(source))
-    target = _alike(origin, reachable(opened(sink)))
+    origin, into = reachable(opened(source)), reachable(opened(sink))
+    if is_same(origin, into):
+        raise InvalidOptionError(f"copy to another dataset than {origin.id!r} itself")
+    target = _alike(origin, into)
     name = f"copy:{origin.store.url}/{origin.id}"
     start = _copied_up_to(target, name)
     waiting = between(origin, start, position_of(origin, origin.latest()))
@@ -80,7 +83,7 @@ def copy(
     for group in _groups(waiting):
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
-            up_to = Position(start.sequence + 1, snapshot.id)
+            up_to = position_of(origin, snapshot)
             lineage = Lineage(name, (input_of(origin, start, up_to),))
             done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns, copies))
             copies.add(snapshot.manifest, done[-1].manifest)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.spark.options import Options, dataset_of, file_options
+from lode.spark.options import STORE_PREFIX, Options, dataset_of, file_options
 from lode.spark.read import read
 from lode.spark.write import write
 from lode.store.protocol import SupportsLocalPath
+from lode.store.urls import shown
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class DatasetRef:
     """A reference to a dataset: its store, its id, and the options of ``format("lode")``. Pickles.
 
@@ -42,6 +43,14 @@ class DatasetRef:
         object.__setattr__(self, "path", str(path))
         object.__setattr__(self, "dataset", dataset)
         object.__setattr__(self, "options", {name: _text(value) for name, value in options.items()})
+
+    def __repr__(self) -> str:
+        # Options of the store may be secrets.
+        hidden = {
+            name: "…" if name.lower().startswith(STORE_PREFIX) else value
+            for name, value in self.options.items()
+        }
+        return f"DatasetRef({shown(self.path)}, {self.dataset!r}, {hidden})"
 
     @property
     def given(self) -> dict[str, str]:
@@ -125,6 +134,18 @@ def dataset_ref(where: Where) -> DatasetRef:
 def opened(where: Where) -> Dataset:
     """Open the dataset that ``where`` refers to."""
     return where if isinstance(where, Dataset) else dataset_ref(where).open()
+
+
+def is_same(one: Dataset, other: Dataset) -> bool:
+    """Whether two objects are the same dataset, opened with whatever options."""
+    return one.id == other.id and _root(one) == _root(other)
+
+
+def _root(dataset: Dataset) -> str:
+    store = dataset.store
+    if isinstance(store, SupportsLocalPath):
+        return str(store.local_path("datasets").parent.resolve())
+    return store.url
 
 
 def _text(value: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.copier import copy
-from lode.spark.dataset_ref import DatasetRef, dataset_ref, opened
+from lode.spark.dataset_ref import DatasetRef, dataset_ref, is_same, opened
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
 from lode.spark.options import Options
@@ -122,7 +122,7 @@ def rewrite(
     dataset = ref.open()
     after, up_to = ends(dataset, since, as_of)
     target = opened(sink)
-    if (target.store.url, target.id) == (dataset.store.url, dataset.id):
+    if is_same(dataset, target):
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )

@@ -75,7 +75,7 @@ _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)  # options of the store may be secrets
 class Options:
     """Options by name, in any case. Every error names the option and an accepted value."""
 

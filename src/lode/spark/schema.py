@@ -50,8 +50,19 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
         InvalidOptionError: It has no columns, or nobody can say which.
         InvalidFormatError: Two files give a column types that do not go together.
     """
+    found = known_schema(scan, merge=merge)
+    if found is None:
+        raise InvalidOptionError(
+            f"dataset {scan.dataset_id!r} has no file in this range that has columns: give .schema(…)"
+        )
+    return found
+
+
+def known_schema(scan: Scan, *, merge: bool = False) -> pa.Schema | None:
+    """The columns of a scan, as ``scan_schema`` finds them; None if nobody can say which."""
     if isinstance(scan, ChangeScan):
-        return with_change(scan_schema(scan.of(scan.manifests), merge=merge), scan.dataset_id)
+        found = known_schema(scan.of(scan.manifests), merge=merge)
+        return None if found is None else with_change(found, scan.dataset_id)
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
     codec = scan.components.codec
@@ -66,11 +77,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
             if files
             else pa.schema([])
         )
-    if not found.names:
-        raise InvalidOptionError(
-            f"dataset {scan.dataset_id!r} has no file in this range that has columns: give .schema(…)"
-        )
-    return found
+    return found if found.names else None
 
 
 def check_names(scan: Scan, names: Iterable[str]) -> None:
