@@ -218,5 +218,5 @@ class _Frame:
         return overwrites.begin(context, metadata, idempotency_key, base)
 
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
-        check_frame(transaction.stager, self._columns)
+        check_frame(transaction, self._columns)
         return self._workers.stage(self._df, transaction.stager, check)

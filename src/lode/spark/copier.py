@@ -8,6 +8,8 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
 from lode.dataset import Dataset
@@ -138,7 +140,7 @@ class _Courier:
         except BaseException:
             copied.abort()
             raise
-        return FileRef(stored.path, stored.size_bytes, stored.checksum, errand.file.stats)
+        return FileRef(stored.path, stored.size_bytes, stored.checksum)
 
 
 def _copy_files(
@@ -153,16 +155,19 @@ def _copy_files(
     ]
     courier = _Courier(origin.store, target.stager())
     work = [errand for _, errand in errands]
+    # They are as large as all else together, and tasks have no use for them.
+    statistics = [file.stats for snapshot in group for file in _in_order(snapshot.files)]
     copied = spread(spark, courier, work, [errand.file.size_bytes for errand in work])
     found: dict[str, tuple[str, list[FileRef]]] = {old: (new, []) for old, new in ids.items()}
-    for (old, _), file in zip(errands, copied, strict=True):
-        found[old][1].append(file)
+    for (old, _), file, stats in zip(errands, copied, statistics, strict=True):
+        found[old][1].append(msgspec.structs.replace(file, stats=stats))
     return found
 
 
 def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str, number: int) -> _Errand:
     partition = origin.layout.partition_of(origin.id, file.path)
-    return _Errand(file, manifest.checksum_algorithm, snapshot_id, partition, number)
+    slim = msgspec.structs.replace(file, stats=None)
+    return _Errand(slim, manifest.checksum_algorithm, snapshot_id, partition, number)
 
 
 def _in_order(files: Iterable[FileRef]) -> list[FileRef]:

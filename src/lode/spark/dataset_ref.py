@@ -16,7 +16,7 @@ from lode.store.urls import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -94,6 +94,7 @@ class DatasetRef:
         *,
         key: tuple[str, str],
         dataset: Dataset | None = None,
+        before_commit: Callable[[], object] | None = None,
     ) -> Snapshot:
         """Append a DataFrame as one snapshot, once for each key."""
         options = Options(self.given)
@@ -104,6 +105,7 @@ class DatasetRef:
             idempotency_key=key,
             on_conflict="append",
             evolve=options.flag("mergeSchema"),
+            before_commit=before_commit,
             **file_options(options),
         )
 

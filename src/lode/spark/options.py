@@ -225,19 +225,24 @@ def file_options(options: Options) -> dict[str, Any]:
 
 def _store(options: Options) -> Store:
     path = options.required("path", "s3://bucket/lake")
-    config: dict[str, Any] = {}
-    for name, value in options.values.items():
-        if name.startswith(STORE_PREFIX):
-            inner, _, leaf = name.removeprefix(STORE_PREFIX).rpartition(".")
-            place = config.setdefault(inner, {}) if inner else config
-            place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
-    store = open_store(path, **config)
+    store = open_store(path, **store_options(options))
     if is_in_memory(store):
         raise InvalidOptionError(
             f"option 'path' is {path!r}, which lives in one process: Spark's executors are others and "
             "cannot reach it; give a directory they share or a bucket"
         )
     return store
+
+
+def store_options(options: Options) -> dict[str, Any]:
+    """The options of the store, as ``open_store`` takes them."""
+    config: dict[str, Any] = {}
+    for name, value in options.values.items():
+        if name.startswith(STORE_PREFIX):
+            inner, _, leaf = name.removeprefix(STORE_PREFIX).rpartition(".")
+            place = config.setdefault(inner, {}) if inner else config
+            place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
+    return config
 
 
 def _layout(options: Options) -> Layout | None:

@@ -340,7 +340,7 @@ class _Runner:
         return None
 
     def _check_source(self, stored: Input) -> None:
-        """Refuse to go on from a position in another dataset. A lake may have moved: its history is the same."""
+        """Refuse a position in another dataset. A lake may have moved: its history is the same."""
         if (stored.store, stored.dataset) == (
             self._source.store.url,
             self._source.id,

@@ -252,7 +252,7 @@ def replaced(dataset: Dataset, position: Position, remedy: str) -> UsageError:
 def starting_position(dataset: Dataset, where: str) -> Position:
     """Return the position of the snapshot that ``where`` names; ``earliest`` is before the first.
 
-    A time names the last snapshot made at or before it. Without snapshots, ``latest`` is before the first too.
+    A time names the last snapshot made at or before it. Without snapshots, ``latest`` is ``earliest``.
     """
     text = where.strip()
     if text in ("", "earliest"):
