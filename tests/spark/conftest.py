@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -34,10 +34,24 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
             "spark.log.level": "ERROR",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
         },
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect(spark: SparkSession) -> Iterator[SparkSession]:
+    """A client of Spark Connect. Its server is in the Java process of the session."""
+    jvm: Any = spark.sparkContext._jvm
+    service = getattr(getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
+    if not service.started():
+        service.start(spark.sparkContext._jsc.sc())
+    client = lode.spark.session(f"sc://127.0.0.1:{service.localPort()}")
+    yield client
+    client.stop()
 
 
 @pytest.fixture

@@ -187,7 +187,7 @@ def _is_list(kind: Any) -> bool:
 
 def is_special(kind: Any) -> bool:
     """Whether a struct is how Arrow has a VARIANT, a GEOMETRY or a GEOGRAPHY of Spark."""
-    return bool(is_variant(kind) or is_geometry(kind) or is_geography(kind))
+    return pt.is_struct(kind) and bool(is_variant(kind) or is_geometry(kind) or is_geography(kind))
 
 
 def _nullable(kind: Any) -> Any:
