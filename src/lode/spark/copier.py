@@ -79,7 +79,7 @@ def copy(
     start = _copied_up_to(target, name)
     waiting = between(origin, start, position_of(origin, origin.latest()))
     columns = _Columns.of(origin, start, waiting)
-    _check_readable(origin, columns, start, waiting)
+    _check_readable(origin, columns, waiting)
     copies = _Copies(origin, target, name)
     done: list[Snapshot] = []
     for group in _groups(waiting):
@@ -174,12 +174,13 @@ def _in_order(files: Iterable[FileRef]) -> list[FileRef]:
     return sorted(files, key=lambda file: file.path)
 
 
-def _check_readable(origin: Dataset, columns: _Columns, start: Position, waiting: Sequence[Snapshot]) -> None:
+def _check_readable(origin: Dataset, columns: _Columns, waiting: Sequence[Snapshot]) -> None:
     """Refuse to copy snapshots whose files may be gone."""
-    if waiting and columns.floor > start.sequence + 1:
+    first = position_of(origin, waiting[0]).sequence if waiting else columns.floor
+    if columns.floor > first:
         raise SnapshotExpiredError(
             f"dataset {origin.id!r} can be read from snapshot number {columns.floor} on, and its copy needs "
-            f"those after {start.sequence}: write the rows of now to another dataset with rewrite()"
+            f"those from {first} on: write the rows of now to another dataset with rewrite()"
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.spark.options import STORE_PREFIX, Options, dataset_of, file_options
+from lode.spark.options import STORE_PREFIX, Options, dataset_of, exists, file_options
 from lode.spark.read import read
 from lode.spark.write import write
 from lode.store.protocol import SupportsLocalPath
@@ -63,6 +63,11 @@ class DatasetRef:
         return DatasetRef(
             self.path, self.dataset, **{k: v for k, v in self.options.items() if k.lower() not in left_out}
         )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the dataset has a snapshot now."""
+        return exists(Options(self.given))
 
     def open(self) -> Dataset:
         """The dataset."""

@@ -176,6 +176,11 @@ def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dat
     return dataset_of(Options(options, also=also))
 
 
+def exists(options: Options) -> bool:
+    """Whether the dataset that these options name has a snapshot now."""
+    return Dataset(options.required("dataset", "visits"), _store(options)).exists
+
+
 def dataset_of(options: Options) -> Dataset:
     """Open the dataset that these options name."""
     store = _store(options)

@@ -222,11 +222,13 @@ class _Runner:
         self._sink = self._sink_ref.open()
         self._sink_has_columns = False
         self._waits_for = ""
+        # Without snapshots nobody knows what a dataset is.
+        self._source_exists = self._source_ref.exists
         self._open_source()
         self._position = self._stored_position() or self._begin(
             options.text("startingPosition") or "earliest"
         )
-        if pipeline.mode == "batch":
+        if pipeline.mode == "batch" and self._source_exists:
             self._frontier.stop_at_head()
 
     def _open_source(self) -> None:
@@ -236,13 +238,15 @@ class _Runner:
     def next(self, number: int) -> Batch | None:
         """Do the next batch; None if nothing is waiting."""
         began = time.monotonic()
+        if not self._source_exists:
+            self._wait_for(self._source_ref)
+            if self._pipeline.mode == "batch" or not self._source_ref.exists:
+                return None
+            self._source_exists = True
+            self._open_source()
         after = self._position
         up_to = self._frontier.advance(after, self._limit)
         if up_to == after:
-            if up_to == BEGINNING:
-                self._wait_for(self._source_ref)
-                if self._pipeline.mode == "continuous":
-                    self._open_source()  # what it is, is known only when it exists
             return None
         tables = self._newest_tables()
         if tables is None:
@@ -407,11 +411,11 @@ def _step(step: Step, tables: Mapping[str, Any]) -> _Step:
 def _sql(text: str, names: Sequence[str]) -> _Step:
     pattern = _escaped(text, names)
     try:
-        list(Formatter().parse(pattern))
-    except ValueError as error:
-        raise InvalidOptionError(
-            f"a step has {{{{ and also single braces ({error}): double all of them, or none"
-        ) from None
+        fields = {field for _, field, _, _ in Formatter().parse(pattern)}
+    except ValueError:
+        fields = {""}
+    if not fields <= {None, *names}:
+        raise InvalidOptionError(f"a step has double and single braces: double all of them, or none: {text}")
 
     def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         frames: dict[str, Any] = {INPUT: frame, **tables}

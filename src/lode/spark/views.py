@@ -154,4 +154,4 @@ class AttachedLake:
 
     def _remove(self, name: str) -> None:
         del self._at[name]
-        self._spark.catalog.dropTempView(quoted(self._prefix + name))
+        self._spark.catalog.dropTempView(self._prefix + name)  # a name, not SQL
