@@ -35,8 +35,9 @@ def store_options(server: Any) -> dict[str, str]:
     return found
 
 
-def numbers(dataset: lode.Dataset) -> list[int]:
-    return sorted(dataset.scan(columns=["n"]).read_all()["n"].to_pylist())
+def numbers(dataset: lode.Dataset) -> list[Any]:
+    values: list[Any] = dataset.scan(columns=["n"]).read_all()["n"].to_pylist()
+    return sorted(values)
 
 
 def test_a_dataset_on_s3_is_read_and_goes_through_a_pipeline(connect: SparkSession, s3_server: Any) -> None:
@@ -89,9 +90,9 @@ def test_tasks_rewrite_files(connect: SparkSession, lake: str) -> None:
     assert len(dataset.plan().files) == 1
 
 
-COLUMNS = pa.schema(
-    {"n": pa.int64(), "s": pa.string(), "d": pa.date32(), "f": pa.float64(), "t": pa.timestamp("us", "UTC")}
-)
+INSTANT = pa.timestamp("us", "UTC")
+TYPES: Any = {"n": pa.int64(), "s": pa.string(), "d": pa.date32(), "f": pa.float64(), "t": INSTANT}
+COLUMNS = pa.schema(TYPES)
 # Conditions, and whether they rule out a file with n from 10 to 20, s from "k" to "m", d in 2026-11.
 CONDITIONS = [
     ("n > 20", True),
@@ -130,11 +131,10 @@ def test_a_condition_prunes_where_spark_and_lode_mean_the_same(
 
 
 def prunes(connect: SparkSession, where: Any) -> bool:
-    rows = {"n": [10, 20], "s": ["k", "m"], "d": [date(2026, 11, 1), date(2026, 11, 30)], "f": [1.0, 2.0]}
+    days = [date(2026, 11, 1), date(2026, 11, 30)]
+    rows: Any = {"n": [10, 20], "s": ["k", "m"], "d": days, "f": [1.0, 2.0], "t": [None, None]}
     dataset = lode.Dataset("d", "memory://", codec="parquet")
-    dataset.write(
-        pa.table(rows, schema=COLUMNS.remove(4)).append_column("t", pa.nulls(2, COLUMNS.field("t").type))
-    )
+    dataset.write(pa.table(rows, schema=COLUMNS))
     found = conditions_in(where, spark_schema(COLUMNS), connect)
     plan = dataset.plan()
     return any(not plan.pruned(condition.expression) for condition in found)

@@ -220,7 +220,7 @@ def test_an_import_that_fails_for_one_value_commits_none_after_it(spark: SparkSe
     fixed = frame.withColumn("ok", frame.n >= 0)
     jobs.import_(fixed, DatasetRef(lake, "parts"), key="k", split_by="n")
     assert [snapshot.metadata["n"] for snapshot in parts.snapshots()] == [0, 1, 2, 3]
-    assert len(list(parts.scan().read_all())) == 2
+    assert parts.count() == 4
 
 
 def test_export_writes_a_range_of_history_as_plain_files_once(

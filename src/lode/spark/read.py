@@ -43,6 +43,9 @@ Reader = Literal["auto", "spark", "python"]
 
 # What Hadoop calls the schemes of our stores; Azure's needs the account, which a URL of ours has not.
 _HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
+# Up to so many rows, and as many bytes as Spark allows when they are decoded, a side of a join is small.
+_SMALL_ROWS: Final = 100_000
+_EXPANSION: Final = 8
 _LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 # Spark's own default.
 _SPARK_LISTING_TASKS: Final = "10000"
@@ -115,6 +118,8 @@ def read(
         if isinstance(opened.store, SupportsLocalPath):
             given["path"] = opened.store.url  # whole, for processes in another folder
         df = spark.read.format("lode").options(**given).schema(struct).load()
+        if _is_small(spark, scan):
+            df = df.hint("broadcast")
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
@@ -123,6 +128,14 @@ def read(
     if where is not None:
         df = df.where(where)
     return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
+
+
+def _is_small(spark: SparkSession, scan: Scan) -> bool:
+    """Whether a join should send these rows to every task. Spark knows no size of a Python source."""
+    text = spark.conf.get("spark.sql.autoBroadcastJoinThreshold") or ""
+    digits = text.lower().rstrip("b")
+    limit = int(digits) if digits.isdecimal() else 0  # -1 is never; a size with a unit is left to Spark
+    return scan.row_count <= _SMALL_ROWS and scan.size_bytes * _EXPANSION <= limit
 
 
 def _refers_only_to(schema: pa.Schema, where: str | Column, spark: SparkSession) -> bool:
