@@ -43,13 +43,18 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def connect(spark: SparkSession) -> Iterator[SparkSession]:
-    """A client of Spark Connect. Its server is in the Java process of the session."""
+def connect_url(spark: SparkSession) -> str:
+    """A server of Spark Connect in the Java process of the session."""
     jvm: Any = spark.sparkContext._jvm
     service = getattr(getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
     if not service.started():
         service.start(spark.sparkContext._jsc.sc())
-    client = lode.spark.session(f"sc://127.0.0.1:{service.localPort()}")
+    return f"sc://127.0.0.1:{service.localPort()}"
+
+
+@pytest.fixture(scope="session")
+def connect(connect_url: str) -> Iterator[SparkSession]:
+    client = lode.spark.session(connect_url)
     yield client
     client.stop()
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +74,36 @@ def test_jobs_check_copy_and_export(connect: SparkSession, lake: str, tmp_path: 
     damaged.write_bytes(damaged.read_bytes()[:-1])
     found = jobs.verify(connect, dataset)
     assert [problem.kind for problem in found.problems] == ["size"]
+
+
+CLIENT = """
+import sys
+import lode, lode.spark
+from lode.spark.pipeline import Pipeline
+from pyspark.sql.functions import col
+
+url, lake = sys.argv[1:]
+spark = lode.spark.session(url)
+dataset = lode.Dataset("d", lake, codec="parquet")
+dataset.write(spark.range(3).select(col("id").alias("n")))
+lode.spark.merge(dataset, spark.range(2, 5).select(col("id").alias("n")), on=["n"])
+lode.spark.compact(dataset)
+steps = [lambda frame: frame.where(col("n") > 1)]
+pipeline = Pipeline("p", lode.spark.DatasetRef(lake, "d"), lode.spark.DatasetRef(lake, "out"), steps)
+print([batch.rows_out for batch in pipeline.run(spark)])
+"""
+
+
+def test_a_client_in_a_process_of_its_own_needs_no_java(connect_url: str, lake: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", CLIENT, connect_url, lake],
+        env={**os.environ, "JAVA_HOME": "/nowhere", "PATH": "/nowhere"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.strip() == "[3]", done.stderr
+    assert numbers(lode.open_dataset("d", lake)) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.usefixtures("connect_functions")

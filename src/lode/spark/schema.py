@@ -58,7 +58,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
     found = known_schema(scan, merge=merge)
     if found is None:
         raise InvalidOptionError(
-            f"dataset {scan.dataset_id!r} has no file in this range that has columns: give .schema(…)"
+            f"dataset {scan.dataset_id!r} has no columns here yet: write rows first, or give .schema(…)"
         )
     return found
 

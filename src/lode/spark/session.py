@@ -8,6 +8,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lode import java
@@ -73,9 +74,13 @@ def is_connect(spark: SparkSession) -> bool:
 
 
 def _remote_session(url: str, settings: Mapping[str, str]) -> SparkSession:
-    from pyspark.sql.connect.session import SparkSession as RemoteSession
+    builder: Any = SparkSession.builder
+    if SparkContext._active_spark_context is not None:
+        # pyspark refuses both kinds in one process, though they do not disturb each other.
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
 
-    builder: Any = RemoteSession.builder.remote(url)
+        builder = RemoteSession.builder
+    builder = builder.remote(url)
     # The rest is the server's.
     own = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
     for key, value in {**own, **settings}.items():
