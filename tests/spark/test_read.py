@@ -503,7 +503,7 @@ def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> N
     context = spark.sparkContext
     setting = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
     before = spark.conf.get(setting)
-    context.setJobGroup("listing", "many files")
+    context.setJobGroup(lake, "many files")
     try:
         df = lode.spark.read(spark, lake, "events", reader="spark")
     finally:
@@ -512,7 +512,7 @@ def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> N
     tracker: Any = context.statusTracker()
     stages = [
         tracker.getStageInfo(stage).numTasks
-        for job in tracker.getJobIdsForGroup("listing")
+        for job in tracker.getJobIdsForGroup(lake)
         for stage in tracker.getJobInfo(job).stageIds
     ]
     assert stages == [8]  # not 60
