@@ -9,19 +9,21 @@ from __future__ import annotations
 import random
 import threading
 from contextlib import suppress
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, TypeVar
 
-from lode.runtime import Runtime, one_by_one
+from lode.runtime import PARALLEL_REQUESTS, PARALLEL_SMALL_REQUESTS, Runtime
 from lode.store.wrappers import StoreWrapper
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lode.store.protocol import Store
 
 T = TypeVar("T")
+R = TypeVar("R")
 
 # What a small request takes on an object store, in seconds: an assumption, of the order S3 shows.
 READ = 0.015
@@ -73,12 +75,47 @@ class VirtualTime:
         if self._over:
             raise Over
 
+    def each(
+        self, task: Callable[[T], R], items: Iterable[T], *, parallel: int = PARALLEL_REQUESTS
+    ) -> list[R]:
+        """Run ``task`` over the items, several at once, as the library does with its threads."""
+        work = list(enumerate(items))
+        if len(work) < 2 or getattr(self._mine, "worker", False):
+            return [task(item) for _, item in work]
+        results: dict[int, R] = {}
+        queue = iter(work)
+        running = min(len(work), parallel)
+        gate: threading.Lock = self._mine.gate
+
+        def labour() -> None:
+            nonlocal running
+            self._mine.worker = True
+            try:
+                for place, item in queue:
+                    results[place] = task(item)
+            finally:
+                running -= 1
+                if not running:
+                    heappush(self._waiting, (self.now, next(self._turns), gate))
+
+        usual = threading.stack_size(_STACK)
+        for _ in range(running):
+            own = _closed()
+            heappush(self._waiting, (self.now, next(self._turns), own))
+            threading.Thread(target=self._live, args=(labour, own), daemon=True).start()
+        threading.stack_size(usual)
+        self._wake_next()
+        gate.acquire()
+        if self._over:
+            raise Over
+        return [results[place] for place, _ in work]
+
     def end(self) -> None:
         """Stop every program where it is."""
         self._over = True
 
     def runtime(self) -> Runtime:
-        """What the library takes from the world, in this time and by this seed, all on one thread.
+        """What the library takes from the world, in this time and by this seed.
 
         Chores are left out: they run beside a commit, not in it.
         """
@@ -88,7 +125,8 @@ class VirtualTime:
             sleep=self.sleep,
             random=self.chance.random,
             random_bits=self.chance.getrandbits,
-            each=one_by_one,
+            each=self.each,
+            each_small=partial(self.each, parallel=PARALLEL_SMALL_REQUESTS),
             background=lambda _: None,
         )
 

@@ -22,11 +22,19 @@ R = TypeVar("R")
 
 
 WORKER = "lode-io"
+# Requests that a process sends at once: of any kind, and of those for small objects.
+PARALLEL_REQUESTS = 16
+PARALLEL_SMALL_REQUESTS = 64
 
 
 @cache
 def _workers() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(16, thread_name_prefix=WORKER)
+    return ThreadPoolExecutor(PARALLEL_REQUESTS, thread_name_prefix=WORKER)
+
+
+@cache
+def _small_workers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(PARALLEL_SMALL_REQUESTS, thread_name_prefix=WORKER)
 
 
 @cache
@@ -60,6 +68,7 @@ class ProcessLock:
 def _forget_threads() -> None:
     """A forked child has none of its parent's threads."""
     _workers.cache_clear()
+    _small_workers.cache_clear()
     _chores.cache_clear()
     ProcessLock.renew_all()
 
@@ -77,11 +86,20 @@ def _in_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
     An error is raised only when all are done, so that a cleanup finds nothing that is still running.
     """
+    return _in_pool(_workers, task, items)
+
+
+def _in_many_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    """The same with more threads, for requests that carry little."""
+    return _in_pool(_small_workers, task, items)
+
+
+def _in_pool(pool: Callable[[], ThreadPoolExecutor], task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     work = list(items)
     # A worker that waited for other workers could wait for ever: inside one, work stays where it is.
     if len(work) < 2 or threading.current_thread().name.startswith(WORKER):
         return [task(item) for item in work]
-    futures = [_workers().submit(task, item) for item in work]
+    futures = [pool().submit(task, item) for item in work]
     wait(futures)
     return [future.result() for future in futures]
 
@@ -103,10 +121,13 @@ class Runtime:
     each: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = field(
         default_factory=lambda: _in_threads
     )
+    each_small: Callable[[Callable[[Any], Any], Iterable[Any]], list[Any]] = field(
+        default_factory=lambda: _in_many_threads
+    )
     background: Callable[[Callable[[], Any]], None] = field(default_factory=lambda: _in_background)
 
     def __repr__(self) -> str:
-        # It is a default in public signatures, which help() shows: seven functions by address are no help.
+        # It is a default in public signatures, which help() shows: eight functions by address are no help.
         return "lode.runtime.REAL" if self == REAL else object.__repr__(self)
 
     def __reduce__(self) -> str:

@@ -25,6 +25,9 @@ class CommitReport:
     seconds: float = 0.0
     # True when an earlier commit under the same idempotency key was returned instead.
     replayed: bool = False
+    # How many snapshots the same swap committed, and the seconds this one waited for them.
+    group: int = 1
+    waited: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, repr=False)

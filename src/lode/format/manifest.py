@@ -166,6 +166,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return rebases_of(self.x)
 
     @property
+    def group(self) -> "Place":
+        """Its place in the group that one swap committed."""
+        return group_of(self.x)
+
+    @property
     def recent(self) -> dict[str, list[str]]:
         """Snapshots before this one and the partitions they touched, newest first, if it lists any."""
         found: dict[str, list[str]] = (self.x or {}).get("recent") or {}
@@ -190,6 +195,20 @@ class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: Count = 0
 
 
+class Place(msgspec.Struct, frozen=True, gc=False):
+    """The place of a snapshot in the group that one swap committed, from 1; the leader is last."""
+
+    place: Sequence = 1
+    size: Sequence = 1
+    # The snapshot of the leader; empty for a snapshot that was committed alone.
+    leader: str = ""
+
+    @property
+    def leads(self) -> bool:
+        """Whether the swap moved the pointer to this snapshot."""
+        return self.place == self.size
+
+
 class _Key(msgspec.Struct, gc=False):
     writer: str
     key: Text
@@ -210,6 +229,7 @@ class _Extension(msgspec.Struct, gc=False):
     restores: Text | None = None
     floor: Sequence | None = None
     begins: Sequence | None = None
+    group: Place | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
@@ -233,6 +253,12 @@ def begins_of(extension: dict[str, Any] | None) -> int:
     """The sequence of the first snapshot of a history, by a manifest's extension."""
     found = (extension or {}).get("begins", 1)
     return found if isinstance(found, int) else 1
+
+
+def group_of(extension: dict[str, Any] | None) -> Place:
+    """The place in its group in a manifest's extension; alone if it has none."""
+    found = (extension or {}).get("group")
+    return Place() if found is None else msgspec.convert(found, Place)
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:

@@ -76,6 +76,15 @@ class ChainPaths:
         return f"{self.tags}{name}.json"
 
     @property
+    def waiting(self) -> str:
+        """The prefix of the drafts that wait for a leader."""
+        return f"{self.root}/waiting/"
+
+    def slot(self, head: str, number: int) -> str:
+        """The object of a draft that waits to be committed onto the snapshot ``head``."""
+        return f"{self.waiting}{head}/{number}.json"
+
+    @property
     def definitions(self) -> str:
         """The prefix of the definitions."""
         return f"{self.root}/definition/"

@@ -13,6 +13,7 @@ from lode.errors import ManifestInvalidError
 from lode.format.manifest import (
     MAX_COUNT,
     Count,
+    Place,
     Sequence,
     Text,
     begins_of,
@@ -20,6 +21,7 @@ from lode.format.manifest import (
     check_free_fields,
     check_version,
     decode_struct,
+    group_of,
     operation_of,
     require,
 )
@@ -89,6 +91,11 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     def begins(self) -> int:
         """The sequence of the first snapshot of its history: larger than 1 after a drop."""
         return begins_of(self.x)
+
+    @property
+    def group(self) -> Place:
+        """Its place in the group that one swap committed."""
+        return group_of(self.x)
 
     @property
     def swept(self) -> tuple[str, ...]:

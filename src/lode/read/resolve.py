@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import Enum
+from itertools import pairwise
 from posixpath import commonprefix
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
@@ -23,6 +24,7 @@ from lode.errors import (
     NotFoundError,
     StoreError,
 )
+from lode.format.group import decode_group, encode_group
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
     DROP,
@@ -39,6 +41,7 @@ from lode.read.source import get_bounded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lode.format.manifest import Place
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
@@ -77,6 +80,10 @@ class AnyManifest(Protocol):
     def operation(self) -> str: ...
     @property
     def begins(self) -> int: ...
+    @property
+    def group(self) -> Place: ...
+    @property
+    def x(self) -> dict[str, Any] | None: ...
 
 
 M = TypeVar("M", bound=AnyManifest)
@@ -84,10 +91,24 @@ M = TypeVar("M", bound=AnyManifest)
 
 @dataclass(frozen=True, slots=True)
 class EncodedManifest(Generic[M]):
-    """A snapshot's manifest and its bytes."""
+    """A snapshot's manifest and its bytes.
+
+    ``before`` are the other members of its group, in order: one swap commits them with it.
+    """
 
     manifest: M
     data: bytes
+    before: tuple[EncodedManifest[M], ...] = ()
+
+    @property
+    def intent(self) -> bytes:
+        """The bytes of its intent."""
+        return encode_group(self.data, [member.data for member in self.before]) if self.before else self.data
+
+    @property
+    def follows(self) -> str | None:
+        """The snapshot that the swap replaces as the head."""
+        return (self.before[0] if self.before else self).manifest.parent_snapshot_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +273,24 @@ class Chain(Generic[M]):
         """
         path = self.paths.intent(self._checked_id(snapshot_id))
         try:
-            data = get_bounded(self.store, path, MAX_MANIFEST_BYTES)
-            manifest = self.decode(data, path)
-        except (NotFoundError, ManifestInvalidError):
+            return self.decode_intent(get_bounded(self.store, path, MAX_MANIFEST_BYTES), path, snapshot_id)
+        except NotFoundError:
             return None
-        return EncodedManifest(self._own(manifest, path, snapshot_id), data)
+
+    def decode_intent(self, data: bytes, path: str, snapshot_id: str) -> EncodedManifest[M] | None:
+        """The snapshot of an intent with the other members of its group; None if it cannot be read."""
+        try:
+            own, others = decode_group(data, path)
+            manifest = self.decode(own, path)
+            before = tuple(EncodedManifest(self.decode(other, path), other) for other in others)
+        except ManifestInvalidError:
+            return None
+        self._own(manifest, path, snapshot_id)
+        line = [*(member.manifest for member in before), manifest]
+        for member, child in pairwise(line):
+            if self._own(member, path, None).snapshot_id != child.parent_snapshot_id:
+                return None
+        return EncodedManifest(manifest, own, before)
 
     def require(self, snapshot_id: str) -> M:
         """The snapshot's manifest, or ``NotFoundError``."""
@@ -282,7 +316,7 @@ class Chain(Generic[M]):
                 return head_at(pointer, published)
             intent = self.intent(snapshot_id)
             if intent is not None:
-                parent = intent.manifest.parent_snapshot_id
+                parent = intent.follows
                 return head_at(pointer, self._before(intent, parent) if parent else None, intent)
             self._refuse_other_layout(snapshot_id)
             # Neither: a foreign writer died here, or its manifest came just now, or the pointer moved on.

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from msgspec.structs import replace
+
 from lode.errors import (
     ComponentMismatchError,
     InvalidOptionError,
@@ -15,6 +17,7 @@ from lode.errors import (
 from lode.format.manifest import DROP, FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.protocol import byte_view
+from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, dropped, moment_after
 
 if TYPE_CHECKING:
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
+    from lode.format.group import Follows
     from lode.write.swept import SweptBlocks
 
 PIECE_BYTES: Final = 1 << 20
@@ -123,6 +127,17 @@ class VolumeDraft(Draft[VolumeManifest]):
         """None: whether blocks overlap is found when they are placed, and is final."""
         return f"snapshot {later[0].snapshot_id} was committed" if later and not self.rebase else None
 
+    @property
+    def follows(self) -> Follows:
+        return "any" if self.rebase and self.condemned is None else "head"
+
+    @property
+    def is_drop(self) -> bool:
+        return self.drops
+
+    def line(self) -> VolumeLine:
+        return VolumeLine(self)
+
     def _algorithm(self, before: str | None) -> str | None:
         """The one algorithm of all checksums; a manifest has no room for a second."""
         if before and self.checksum_algorithm and before != self.checksum_algorithm:
@@ -131,6 +146,42 @@ class VolumeDraft(Draft[VolumeManifest]):
                 f"{self.checksum_algorithm!r} cannot join them, open it with checksum={before!r}"
             )
         return self.checksum_algorithm or before
+
+
+class VolumeLine:
+    """The drafts of other writers that a draft of a volume can follow, in one group."""
+
+    def __init__(self, leader: VolumeDraft) -> None:
+        base = leader.base.manifest if leader.base is not None else None
+        self._known = {block.path for block in base.blocks} if base is not None else set()
+        self._volume_id = leader.volume_id
+        self._parent: VolumeManifest | None = None
+
+    def place(self, other: VolumeManifest, follows: Follows) -> VolumeManifest | None:
+        parent = self._parent
+        if parent is None:
+            self._parent = other
+            return other
+        # Its writer compared its blocks with the lists of swept blocks of the head, and with no others.
+        alike = other.swept == parent.swept and other.total_length == parent.total_length
+        algorithms = {other.checksum_algorithm, parent.checksum_algorithm} - {None}
+        if follows == "head" or not alike or len(algorithms) > 1:
+            return None
+        new = [block for block in other.blocks if block.path not in self._known]
+        try:
+            blocks = merge(parent.blocks, new, self._volume_id)
+        except OverlappingBlocksError:
+            return None
+        created = rfc3339_to_ns(other.created_at)
+        self._parent = replace(
+            other,
+            blocks=blocks,
+            parent_snapshot_id=parent.snapshot_id,
+            sequence=(parent.sequence or 0) + 1,
+            created_at=moment_after(parent.created_at, lambda: created),
+            checksum_algorithm=other.checksum_algorithm or parent.checksum_algorithm,
+        )
+        return self._parent
 
 
 def check_same_volume(manifest: VolumeManifest, volume_id: str, total_length: int) -> None:

@@ -27,6 +27,7 @@ from lode.errors import (
     OutcomeUnknownError,
     SnapshotConflictError,
     StoreError,
+    TransactionClosedError,
 )
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct, encode_manifest
 from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, head_at
@@ -36,6 +37,7 @@ from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
 from lode.write.contention import Contention
 from lode.write.draft import dropped
+from lode.write.group import LEADER, Groups
 from lode.write.intent import Intents
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
@@ -87,6 +89,10 @@ class _Tally:
     unmoved: int = 0
     # Commits of other writers.
     others: int = 0
+    # Seconds spent waiting for a leader or for members.
+    waited: float = 0.0
+    # A pointer that was read, or is known to have been, since the last look at the head.
+    seen: bytes | None = None
     # The base that the intent on the store names.
     declared_on: object = None
 
@@ -111,6 +117,7 @@ class Committer(Generic[M]):
         self._publisher = Publisher(chain, runtime)
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
+        self._groups = Groups(chain, runtime, self._publisher)
         # The head this process knows: its last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
         self._lock = ProcessLock()
@@ -207,7 +214,8 @@ class Committer(Generic[M]):
         tally = _Tally(self._runtime.monotonic())
         captures = draft.base is None
         try:
-            with self._lock, self._contention.hold_turn() as is_stale:
+            known = self._head.manifest if self._head is not None else None
+            with self._lock, self._contention.hold_turn(known) as is_stale:
                 manifest = self._place(draft, tally, is_stale=is_stale)
         except SnapshotConflictError:
             raise
@@ -233,9 +241,6 @@ class Committer(Generic[M]):
                 return found
             draft.key_checked_at = draft.base
         while behind or not self._attempt(draft, tally):
-            if not behind:
-                tally.attempts += 1
-                self._contention.wait_after_loss(tally.attempts)
             settled = self._catch_up(draft, tally, lost=not behind)
             if settled is not None:
                 return settled
@@ -254,31 +259,94 @@ class Committer(Generic[M]):
                 snapshot_id=draft.snapshot_id,
             ) from error
         self._head = head_at(pointer, placed.manifest)
-        self._contention.end_turn(tally.others)
+        self._groups.take_seat(self._head, placed.manifest)
+        self._contention.end_turn(tally.others + len(placed.before))
         return placed.manifest
 
     def _attempt(self, draft: Draft[M], tally: _Tally) -> bool:
-        """Declare the draft as the child of its base, unless that is done, and swap."""
+        """Declare the draft as the child of its base, unless that is done, and swap.
+
+        Returns:
+            Whether the swap won. If not, another writer may have committed this draft with its own.
+        """
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
         if tally.declared_on is not base:
             self._declare(draft, base)
             tally.declared_on = base
+            # Only here, before the first swap from this base. A swap that was sent may win at any time until
+            # the pointer leaves the base, and then the intent must be what every publisher reads.
+            if self._waits(draft, base) and not self._lead(draft, base, tally):
+                return False
         try:
             outcome = self._swap(base.pointer, draft.snapshot_id)
         except StoreError as error:
             raise self._undecided(draft, error) from error
         if outcome is Swap.WON:
             draft.landed = True
-        elif outcome is Swap.UNKNOWN:
+            return True
+        if outcome is Swap.UNKNOWN:
             draft.landed = None
-        return outcome is Swap.WON
+        tally.attempts += 1
+        self._contention.wait_after_loss(tally.attempts)
+        return False
+
+    def _waits(self, draft: Draft[M], base: Head[M]) -> bool:
+        """Whether the draft waits for others instead of competing with them."""
+        if self._publisher.swapping is None or not draft.can_wait or not self._groups.has_room(draft):
+            return False
+        # What the head says of its own commit decides, because every writer reads the same there. A writer
+        # that waits while another does not know of it would always be overtaken.
+        return base.manifest is not None and self._contention.is_crowd(base.manifest)
+
+    def _lead(self, draft: Draft[M], base: Head[M], tally: _Tally) -> bool:
+        """Offer the draft to other writers. If none commits it, prepare to commit it with theirs.
+
+        Returns:
+            Whether the pointer was still at the base. False: catch up.
+        """
+        # From now on, until the pointer leaves the base, any writer may commit this draft.
+        draft.landed = None
+        size = base.manifest.group.size if base.manifest is not None else 1
+        began = self._runtime.monotonic()
+        try:
+            slot = self._groups.enter(draft, base)
+            for pause in self._contention.pauses(size, leads=slot == LEADER):
+                self._runtime.sleep(pause)
+                if slot != LEADER:
+                    tally.seen = self._leave(draft, base)
+                if tally.seen is not None:
+                    self._recovery.wait_for_group(tally.seen, size)
+                    return False
+            group = self._groups.arrange(draft, base)
+            if group is not None:
+                self._intents.declare(draft, group)
+        except TransactionClosedError:
+            # A sweep has taken the intent. If the pointer has left the base, another writer may have
+            # committed the draft before that. Otherwise its swap must not be sent.
+            if self._chain.pointer() != base.pointer:
+                return False
+            raise
+        except StoreError as error:
+            raise self._undecided(draft, error) from error
+        finally:
+            tally.waited += self._runtime.monotonic() - began
+        return True
+
+    def _leave(self, draft: Draft[M], base: Head[M]) -> bytes | None:
+        """The pointer after the commit of a group, with this draft or without it; None before that."""
+        own = self._chain.manifest(draft.snapshot_id)
+        if own is not None:
+            return own.group.leader.encode() or None
+        pointer = self._chain.pointer()
+        return pointer if pointer != base.pointer else None
 
     def _catch_up(self, draft: Draft[M], tally: _Tally, *, lost: bool) -> M | None:
         """Rebase the draft onto the commits after its base, or return the one of them that is this draft."""
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
-        head = self._read_head(draft)
+        head = self._read_head(draft, tally.seen)
+        tally.seen = None
         # With the same pointer and another head, a foreign writer has published its dangling snapshot. It
         # counts as a commit of another writer, unless our own swap may still land on the intent as it is.
         if head.pointer == base.pointer and (head.id == base.id or draft.landed is None):
@@ -290,6 +358,13 @@ class Committer(Generic[M]):
                 )
                 raise self._undecided(draft, stuck)
             return None
+        own = self._find_own(draft, head)
+        if own is not None:
+            tally.others += self._chain.sequence_of(head.parent) - self._chain.sequence_of(base.parent) - 1
+            self._contention.observe(tally.others)
+            self._head = head
+            self._groups.take_seat(head, own)
+            return own
         later = self._commits_since(draft, base, head)
         settled = self._same_commit(draft, later, head)
         overlap = None if settled is not None else draft.overlap(later)
@@ -317,7 +392,9 @@ class Committer(Generic[M]):
         self._publisher.sync(base.id)
         draft.begins = self._chain.begins_after(base)
         manifest = draft.place_on(base.parent, self._chain.sequence_of(base.parent) + 1)
+        began = self._runtime.monotonic()
         self._intents.declare(draft, EncodedManifest(manifest, encode_manifest(manifest)))
+        self._contention.observe_write(self._runtime.monotonic() - began)
 
     def _swap(self, expected: bytes | None, snapshot_id: str) -> Swap:
         """Move the pointer."""
@@ -338,11 +415,26 @@ class Committer(Generic[M]):
 
     # -- after a swap that did not win ---------------------------------------------------------
 
-    def _read_head(self, draft: Draft[M]) -> Head[M]:
+    def _read_head(self, draft: Draft[M], pointer: bytes | None = None) -> Head[M]:
         try:
-            return self._recovery.settle_after_grace()
+            return self._recovery.settle_after_grace(pointer)
         except LodeError as error:
             raise self._undecided(draft, error) from error
+
+    def _find_own(self, draft: Draft[M], head: Head[M]) -> M | None:
+        """The manifest of this draft, if it was committed by another writer or by a swap without an answer.
+
+        The head is published, and the pointer has left the base. So if the draft is in history, its manifest
+        is there, and if it is not, it can no longer get there as declared.
+        """
+        if draft.landed is not None:
+            return None
+        try:
+            own = self._chain.manifest(draft.snapshot_id)
+        except LodeError as error:
+            raise self._undecided(draft, error) from error
+        draft.landed = own is not None
+        return own
 
     def _commits_since(self, draft: Draft[M], base: Head[M], head: Head[M]) -> list[CommitSummary]:
         """The commits after the base, newest first."""
@@ -436,7 +528,15 @@ class Committer(Generic[M]):
 
     def _report(self, manifest: M, tally: _Tally, *, replayed: bool = False) -> Committed[M]:
         seconds = self._runtime.monotonic() - tally.began
-        report = CommitReport(tally.attempts, tally.rebases, tally.retries, seconds, replayed)
+        report = CommitReport(
+            tally.attempts,
+            tally.rebases,
+            tally.retries,
+            seconds,
+            replayed,
+            group=manifest.group.size,
+            waited=tally.waited,
+        )
         logger.debug("%s: committed %s: %s", self._chain.name, manifest.snapshot_id, report)
         if self._afterwards is not None and not replayed:
             self._afterwards(manifest)

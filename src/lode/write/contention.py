@@ -11,10 +11,15 @@ from __future__ import annotations
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from lode.format.manifest import rebases_of
+from lode.runtime import PARALLEL_SMALL_REQUESTS
+from lode.times import rfc3339_to_ns
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
 
+    from lode.read.resolve import AnyManifest
     from lode.runtime import Runtime
 
 Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
@@ -23,6 +28,18 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
+# After how many rebases of one commit the writers commit together, and how old such a commit may be.
+MIN_REBASES: Final = 2
+MAX_CROWD_AGE_SECONDS: Final = 2.0
+# In a crowd, for how many writes after it was read a head is probably still the newest.
+MAX_FRESH_WRITES: Final = 3
+# How long a group takes, in writes: what does not depend on its size, and for each member.
+WRITES_PER_GROUP: Final = 7
+WRITES_PER_MEMBER: Final = 3
+# How long a leader waits for members, and when a member looks for the result, as parts of that.
+GATHER: Final = 1.0
+FIRST_LOOK: Final = 1.25
+NEXT_LOOK: Final = 0.3
 # Minimum interval between lock attempts.
 MIN_LOCK_INTERVAL_SECONDS: Final = 0.0005
 
@@ -48,10 +65,45 @@ class Contention:
         # When the next turn of this process begins, and when the current attempt began.
         self._turn = 0.0
         self._began = 0.0
+        # Duration of a small write, and when the cached head was read.
+        self._write = 0.0
+        self._learned = 0.0
+
+    def is_crowd(self, head: AnyManifest) -> bool:
+        """Whether the head was committed among so many writers that they should commit together."""
+        if self._nearby or (head.group.size == 1 and rebases_of(head.x) < MIN_REBASES):
+            return False
+        age = self._runtime.now_ns() - rfc3339_to_ns(head.created_at)
+        return age < MAX_CROWD_AGE_SECONDS * 1e9
+
+    def observe_write(self, seconds: float) -> None:
+        """Record how long a small write took."""
+        self._write = seconds if not self._write else (3 * self._write + seconds) / 4
+
+    def pauses(self, size: int, *, leads: bool) -> list[float]:
+        """How long to wait for a group, in steps; a member looks after each of them.
+
+        Args:
+            size: How many members the last group had.
+            leads: Whether this writer leads: then it waits only for the members to arrive.
+        """
+        work = self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * size / PARALLEL_SMALL_REQUESTS)
+        if leads:
+            return [GATHER * work]
+        late = work * (1 + self._runtime.random() * min(size, MAX_CONTENDERS))
+        return [FIRST_LOOK * work, *([NEXT_LOOK * work] * 3), late]
 
     @contextmanager
-    def hold_turn(self) -> Iterator[bool]:
-        """Hold this writer's turn for one commit. Yields True if the cached head is certainly stale."""
+    def hold_turn(self, head: AnyManifest | None) -> Iterator[bool]:
+        """Hold this writer's turn for one commit. Yields True if the cached head is certainly stale.
+
+        Args:
+            head: The cached head. If it is of a group, there are no turns: all commit together.
+        """
+        if head is not None and self.is_crowd(head):
+            self._began = self._runtime.monotonic()
+            yield self._began - self._learned > MAX_FRESH_WRITES * self._write
+            return
         if self._queue is None or not self._contenders:
             yield self._begin()
             return
@@ -75,6 +127,7 @@ class Contention:
         """Record how many commits of others happened since this process last committed."""
         # Halved instead of reset: two wins in a row do not prove that the other writers have stopped.
         self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2)
+        self._learned = self._runtime.monotonic()
 
     def end_turn(self, commits: int) -> None:
         """Record a commit of this process. Its next turn begins after one commit of each other writer."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from lode.codec.arrow_json import schema_from_bytes
 from lode.codec.components import codec_named
@@ -23,13 +24,14 @@ from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Man
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
 from lode.write.draft import CommitSummary, Draft, dropped, moment_after
-from lode.write.rebase import find_overlap, partitions_of, recent_commits
+from lode.write.rebase import Touched, find_overlap, partitions_of, recent_commits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lode.definition import Definition
     from lode.evolution import Evolution
+    from lode.format.group import Follows
     from lode.format.manifest import FileRef
     from lode.format.paths import Layout
     from lode.read.define import Definitions
@@ -226,6 +228,22 @@ class DatasetDraft(Draft[Manifest]):
         return find_overlap(ours, changes)
 
     @property
+    def follows(self) -> Follows:
+        # What any other commit may follow was decided with files, definitions and floors that only its own
+        # writer has at hand. So another writer places it directly on the head.
+        is_plain = self.removal is None and self.operation is None and self.evolution is None
+        if not (is_plain and self.rebase and self.floor is None):
+            return "head"
+        return "any" if self.append else "disjoint"
+
+    @property
+    def is_drop(self) -> bool:
+        return self.operation == DROP
+
+    def line(self) -> DatasetLine:
+        return DatasetLine(self)
+
+    @property
     def may_retry(self) -> bool:
         # What a commit removes was chosen by what it has read: it must be prepared again.
         return self.rebase and self.removal is None
@@ -235,6 +253,47 @@ class DatasetDraft(Draft[Manifest]):
 
     def _parts(self) -> tuple[Staged, ...]:
         return self.staged if self.removal is None else self.removal.staged(self.staged)
+
+
+class DatasetLine:
+    """The drafts of other writers that a draft of a dataset can follow, in one group."""
+
+    def __init__(self, leader: DatasetDraft) -> None:
+        self._layout = leader.stager.layout
+        self._parent: Manifest | None = None
+        self._touched = Touched()
+        # What the leader must not find changed before its own commit.
+        self._reserved = Touched()
+        if leader.follows == "disjoint":
+            self._reserved.add(partitions_of(leader.stager.dataset_id, leader._files(), self._layout))
+
+    def place(self, other: Manifest, follows: Follows) -> Manifest | None:
+        commit = summary_of(other, self._layout)
+        changes = commit.partitions if commit.operation != COMPACT else frozenset[str]()
+        parent = self._parent
+        if parent is not None and (follows == "head" or other.definition != parent.definition):
+            return None
+        if follows == "disjoint" and self._touched.overlaps(commit.partitions):
+            return None
+        if self._reserved.overlaps(changes):
+            return None
+        self._touched.add(changes)
+        self._parent = other if parent is None else _behind(parent, other)
+        return self._parent
+
+
+def _behind(parent: Manifest, draft: Manifest) -> Manifest:
+    """The plain append of another writer as the child of ``parent`` instead of the head before it."""
+    extension = {name: value for name, value in (draft.x or {}).items() if name != "recent"}
+    floor = max(draft.floor, parent.floor)
+    created = rfc3339_to_ns(draft.created_at)
+    return replace(
+        draft,
+        parent_snapshot_id=parent.snapshot_id,
+        sequence=(parent.sequence or 0) + 1,
+        created_at=moment_after(parent.created_at, lambda: created),
+        x=extension | ({"floor": floor} if floor > 1 else {}),
+    )
 
 
 def summary_of(manifest: Manifest, layout: Layout) -> CommitSummary:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 from lode.errors import DatasetDroppedError
 from lode.read.resolve import AnyManifest
@@ -13,6 +13,7 @@ from lode.times import ns_to_rfc3339, rfc3339_to_ns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lode.format.group import Follows
     from lode.format.manifest import Removes
     from lode.read.resolve import EncodedManifest, Head
 
@@ -31,6 +32,19 @@ class CommitSummary:
     operation: str = "append"
     removes: Removes | None = None
     restores: str | None = None
+
+
+class Line(Protocol[M]):
+    """The drafts of other writers that become members of a group, in order."""
+
+    def place(self, other: M, follows: Follows) -> M | None:
+        """Return a draft as the next member, the child of the one before it; None if it cannot follow.
+
+        Args:
+            other: The draft as a child of the head.
+            follows: Which members it may follow.
+        """
+        ...
 
 
 @dataclass(slots=True)
@@ -95,6 +109,26 @@ class Draft(ABC, Generic[M]):
     @abstractmethod
     def overlap(self, later: Sequence[CommitSummary]) -> str | None:
         """Why it cannot follow these commits, newest first; None if it can."""
+
+    @property
+    def follows(self) -> Follows:
+        """Which members of a group it may follow when another writer commits it."""
+        return "any" if self.rebase else "head"
+
+    @property
+    def can_wait(self) -> bool:
+        """Whether it can be part of a group. A commit that begins or ends a history is made alone."""
+        base = self.base
+        return base is not None and base.manifest is not None and base.names_manifest and not self.is_drop
+
+    @property
+    def is_drop(self) -> bool:
+        """Whether it drops everything before it."""
+        return False
+
+    @abstractmethod
+    def line(self) -> Line[M]:
+        """Return an empty group that this draft, which is declared on its base, can end."""
 
     @property
     def may_retry(self) -> bool:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from lode.errors import OutcomeUnknownError, PathExistsError, StoreError, TransactionClosedError
+from lode.errors import (
+    NotFoundError,
+    OutcomeUnknownError,
+    PathExistsError,
+    StoreError,
+    TransactionClosedError,
+)
 from lode.read.resolve import AnyManifest
 from lode.write.publish import MAX_UNANSWERED
 
@@ -41,11 +47,11 @@ class Intents(Generic[M]):
                 # put and synced. If a power cut removes it in between, the head is found through the parent
                 # links of the manifests.
                 volatile = self._publisher.volatile
-                (volatile.put_volatile if volatile else self._store.put)(path, placed.data)
+                (volatile.put_volatile if volatile else self._store.put)(path, placed.intent)
             except PathExistsError:
                 raise self._swept(draft.snapshot_id) from None
         else:
-            self._replace(draft.snapshot_id, path, draft.declared.data, placed.data)
+            self._replace(draft.snapshot_id, path, draft.declared.intent, placed.intent)
         draft.declared = placed
         if not draft.fresh:
             self._check_unused(draft.snapshot_id)
@@ -100,7 +106,10 @@ class Intents(Generic[M]):
                     return
             except OutcomeUnknownError:
                 pass
-            found = self._store.get(path).strip()
+            try:
+                found = self._store.get(path).strip()
+            except NotFoundError:
+                raise self._swept(snapshot_id) from None
             if found == data.strip():
                 return
             if found != earlier.strip():

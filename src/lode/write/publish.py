@@ -22,6 +22,9 @@ logger = logging.getLogger("lode.commit")
 # Maximum number of times that a request without an answer is sent while nothing changes on the store.
 MAX_UNANSWERED: Final = 4
 
+# What a small write takes before one was measured.
+FIRST_PUT_SECONDS: Final = 0.03
+
 M = TypeVar("M", bound=AnyManifest)
 
 
@@ -42,6 +45,8 @@ class Publisher(Generic[M]):
         self._runtime = runtime
         # The last snapshot whose manifest is known to be synced to disk.
         self._synced: str | None = None
+        # How long a small write takes.
+        self.put_seconds = FIRST_PUT_SECONDS
 
     # Capabilities are checked lazily. A process that only reads does not pay for the check.
 
@@ -65,9 +70,20 @@ class Publisher(Generic[M]):
         return self._store if isinstance(self._store, SupportsLink) else None
 
     def publish(self, placed: EncodedManifest[M]) -> None:
-        """Make a snapshot visible, by the bytes of its intent."""
+        """Make a snapshot visible, by the bytes of its intent, after the other members of its group."""
+        each = one_by_one if self.nearby else self._runtime.each_small
+        each(lambda member: self._publish(member, linked=False), placed.before)
+        self._publish(placed, linked=not placed.before)
+
+    def _publish(self, placed: EncodedManifest[M], *, linked: bool) -> None:
+        """Publish one snapshot.
+
+        Args:
+            placed: The snapshot.
+            linked: Whether its own intent holds exactly its manifest, so that copies can be links to it.
+        """
         each = one_by_one if self.nearby else self._runtime.each
-        each(lambda copy: self._copy(placed, copy), self._chain.copies(placed.manifest))
+        each(lambda copy: self._copy(placed, copy, linked=linked), self._chain.copies(placed.manifest))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
@@ -82,7 +98,9 @@ class Publisher(Generic[M]):
         """Put the object. False if it exists: from another publisher, or from a try whose answer was lost."""
         for remaining in reversed(range(MAX_UNANSWERED)):
             try:
+                began = self._runtime.monotonic()
                 self._store.put(path, data)
+                self.put_seconds += (self._runtime.monotonic() - began - self.put_seconds) / 4
                 return True
             except PathExistsError:
                 return False
@@ -110,13 +128,13 @@ class Publisher(Generic[M]):
                 "under one id, or the manifest is damaged; compare it with the intent beside it"
             )
 
-    def _copy(self, placed: EncodedManifest[M], path: str) -> None:
+    def _copy(self, placed: EncodedManifest[M], path: str, *, linked: bool) -> None:
         """Put a partition's copy of the manifest: a link to the intent where the store supports links.
 
         An intent in force never changes. The manifest itself is never a link: if one of the two is damaged,
         the other can repair it.
         """
-        if self._linking is not None:
+        if linked and self._linking is not None:
             try:
                 self._linking.link(self._chain.paths.intent(placed.manifest.snapshot_id), path)
                 return

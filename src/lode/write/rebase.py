@@ -49,6 +49,13 @@ def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator
             raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
         seen.add(manifest.snapshot_id)
         commits = list(draft.commits_in(manifest))
+        # The intent of a leader holds all members of its group. That of another member may hold a group that
+        # it led in vain.
+        is_covered = len(commits) >= manifest.group.size or not manifest.group.leads
+        group = None if is_covered else chain.intent(manifest.snapshot_id)
+        if group is not None and group.before:
+            members = [next(iter(draft.commits_in(each.manifest))) for each in reversed(group.before)]
+            commits = [commits[0], *members]
         yield from commits[yielded:]
         if manifest.operation == DROP:
             return
@@ -101,6 +108,30 @@ def recent_commits(parent: Manifest | None, layout: Layout, *, crowded: bool) ->
             break
         recent[snapshot_id] = partitions
     return recent
+
+
+class Touched:
+    """The partitions that the members of a group touch, to be compared with those of many others."""
+
+    def __init__(self) -> None:
+        self._partitions: set[str] = set()
+        self._depths: set[int] = set()
+
+    def add(self, partitions: Iterable[str]) -> None:
+        """Add the partitions of a member. The empty name means the whole dataset."""
+        for partition in partitions:
+            name = canonical_partition(partition) if partition else ""
+            self._partitions.add(name)
+            self._depths.add(name.count("/") if name else -1)
+
+    def overlaps(self, partitions: AbstractSet[str]) -> bool:
+        """Whether any of these is among them, around them or inside them."""
+        if "" in partitions or -1 in self._depths or len(self._depths) > 1:
+            return common_partition(partitions, self._partitions) is not None
+        names = {canonical_partition(partition) for partition in partitions}
+        if {name.count("/") for name in names} <= self._depths:
+            return not names.isdisjoint(self._partitions)
+        return common_partition(partitions, self._partitions) is not None
 
 
 def common_partition(ours: AbstractSet[str], theirs: AbstractSet[str]) -> str | None:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import NotFoundError
-from lode.read.resolve import AnyManifest, head_at
+from lode.read.resolve import UNREAD, AnyManifest, head_at
+from lode.runtime import PARALLEL_SMALL_REQUESTS
 
 if TYPE_CHECKING:
     from lode.read.resolve import Chain, Head
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 GRACE_SECONDS: Final = 3.0
 # The first pause of that wait. Each further one is four times as long, so three fill the grace period.
 FIRST_GRACE_PAUSE_SECONDS: Final = 0.2
+
+# How often a writer looks whether a group is published before it helps.
+GROUP_LOOKS: Final = 3
 
 M = TypeVar("M", bound=AnyManifest)
 
@@ -34,17 +38,38 @@ class HeadRecovery(Generic[M]):
         # The last dangling pointer whose grace period has passed.
         self._waited_for: bytes | None = None
 
-    def settle(self) -> Head[M]:
-        """Read the head. If its writer left it unpublished, publish it."""
-        head = self._chain.resolve()
+    def settle(self, pointer: bytes | None = None) -> Head[M]:
+        """Read the head. If its writer left it unpublished, publish it.
+
+        Args:
+            pointer: The pointer's content, if it is known.
+        """
+        head = self._chain.resolve(pointer=UNREAD if pointer is None else pointer)
         if head.pending is not None:
-            self._publisher.publish(head.pending)
+            if head.pending.before:
+                self.wait_for_group(head.pointer, len(head.pending.before))
+            if not head.pending.before or self._chain.manifest(head.pending.manifest.snapshot_id) is None:
+                self._publisher.publish(head.pending)
             head = head_at(head.pointer, head.pending.manifest)
         return head
 
-    def settle_after_grace(self) -> Head[M]:
+    def wait_for_group(self, pointer: bytes | None, size: int) -> None:
+        """Give the leader of a group time to publish it, if that is not done.
+
+        Publishing a group takes several writes for each member. If all that wait for it helped, they would
+        send the square of that.
+        """
+        if pointer is None or self._publisher.nearby:
+            return
+        pause = self._publisher.put_seconds * (4 + 2 * size / PARALLEL_SMALL_REQUESTS)
+        for _ in range(GROUP_LOOKS):
+            if self._chain.manifest(self._chain.named_by(pointer)) is not None:
+                return
+            self._runtime.sleep(pause * (0.5 + self._runtime.random()))
+
+    def settle_after_grace(self, pointer: bytes | None = None) -> Head[M]:
         """Settle, but first give a writer outside this protocol time to publish its snapshot."""
-        head = self.settle()
+        head = self.settle(pointer)
         while head.dangles and head.pointer != self._waited_for and self._wait_for(head.pointer):
             self._waited_for = head.pointer
             head = self.settle()

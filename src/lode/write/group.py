@@ -1,0 +1,226 @@
+"""Commit many waiting drafts with one swap.
+
+Under contention a writer puts its draft into a *slot* of the head instead of competing for the pointer. One
+writer, the *leader*, reads the slots, makes the drafts parent and child in order, itself last, and puts all
+of them into its intent. Its swap then commits the whole group or nothing.
+
+Slots belong to one head. When the pointer leaves that head, no swap from it can win any more, and all its
+slots are dead. So no slot is ever removed by a writer; a sweep removes them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
+
+from msgspec.structs import replace
+
+from lode.errors import DataError, LodeError, NotFoundError, OutcomeUnknownError, PathExistsError
+from lode.format.group import decode_waiting, encode_waiting
+from lode.format.manifest import DROP, encode_manifest
+from lode.read.resolve import AnyManifest, EncodedManifest
+from lode.read.source import get_bounded
+from lode.runtime import one_by_one
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lode.format.group import Follows
+    from lode.read.resolve import Chain, Head
+    from lode.runtime import Runtime
+    from lode.write.draft import Draft
+    from lode.write.publish import Publisher
+
+# The slot of the leader.
+LEADER: Final = 0
+# Slots of the first level beyond those for the members of the last group, and from how many slots on there is
+# no further level.
+SPARE_SLOTS: Final = 6
+MAX_SLOTS: Final = 1024
+# How many slots of a level a writer tries.
+MAX_TRIES: Final = 2
+# A draft with a larger manifest is committed alone; a group ends before it is larger.
+MAX_WAITING_BYTES: Final = 256 << 10
+MAX_GROUP_BYTES: Final = 8 << 20
+# How many newcomers to a group should try to lead it, on average.
+CANDIDATES: Final = 3
+
+M = TypeVar("M", bound=AnyManifest)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found(Generic[M]):
+    """A draft that was found in a slot."""
+
+    manifest: M
+    follows: Follows
+    size: int
+
+
+class Groups(Generic[M]):
+    """Waits in groups of one history, and leads them."""
+
+    def __init__(self, chain: Chain[M], runtime: Runtime, publisher: Publisher[M]) -> None:
+        self._chain = chain
+        self._store = chain.store
+        self._runtime = runtime
+        self._publisher = publisher
+        # The head that the last commit of this process led to, and the slot that is its own there.
+        self._seat: tuple[str | None, int] = (None, LEADER)
+
+    def levels(self, head: Head[M]) -> list[range]:
+        """The slots of this head, in levels that double. Every writer computes the same from the head.
+
+        The first level has room for a group as large as the last one. A leader reads the next level only if
+        many of this one are taken, so a group can grow at once, and a small one costs few reads.
+        """
+        size = head.manifest.group.size if head.manifest is not None else 1
+        levels = [range(size + size // 4 + SPARE_SLOTS)]
+        while levels[-1].stop < MAX_SLOTS:
+            levels.append(range(levels[-1].stop, 2 * levels[-1].stop))
+        return levels
+
+    def has_room(self, draft: Draft[M]) -> bool:
+        """Whether the draft, as declared, fits into a slot."""
+        return draft.declared is not None and len(draft.declared.data) <= MAX_WAITING_BYTES
+
+    def take_seat(self, head: Head[M], manifest: M) -> None:
+        """Remember which slot is free for this process after its commit, so that it need not search."""
+        place = manifest.group
+        self._seat = (head.id, LEADER if place.leads else place.place)
+
+    def enter(self, draft: Draft[M], head: Head[M]) -> int | None:
+        """Put the draft, which is declared as a child of the head, into a slot.
+
+        From here on any writer may commit it, until the pointer leaves this head.
+
+        Returns:
+            The slot; None if those that were tried are taken.
+        """
+        assert draft.declared is not None, "a draft is declared before it waits"
+        assert head.id is not None, "a group follows a snapshot"
+        data = encode_waiting(draft.follows, draft.declared.data)
+        # Not synced: after a power cut no leader is left to read it.
+        volatile = self._publisher.volatile
+        put = volatile.put_volatile if volatile else self._store.put
+        for slot in self._choices(draft, head):
+            try:
+                put(self._chain.paths.slot(head.id, slot), data)
+            except PathExistsError:
+                continue
+            except OutcomeUnknownError:
+                pass  # it may be there, and any writer may lead
+            return slot
+        return None
+
+    def arrange(self, draft: Draft[M], head: Head[M]) -> EncodedManifest[M] | None:
+        """Place the draft behind those that wait for the same head; None if it is the only one."""
+        if draft.follows == "head":
+            return None
+        members = self._members(draft, self._collect(head))
+        if not members:
+            return None
+        try:
+            last = draft.place_on(members[-1], self._chain.sequence_of(members[-1]) + 1)
+        except LodeError:
+            return None  # it does not fit behind them, so it goes alone
+        size = len(members) + 1
+        placed = [
+            _encoded(member, {"place": place, "size": size, "leader": draft.snapshot_id})
+            for place, member in enumerate((*members, last), 1)
+        ]
+        return EncodedManifest(placed[-1].manifest, placed[-1].data, tuple(placed[:-1]))
+
+    # -- slots ---------------------------------------------------------------------------------
+
+    def _choices(self, draft: Draft[M], head: Head[M]) -> Iterator[int]:
+        """The slots to try: the one kept from the last group, or else some near a random one.
+
+        The leader of the last group leads the next one, because it knows the new head first. Of the writers
+        that were not there, a few try to lead, in case that one has nothing to commit.
+        """
+        assert head.manifest is not None, "a group follows a snapshot"
+        random = self._runtime.random
+        tried = set()
+        if draft.follows != "head":
+            if self._seat[0] == head.id:
+                tried.add(self._seat[1])
+            elif random() * head.manifest.group.size < CANDIDATES:
+                tried.add(LEADER)
+        yield from tuple(tried)
+        tried.add(LEADER)
+        for level in self.levels(head):
+            start = int(random() * len(level))
+            free = (slot for slot in (*level[start:], *level[:start]) if slot not in tried)
+            yield from islice(free, MAX_TRIES)
+
+    def _collect(self, head: Head[M]) -> Iterator[_Found[M]]:
+        """The drafts that wait for this head, in the order of their slots."""
+        assert head.id is not None, "a group follows a snapshot"
+        each = one_by_one if self._publisher.nearby else self._runtime.each_small
+        room = MAX_GROUP_BYTES
+        expected = head.manifest.group.size if head.manifest is not None else 1
+        for level in self.levels(head):
+            taken = 0
+            for found in each(self._read, [self._chain.paths.slot(head.id, slot) for slot in level]):
+                taken += found is not None
+                room -= found.size if found is not None else 0
+                if found is not None and room >= 0:
+                    yield found
+            if taken < (expected + len(level)) // 2 or room < 0:
+                return
+            expected = 0
+
+    def _read(self, path: str) -> _Found[M] | None:
+        """The draft in a slot; None if there is none that can be used."""
+        try:
+            data = get_bounded(self._store, path, 2 * MAX_WAITING_BYTES)
+            waiting = decode_waiting(data, path)
+            manifest = self._chain.checked(bytes(waiting.manifest), path)
+        except (NotFoundError, DataError):
+            return None
+        return _Found(manifest, waiting.follows, len(data))
+
+    # -- order ---------------------------------------------------------------------------------
+
+    def _members(self, draft: Draft[M], found: Iterable[_Found[M]]) -> list[M]:
+        """Those drafts that can be committed before this one, in order, each as the child of the one before.
+
+        A draft that may only follow the head comes first. What does not fit waits for the next head.
+        """
+        declared = draft.declared
+        assert declared is not None, "a draft is declared before it leads"
+        line, members = draft.line(), list[M]()
+        ids = {draft.snapshot_id, declared.manifest.parent_snapshot_id}
+        keys = {draft.idempotency} - {None}
+        for waiting in sorted(found, key=lambda each: each.follows != "head"):
+            other = waiting.manifest
+            if (
+                other.snapshot_id in ids
+                or other.idempotency in keys
+                or not _is_sibling(other, declared.manifest)
+            ):
+                continue
+            placed = line.place(other, waiting.follows)
+            if placed is None:
+                continue
+            members.append(placed)
+            ids.add(other.snapshot_id)
+            keys |= {other.idempotency} - {None}
+        return members
+
+
+def _is_sibling(other: AnyManifest, ours: AnyManifest) -> bool:
+    """Whether both are drafts on the same head."""
+    return (
+        other.parent_snapshot_id == ours.parent_snapshot_id
+        and other.sequence == ours.sequence
+        and other.begins == ours.begins
+        and other.operation != DROP
+    )
+
+
+def _encoded(manifest: M, group: dict[str, Any]) -> EncodedManifest[M]:
+    placed: M = replace(cast("Any", manifest), x={**(manifest.x or {}), "group": group})
+    return EncodedManifest(placed, encode_manifest(placed))
