@@ -7,7 +7,6 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
@@ -347,7 +346,8 @@ class Dataset:
                 sort_by=sort_by,
             )
         begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
-        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
+        if target_file_bytes is not None or sort_by is not None:
+            begun = begun._replace(target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.write(begun, data, evolve=evolve)
 
     def stream_write(
@@ -432,7 +432,7 @@ class Dataset:
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._writes.begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
-        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
+        begun = begun._replace(target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.transaction(begun, coming, evolve=evolve)
 
     def stager(self, snapshot_id: str | None = None) -> Stager:

@@ -457,7 +457,7 @@ class _VolumeChain(Chain[VolumeManifest]):
             store,
             volume_chain(volume_id),
             decode_volume_manifest,
-            lambda _: (),
+            lambda _: {},
             f"volume {volume_id!r}",
             volume_id,
         )

@@ -55,7 +55,9 @@ def test_verify_finds_what_lode_verify_finds_in_the_same_words(
     damaged = bytearray((root / third.path).read_bytes())
     damaged[10] ^= 1
     (root / third.path).write_bytes(damaged)
-    copy = next(iter(dataset.chain.copies(dataset.latest().manifest)))
+    newest = dataset.chain.published(dataset.latest().id)
+    assert newest is not None
+    copy = next(iter(dataset.chain.copies(newest)))
     (root / copy).unlink()
     found = jobs.verify(spark, dataset)
     assert found == lode.verify(dataset)

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
+import signal
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as f
 
 import lode
+from lode.cli import main
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.lineage import lineage_of
 from lode.spark.pipeline import Pipeline
 from lode.spark.pipeline_file import load, parse
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = {"page": "string!", "visits": "int64!"}
@@ -219,7 +220,14 @@ def test_a_definition_that_is_wrong_says_where() -> None:
             parse({**good, **change})
 
 
-def test_a_yaml_file_is_run_from_the_command_line(lake: str, tmp_path: Path) -> None:
+def test_a_yaml_file_is_run_from_the_command_line(
+    spark: SparkSession,
+    lake: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the session of the other tests; ``tests/cli/test_page.py`` runs one that starts and ends its own."""
     visits_in(lake, {"/": 1, "/docs": 5})
     (tmp_path / "cleaning.py").write_text("def clean(frame):\n    return frame.where(\"page <> '/docs'\")\n")
     definition = tmp_path / "pipeline.yaml"
@@ -232,22 +240,24 @@ def test_a_yaml_file_is_run_from_the_command_line(lake: str, tmp_path: Path) -> 
         f"spark:\n"
         f"  master: local[1]\n"
         f"  spark.sql.shuffle.partitions: 1\n"
-        f"  spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
     )
-    assert load(definition).settings["spark.sql.shuffle.partitions"] == "1"
-    command = [
-        str(Path(sys.executable).with_name("lode")),
-        "spark",
-        "run",
-        str(definition),
-        "--once",
-        "--json",
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, env={**os.environ}
-    )
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
+    asked: list[Any] = []
+
+    def session(*words: str, **options: Any) -> SparkSession:
+        asked.append((words, options))
+        return spark
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("lode.spark.run.session", session)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    try:
+        assert main(["spark", "run", str(definition), "--once", "--json"]) == 0
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert asked == [(("local[1]",), {"name": "totals", "settings": {"spark.sql.shuffle.partitions": "1"}})]
+    (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["rows_out"] == 1
     assert rows_in(lake, "totals") == [("/", 1)]
 

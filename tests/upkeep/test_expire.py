@@ -11,9 +11,9 @@ import pytest
 import lode
 from lode.read.checkpoint import encode_checkpoint
 from lode.runtime import Runtime
-from lode.store import FaultStore, MemoryStore
+from lode.store import MemoryStore
 from support.clock import Clock
-from support.crashes import When, crashed_at_each_call
+from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -266,19 +266,6 @@ def test_a_history_that_cannot_be_read_is_refused_before_anything_changes(datase
 
 
 # -- other writers, crashes --------------------------------------------------------------------
-
-
-class Between(FaultStore):
-    """Runs something just before the pointer is swapped for the first time."""
-
-    def __init__(self, inner: Store, act: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._act: list[Callable[[], object]] = [act]
-
-    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
-        if method == "compare_and_swap" and path.endswith("/latest") and self._act:
-            self._act.pop()()
-        return super().around(method, path, call)
 
 
 OTHERS: dict[str, Callable[[lode.Dataset], object]] = {

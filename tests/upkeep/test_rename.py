@@ -7,13 +7,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.store import FaultStore, MemoryStore
-from support.crashes import When, crashed_at_each_call
+from lode.store import MemoryStore
+from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lode.store import Store
 
 SCHEMA = {"p": "string", "n": "int64"}
@@ -191,25 +189,12 @@ def test_a_name_that_is_in_use_or_was_dropped_is_refused_and_nothing_changes() -
     assert contents(store) == before
 
 
-class Between(FaultStore):
-    """Runs something before each of the first swaps of the old name's pointer."""
-
-    def __init__(self, inner: Store, *acts: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._acts = list(acts)
-
-    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
-        if method == "compare_and_swap" and path == "datasets/d/latest" and self._acts:
-            self._acts.pop()()
-        return super().around(method, path, call)
-
-
 def test_what_others_commit_meanwhile_comes_along() -> None:
     store = MemoryStore()
     written(store)
     other = lode.Dataset("d", store)
     acts = [lambda: other.write([{"p": "x", "n": 77}]), lambda: other.delete("n = 40")]
-    renamed = lode.rename(lode.Dataset("d", Between(store, *acts)), "new")
+    renamed = lode.rename(lode.Dataset("d", Between(store, *acts, pointer="/d/latest")), "new")
     assert ("x", 77) in rows(renamed)
     assert ("c", 40) not in rows(renamed)
     with pytest.raises(lode.DatasetDroppedError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
@@ -164,7 +164,7 @@ class ChangeContext:
         begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
-        return replace(begun, definition=base.definition, components=components, rewrites=True)
+        return begun._replace(definition=base.definition, components=components, rewrites=True)
 
     @contextmanager
     def transaction(

@@ -221,7 +221,7 @@ class _Remover(Generic[M]):
             self._runtime.each(self._fence, [id for id in ids if not is_generated(id)])
             # The oldest first: what is left of an interrupted drop is still found through the parents.
             self._remove([self._chain.paths.manifest(id) for id in reversed(ids)])
-            self._remove(list(self._derived(dropped)))
+            self._remove(list(self._derived(dropped, set(ids))))
         return DropReport(count, files, size, removed=not dry_run)
 
     def _before(self, head: Head[M]) -> Iterator[M]:
@@ -287,9 +287,12 @@ class _Remover(Generic[M]):
             if "/" not in entry.path.removeprefix(prefix):
                 yield entry.path
 
-    def _derived(self, dropped: M) -> Iterator[str]:
-        """Checkpoints and history segments: others can be made again."""
+    def _derived(self, dropped: M, ids: set[str]) -> Iterator[str]:
+        """Checkpoints and history segments, which can be made again, and drafts that waited for a leader."""
         paths = self._chain.paths
+        for entry in self._store.list(paths.waiting):
+            if entry.path.split("/")[-2] in ids:
+                yield entry.path
         for entry in self._store.list(paths.states):
             yield entry.path
         for entry in self._store.list(f"{paths.root}/history/"):

@@ -21,6 +21,8 @@ SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
 # The operation that puts the same rows into fewer files.
 COMPACT: Final = "compact"
+# The field of ``x`` that a partition's copy of a manifest has, and the manifest has not.
+PARTITION: Final = "partition"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -116,7 +118,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        return operation_of(self.x)
+        # As operation_of, without another call: each commit asks several times.
+        found = self.x.get("operation", "append") if self.x else "append"
+        return found if isinstance(found, str) else "append"
 
     @property
     def removes(self) -> "Removes | None":
@@ -149,6 +153,11 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def begins(self) -> int:
         """The sequence of the first snapshot of its history: larger than 1 after a drop."""
         return begins_of(self.x)
+
+    @property
+    def partition(self) -> str | None:
+        """The partition of which this is the copy, with the files of that partition only; else None."""
+        return (self.x or {}).get(PARTITION)
 
     @property
     def is_append(self) -> bool:
@@ -231,6 +240,7 @@ class _Extension(msgspec.Struct, gc=False):
     floor: Sequence | None = None
     begins: Sequence | None = None
     group: Place | None = None
+    partition: Text | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
@@ -318,6 +328,15 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
     """Read a manifest, or raise ``ManifestInvalidError`` naming the field and ``origin``."""
     manifest = decode_struct(data, Manifest, origin=origin)
     check_manifest(manifest, data, origin)
+    return manifest
+
+
+def decode_whole_manifest(data: bytes, origin: str) -> Manifest:
+    """Read the manifest of a snapshot. A partition's copy is refused: it lists only a part of the files."""
+    manifest = decode_manifest(data, origin)
+    if manifest.partition is not None:
+        complaint = f"is {shortened(manifest.partition)}: the copy of one partition lists only its files"
+        require(False, f"x.{PARTITION}", complaint, origin)
     return manifest
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
@@ -315,7 +317,7 @@ def _commit(
     key = (lineage.made_by, snapshot.id)
     # The files have the columns of the origin at that snapshot, not those of the stager's codec.
     named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
-    stager = replace(target.stager(new_id), components=named)
+    stager = msgspec.structs.replace(target.stager(new_id), components=named)
     evolution = columns.evolution(snapshot.id, target.id)
     removal = copies.removal(manifest, files)
     if removal is not None:

@@ -19,7 +19,15 @@ from lode.spark.options import Options
 from lode.spark.position import ends, plan_between
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
-from lode.upkeep.verify import ExpectedObject, Problem, Verification, check_copy, check_object, take_inventory
+from lode.upkeep.verify import (
+    ExpectedCopy,
+    ExpectedObject,
+    Problem,
+    Verification,
+    check_copy,
+    check_object,
+    take_inventory,
+)
 from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -155,8 +163,8 @@ class _CopyCheck:
 
     store: Store
 
-    def __call__(self, path: str) -> list[Problem]:
-        return check_copy(self.store, path)
+    def __call__(self, expected: ExpectedCopy) -> list[Problem]:
+        return check_copy(self.store, expected)
 
 
 @dataclass(frozen=True, slots=True)
