@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.store import MemoryStore
+from lode.store import FaultStore, MemoryStore
 from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lode.store import Store
 
 SCHEMA = {"p": "string", "n": "int64"}
