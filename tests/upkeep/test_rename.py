@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.store import FaultStore, MemoryStore
+from lode.store import MemoryStore
+from lode.store.wrappers import FaultStore
 from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 

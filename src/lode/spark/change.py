@@ -209,5 +209,5 @@ class _Frame(overwrites.NewRows):
         return self._columns if self._columns.names else None
 
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
-        check_frame(transaction.stager, self._columns)
+        check_frame(transaction, self._columns)
         return self._workers.stage(self._df, transaction.stager, check)
