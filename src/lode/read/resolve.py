@@ -1,7 +1,8 @@
 """Find the head of a history: pointer, manifest, and what to make of a pointer without a manifest.
 
-Only the snapshot the pointer names can be unpublished, because nobody builds on a snapshot before its
-manifest is there. So a reader looks at two objects, at most four, and never waits.
+Only the snapshot that the pointer names can be unpublished, and the other members of its group, because no
+writer builds on a snapshot before its manifest is there. The intent of that one snapshot holds all of them.
+So a reader looks at two objects, at most four, and never waits.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from lode.read.source import get_bounded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lode.format.manifest import Place
+    from lode.format.manifest import GroupPlace
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
@@ -82,7 +83,7 @@ class AnyManifest(Protocol):
     @property
     def begins(self) -> int: ...
     @property
-    def group(self) -> Place: ...
+    def group(self) -> GroupPlace: ...
     @property
     def x(self) -> dict[str, Any] | None: ...
 

@@ -33,6 +33,7 @@ from lode.write.parallel import (
     drain,
     parts_of,
     pipelined,
+    read_ahead,
     stream_parts,
     stream_threads,
     write_files,
@@ -150,6 +151,10 @@ class Stager(msgspec.Struct, frozen=True):
         timestamps = TimestampRange(self.timestamp_column)
         files = self._write_open(self._split(records, timestamps), f"-{self._token()}")
         return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
+
+    def rewrite(self, rows: Iterable[Any]) -> Staged:
+        """Stage the rows of other files: encoded on this thread, and read ahead on another."""
+        return self.write_records(read_ahead(rows), serial=True)
 
     def with_schema(self, schema: pa.Schema) -> Stager:
         """Return this stager with a codec of that schema."""

@@ -161,6 +161,9 @@ def test_appends_rows_bytes_commits_and_groups_are_counted(server: LodeServer) -
     assert found['lode_commit_seconds_bucket{le="+Inf"}'] == 3
     assert found["lode_commit_group_size_count"] == 3
     assert found["lode_commit_group_size_sum"] == 3
+    assert found["lode_commit_swap_size_count"] == found["lode_commit_swap_size_sum"] == 3
+    assert found["lode_commit_wait_seconds_count"] == 3
+    assert found["lode_commit_wait_seconds_sum"] == 0
     assert found["lode_commit_rows_total"] == 5
     assert found["lode_staged_bytes"] > 0
     table.finalize(pending)
