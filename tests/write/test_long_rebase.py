@@ -308,7 +308,7 @@ def mixed_history(seed: int) -> tuple[MemoryStore, list[Manifest]]:
     store = MemoryStore()
     dataset = opened(store)
     dataset.write(row("a"))
-    while (length := dataset.latest().sequence) < 150:
+    while (length := dataset.latest().sequence or 0) < 150:
         partition = chance.choice("abcdef")
         match chance.choice(
             ["write"] * 12 + ["rebased"] * 4 + ["overwrite", "delete", "compact", "restore", "evolve"]
