@@ -66,7 +66,7 @@ from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
 from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
-from lode.reads import SnapshotRef
+from lode.reads import ScanOptions, SnapshotRef
 from lode.runtime import Runtime
 from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
@@ -163,6 +163,7 @@ __all__ = [
     "RowsRemovedError",
     "Runtime",
     "Scan",
+    "ScanOptions",
     "SchemaSpec",
     "SchemaViolationError",
     "Snapshot",

@@ -34,6 +34,7 @@ _RESERVED: Final = {
             "snapshots",
             "state",
             "tags",
+            "waiting",
         }
     ),
     # In a flat layout these objects would be the manifest or the intent of a snapshot "tags".

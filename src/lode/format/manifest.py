@@ -118,7 +118,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        return operation_of(self.x)
+        # As operation_of, without another call: each commit asks several times.
+        found = self.x.get("operation", "append") if self.x else "append"
+        return found if isinstance(found, str) else "append"
 
     @property
     def removes(self) -> "Removes | None":
@@ -160,7 +162,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def is_append(self) -> bool:
         """Whether the files before it stay as they are."""
-        return self.removes is None and self.restores is None
+        found = self.x or {}
+        return found.get("removes") is None and found.get("restores") is None
 
     @property
     def is_compaction(self) -> bool:
@@ -246,6 +249,7 @@ _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 
 # Fields that are positions in history.
 _PLACES: Final = frozenset(("floor", "begins"))
+_KNOWN: Final = frozenset(_Extension.__struct_fields__)
 # What a commit does that drops a dataset or a volume, and how its id ends. So a pointer tells of a drop.
 DROP: Final = "drop"
 DROP_SUFFIX: Final = "-drop"
@@ -386,18 +390,23 @@ def check_free_fields(
         extension: The field ``x``.
         origin: What an error names.
     """
+    if extension and not all(_is_plain(name, value) for name, value in extension.items()):
+        try:
+            msgspec.convert(extension, _Extension)
+        except msgspec.ValidationError as error:
+            field = _field_of(str(error).replace("`$", "`$.x"))
+            raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+    # The shape of known fields is known. A compaction names all files that it removes there.
+    foreign = {
+        name: value
+        for name, value in (extension or {}).items()
+        if name not in _KNOWN and not _is_plain(name, value)
+    }
     # Commits wait for this: a document with few brackets is not walked, since it cannot be deep.
-    if data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
-        for name, value in (("metadata", metadata), ("x", extension)):
-            if value and not _is_shallow(value):
+    if (metadata or foreign) and data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
+        for name, value in (("metadata", metadata), ("x", foreign)):
+            if not _is_shallow(value):
                 require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)
-    if not extension or all(_is_plain(name, value) for name, value in extension.items()):
-        return
-    try:
-        msgspec.convert(extension, _Extension)
-    except msgspec.ValidationError as error:
-        field = _field_of(str(error).replace("`$", "`$.x"))
-        raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
 
 
 def _is_plain(name: str, value: Any) -> bool:

@@ -1,7 +1,8 @@
 """Find the head of a history: pointer, manifest, and what to make of a pointer without a manifest.
 
-Only the snapshot the pointer names can be unpublished, because nobody builds on a snapshot before its
-manifest is there. So a reader looks at two objects, at most four, and never waits.
+Only the snapshot that the pointer names can be unpublished, and the other members of its group, because no
+writer builds on a snapshot before its manifest is there. The intent of that one snapshot holds all of them.
+So a reader looks at two objects, at most four, and never waits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from posixpath import commonprefix
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from cachetools import LRUCache
+import msgspec
 
 from lode.errors import (
     ComponentMismatchError,
@@ -90,8 +91,8 @@ class AnyManifest(Protocol):
 M = TypeVar("M", bound=AnyManifest)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedManifest(Generic[M]):
+# Structs: each commit makes several, and a frozen dataclass takes five times as long.
+class EncodedManifest(msgspec.Struct, Generic[M], frozen=True):
     """A snapshot's manifest and its bytes.
 
     ``before`` are the other members of its group, in order: one swap commits them with it.
@@ -112,8 +113,7 @@ class EncodedManifest(Generic[M]):
         return (self.before[0] if self.before else self).manifest.parent_snapshot_id
 
 
-@dataclass(frozen=True, slots=True)
-class Head(Generic[M]):
+class Head(msgspec.Struct, Generic[M], frozen=True):
     """The end of a history, as one process has read it.
 
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
@@ -134,12 +134,14 @@ class Head(Generic[M]):
     @property
     def id(self) -> str | None:
         """The snapshot that the next commit follows; None if it is the first."""
-        return self.parent.snapshot_id if self.parent else None
+        parent = self.manifest or self.dropped
+        return None if parent is None else parent.snapshot_id
 
     @property
     def names_manifest(self) -> bool:
         """Whether the pointer names the snapshot that the next commit follows; also if there is neither."""
-        return self.pointer == (self.id.encode() if self.id else None)
+        parent = self.manifest or self.dropped
+        return self.pointer == (None if parent is None else parent.snapshot_id.encode())
 
     @property
     def dangles(self) -> bool:
@@ -179,7 +181,8 @@ class Chain(Generic[M]):
     others: tuple[ChainPaths, ...] = ()
     # Whether its writers write history segments.
     has_segments: bool = False
-    _cached: LRUCache[str, bytes] = field(default_factory=lambda: LRUCache(MAX_CACHED_MANIFESTS))
+    # Not an LRUCache: each commit puts its manifest here, and that one's methods are written in Python.
+    _cached: dict[str, bytes] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
@@ -261,6 +264,8 @@ class Chain(Generic[M]):
         if len(data) <= MAX_CACHED_BYTES:
             with self._lock:
                 self._cached[snapshot_id] = data
+                if len(self._cached) > MAX_CACHED_MANIFESTS:
+                    del self._cached[next(iter(self._cached))]
 
     def take_remembered(self, other: Chain[M]) -> None:
         """Keep what another chain of the same history has read."""
@@ -434,27 +439,36 @@ class Chain(Generic[M]):
         return found
 
     def sequence_of(self, manifest: M | None) -> int:
-        """The snapshot's position in history, the root being 1; 0 for no snapshot.
-
-        Manifests of the Go implementation carry none: then it is counted along the parent links.
-        """
-        behind = 0
-        for step in self._back(manifest):
-            if step.sequence is not None:
-                behind += step.sequence
-                break
-            behind += 1
-        if behind >= MAX_SEQUENCE:
+        """The snapshot's position in history, the root being 1; 0 for no snapshot."""
+        numbered, after = self._numbered(manifest)
+        sequence = after + ((numbered.sequence or 0) if numbered is not None else 0)
+        if sequence >= MAX_SEQUENCE:
             assert manifest is not None
-            raise self.damaged(manifest.snapshot_id, f"has the sequence {behind}, after which there is none")
-        return behind
+            raise self.damaged(
+                manifest.snapshot_id, f"has the sequence {sequence}, after which there is none"
+            )
+        return sequence
 
     def begins_after(self, head: Head[M]) -> int:
         """The sequence of the first snapshot of the history that the next commit is part of."""
-        for step in self._back(head.parent):
+        numbered, _ = self._numbered(head.parent)
+        if numbered is None or numbered.sequence is None:
+            return 1
+        return numbered.sequence + 1 if numbered.operation == DROP else numbered.begins
+
+    def _numbered(self, manifest: M | None) -> tuple[M | None, int]:
+        """The nearest snapshot up to this one that has its sequence, and how many come after it.
+
+        Manifests of the Go implementation carry none: they are counted along the parent links.
+        """
+        if manifest is None or manifest.sequence is not None:
+            return manifest, 0
+        after = 0
+        for step in self._back(manifest):
             if step.sequence is not None:
-                return step.sequence + 1 if step.operation == DROP else step.begins
-        return 1
+                return step, after
+            after += 1
+        return None, after
 
     def damaged(self, snapshot_id: str, complaint: str) -> ManifestInvalidError:
         """The error for manifests that are valid one by one and do not form a history."""

@@ -4,7 +4,7 @@ A scan plan needs little of a manifest: names and sizes of files, numbers of row
 listing of these, column by column, and a plan decompresses only that part. The published manifests follow it.
 """
 
-from __future__ import annotations
+# No annotations as text here: msgspec would compile each of them when a process reads its first segment.
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
@@ -25,7 +25,8 @@ SCHEMA_NAME: Final = "lode-history"
 MAX_SEGMENT_BYTES: Final = 128 << 20
 
 _MANIFESTS: Final = b',"manifests":['
-_PIECE: Final = 1 << 17
+# How much is decompressed at a time. The listing of 256 snapshots with a file each is 32 KiB.
+_PIECE: Final = 1 << 14
 
 
 class SegmentListing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -132,7 +133,7 @@ def _head(data: bytes) -> bytes:
     return bytes(head)
 
 
-def decompress(data: bytes) -> Iterator[bytes]:
+def decompress(data: bytes) -> "Iterator[bytes]":
     """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``. The size in a frame's header is not trusted."""
     import zstandard
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.dataset import Dataset
 from lode.errors import CommitError, NoSnapshotsError, SnapshotConflictError
+from lode.format.group import decode_group
 from lode.format.manifest import Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, HiveLayout, Layout
 from lode.runtime import Runtime, one_by_one
@@ -187,7 +188,9 @@ class Holds:
     def _is_whole(self, store: Contents, manifests: tuple[Manifest, ...], chain: tuple[str, ...]) -> None:
         """Every published manifest is visible, and everything a visible one names is there."""
         by_id = {manifest.snapshot_id: manifest for manifest in manifests}
-        assert by_id.keys() == set(chain), f"visible are {chain}, published are {tuple(by_id)}"
+        hidden = by_id.keys() - set(chain)
+        assert set(chain) <= by_id.keys(), f"visible are {chain}, published are {tuple(by_id)}"
+        assert hidden <= unpublished_group(store, self._layout), f"{hidden} are published and not visible"
         keys: set[tuple[str, str]] = set()
         for place, id in enumerate(chain, 1):
             manifest = by_id[id]
@@ -218,6 +221,17 @@ class Holds:
             mine = view.returned.get(earlier)
             if earlier in self._writers and mine is not None:
                 assert mine in seen, f"{name} began after {mine} was committed, and saw only {seen}"
+
+
+def unpublished_group(store: Contents, layout: Layout) -> set[str]:
+    """The members of the group that the pointer names, while its leader is not published."""
+    paths = layout.chain(DATASET)
+    leader = store.get(paths.pointer, b"").decode()
+    intent = store.get(paths.intent(leader), b"")
+    if paths.manifest(leader) in store or b'"group"' not in intent:
+        return set()
+    members = decode_group(intent, paths.pointer)[1]
+    return {decode_manifest(member, origin="a member").snapshot_id for member in members}
 
 
 @cache

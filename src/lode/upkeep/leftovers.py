@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lode.format.manifest import expected_pointer
 from lode.store.protocol import SupportsTemporaries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from datetime import datetime
 
-    from lode.read.resolve import AnyManifest
+    from lode.read.resolve import EncodedManifest
     from lode.store.protocol import ObjectInfo, Store
 
 
@@ -52,7 +53,7 @@ class Pointer:
     def id(self) -> str | None:
         return None if self.value is None else self.value.decode("utf-8", "replace")
 
-    def may_win(self, manifest: AnyManifest, extension: dict[str, object] | None) -> str | None:
+    def may_win(self, intent: EncodedManifest[Any]) -> str | None:
         """Why the snapshot of an intent could still be committed with this intent; None if it cannot.
 
         The intent was read before the pointer, and pointer values are never used twice. So an intent that
@@ -60,7 +61,8 @@ class Pointer:
         """
         if self.value is not None and self.id != self.value.decode("utf-8", "surrogateescape"):
             return "the pointer is not text, so what may follow it is not known"
-        if expected_pointer(manifest.parent_snapshot_id, extension) == self.value:
+        extension = intent.manifest.x
+        if expected_pointer(intent.follows, extension) == self.value:
             return "it can still be committed onto the current head"
         if not self.firm and "expected" not in (extension or {}):
             # Version 0.1 does not record which value it expects.
@@ -71,6 +73,22 @@ class Pointer:
 def leftover(entry: ObjectInfo, reason: str) -> Leftover:
     """The entry of a listing as a leftover."""
     return Leftover(entry.path, entry.size, entry.modified, reason)
+
+
+def sweep_slots(
+    store: Store, slots: Iterable[ObjectInfo], pointer: Pointer, limit: datetime, *, dry_run: bool
+) -> list[Leftover]:
+    """Find, and unless ``dry_run`` remove, the drafts that waited for a head which the pointer has left.
+
+    The snapshots that were committed from there have manifests, and the others wait elsewhere by now.
+    """
+    if not pointer.firm:
+        return []
+    dead = [slot for slot in slots if slot.modified <= limit and slot.path.split("/")[-2] != pointer.id]
+    if not dry_run:
+        for slot in dead:
+            store.delete(slot.path)
+    return [leftover(slot, "a draft that waited for a leader") for slot in dead]
 
 
 def sweep_temporaries(store: Store, root: str, limit: datetime, *, dry_run: bool) -> list[Leftover]:

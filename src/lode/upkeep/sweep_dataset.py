@@ -17,6 +17,7 @@ from lode.errors import (
     NotFoundError,
     PathExistsError,
 )
+from lode.format.group import decode_group
 from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
@@ -24,7 +25,7 @@ from lode.read.manifests import read_pointer
 from lode.read.resolve import ANY_KEYS, EncodedManifest
 from lode.read.source import get_bounded
 from lode.store.protocol import SupportsCompareAndSwap
-from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_temporaries
+from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
 from lode.upkeep.published import PublishedManifests
 from lode.write.intent import TOMBSTONE
 
@@ -48,6 +49,7 @@ _RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
     "snapshots",
     "state",
     "tags",
+    "waiting",
 }
 
 # The object at an intent's path: none, a manifest, or other bytes, such as a tombstone.
@@ -100,6 +102,8 @@ class DatasetSweeper:
         self._layout = layout
         self._progress = progress
         self._published = PublishedManifests(store, dataset_id, runtime)
+        # Drafts that wait for a leader, or waited.
+        self._slots: list[ObjectInfo] = []
 
     def run(self, limit: datetime, *, dry_run: bool) -> Sweep:
         # The order is what makes this safe. Files are listed first. Intents are read before the pointer, and
@@ -113,7 +117,7 @@ class DatasetSweeper:
         intents = {id: self._intent(paths, id) for id in sorted(objects.snapshots) if id not in published}
         for intent in intents.values():
             if isinstance(intent, EncodedManifest):
-                published.mention(intent.manifest.parent_snapshot_id, intent.manifest.snapshot_id)
+                published.mention(intent.follows, intent.manifest.snapshot_id)
         pointer = self._pointer(paths)
 
         leftovers: list[Leftover] = []
@@ -145,6 +149,7 @@ class DatasetSweeper:
                 for item in found:
                     self._store.delete(item.path)
                 self._advance(len(leftovers))
+        leftovers += sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
         leftovers += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
         return Sweep(tuple(leftovers), not dry_run, spared)
 
@@ -173,6 +178,8 @@ class DatasetSweeper:
             if entry.path.endswith(f"/{MANIFEST}"):
                 # Any object of this name counts, so no layout can make committed files look abandoned.
                 self._published.add_manifest(root, entry.path)
+            elif entry.path.startswith(f"{root}/waiting/"):
+                self._slots.append(entry)
             elif not any(each.take(self._dataset_id, entry) for each in candidates):
                 self._published.add_segment(root, entry.path)
 
@@ -220,7 +227,12 @@ class DatasetSweeper:
             return Pointer(value, firm=True)
         if not is_id(id):
             return Pointer(value, firm=False)
-        firm = isinstance(self._intent(paths, id), EncodedManifest) or self._store.exists(paths.manifest(id))
+        intent = self._intent(paths, id)
+        if isinstance(intent, EncodedManifest):
+            # The swap has committed all members of the group, and their own intents expect another pointer.
+            for member in intent.before:
+                self._published.mention(member.manifest.snapshot_id, id)
+        firm = isinstance(intent, EncodedManifest) or self._store.exists(paths.manifest(id))
         return Pointer(value, firm)
 
     def _intent(self, paths: ChainPaths, snapshot_id: str) -> _Intent:
@@ -232,7 +244,9 @@ class DatasetSweeper:
         except ManifestInvalidError:
             return b""  # too large to be one
         try:
-            return EncodedManifest(decode_manifest(data, path), data)
+            own, others = decode_group(data, path)
+            before = tuple(EncodedManifest(decode_manifest(each, path), each) for each in others)
+            return EncodedManifest(decode_manifest(own, path), own, before)
         except (DataError, RecursionError):
             return data.strip()
 
@@ -268,7 +282,7 @@ class DatasetSweeper:
         if by is not None:
             return f"snapshot {by} mentions it as committed, but its manifest is missing: restore that first"
         if isinstance(intent, EncodedManifest):
-            return pointer.may_win(intent.manifest, intent.manifest.x)
+            return pointer.may_win(intent)
         if intent is not None and intent != TOMBSTONE:
             return "its intent cannot be read, so it may still be committed"
         return None
@@ -288,7 +302,7 @@ class DatasetSweeper:
                 return self._is_tombstone(path)
             return True
         if isinstance(self._store, SupportsCompareAndSwap):
-            return self._store.compare_and_swap(path, intent.data, TOMBSTONE) or self._is_tombstone(path)
+            return self._store.compare_and_swap(path, intent.intent, TOMBSTONE) or self._is_tombstone(path)
         # A store that cannot swap has one writer at a time, and here that is the sweep.
         self._store.delete(path)
         self._store.put(path, TOMBSTONE)

@@ -15,7 +15,7 @@ from lode.format.ids import SnapshotIds
 from lode.format.manifest import DROP
 from lode.format.volume import VolumeManifest, is_block
 from lode.read.manifests import read_manifests
-from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_temporaries
+from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
 from lode.write.blocks import VolumeDraft
 from lode.write.commit import Committer
 from lode.write.retry import Retry
@@ -45,6 +45,7 @@ class VolumeSweeper:
         self._lists = SweptBlocks(volume.store, volume.id)
         self._blocks: dict[str, ObjectInfo] = {}
         self._intents: dict[str, ObjectInfo] = {}
+        self._slots: list[ObjectInfo] = []
         self._manifests: dict[str, str] = {}
         self._parents: dict[str, str | None] = {}
         self._spared: dict[str, str] = {}
@@ -65,8 +66,14 @@ class VolumeSweeper:
         leftovers += [leftover(entry, "a block that was never committed") for entry in abandoned]
         if not dry_run:
             self._delete(leftovers)
+        leftovers += self._sweep_slots(limit, dry_run=dry_run)
         leftovers += sweep_temporaries(self._store, self._chain.paths.root, limit, dry_run=dry_run)
         return Sweep(tuple(leftovers), not dry_run, self._spared)
+
+    def _sweep_slots(self, limit: datetime, *, dry_run: bool) -> list[Leftover]:
+        value = self._chain.pointer() if self._slots else None
+        pointer = Pointer(value, firm=value is not None)
+        return sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
 
     def _list(self) -> None:
         paths = self._chain.paths
@@ -79,6 +86,8 @@ class VolumeSweeper:
                 self._intents[intended] = entry
             elif is_block(self._volume.id, entry.path):
                 self._blocks[entry.path] = entry
+            elif entry.path.startswith(paths.waiting):
+                self._slots.append(entry)
 
     # -- judging -------------------------------------------------------------------------------
 
@@ -148,7 +157,7 @@ class VolumeSweeper:
         """Whether the writer of an intent may still be running, by the age and content of the intent."""
         if self._intents[id].modified > limit:
             return True
-        return Pointer(head.pointer, firm=True).may_win(intent.manifest, intent.manifest.x) is not None
+        return Pointer(head.pointer, firm=True).may_win(intent) is not None
 
     # -- removing ------------------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ from lode.errors import (
     OutcomeUnknownError,
     SnapshotConflictError,
     StoreError,
+    TransactionClosedError,
 )
 from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, decode_struct, encode_manifest
 from lode.read.resolve import AnyManifest, Chain, EncodedManifest, Head, head_at
@@ -320,6 +321,12 @@ class Committer(Generic[M]):
             group = self._groups.arrange(draft, base)
             if group is not None:
                 self._intents.declare(draft, group)
+        except TransactionClosedError:
+            # A sweep has taken the intent. If the pointer has left the base, another writer may have
+            # committed the draft before that. Otherwise its swap must not be sent.
+            if self._chain.pointer() != base.pointer:
+                return False
+            raise
         except StoreError as error:
             raise self._undecided(draft, error) from error
         finally:

@@ -11,6 +11,7 @@ slots are dead. So no slot is ever removed by a writer; a sweep removes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from msgspec.structs import replace
@@ -147,14 +148,12 @@ class Groups(Generic[M]):
                 tried.add(self._seat[1])
             elif random() * head.manifest.group.size < CANDIDATES:
                 tried.add(LEADER)
-        yield from tried
+        yield from tuple(tried)
+        tried.add(LEADER)
         for level in self.levels(head):
-            for _ in range(MAX_TRIES):
-                slot = level.start + int(random() * len(level))
-                while slot == LEADER or slot in tried:
-                    slot = level.start + (slot + 1 - level.start) % len(level)
-                tried.add(slot)
-                yield slot
+            start = int(random() * len(level))
+            free = (slot for slot in (*level[start:], *level[:start]) if slot not in tried)
+            yield from islice(free, MAX_TRIES)
 
     def _collect(self, head: Head[M]) -> Iterator[_Found[M]]:
         """The drafts that wait for this head, in the order of their slots."""

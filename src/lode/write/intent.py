@@ -5,7 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
-from lode.errors import OutcomeUnknownError, PathExistsError, StoreError, TransactionClosedError
+from lode.errors import (
+    NotFoundError,
+    OutcomeUnknownError,
+    PathExistsError,
+    StoreError,
+    TransactionClosedError,
+)
 from lode.read.resolve import AnyManifest
 from lode.write.publish import MAX_UNANSWERED
 
@@ -100,7 +106,10 @@ class Intents(Generic[M]):
                     return
             except OutcomeUnknownError:
                 pass
-            found = self._store.get(path).strip()
+            try:
+                found = self._store.get(path).strip()
+            except NotFoundError:
+                raise self._swept(snapshot_id) from None
             if found == data.strip():
                 return
             if found != earlier.strip():
