@@ -12,6 +12,7 @@ import lode
 from lode.read.checkpoint import encode_checkpoint
 from lode.runtime import Runtime
 from lode.store import MemoryStore
+from lode.store.wrappers import FaultStore
 from support.clock import Clock
 from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents

@@ -8,10 +8,13 @@ import pytest
 
 import lode
 from lode.store import MemoryStore
+from lode.store.wrappers import FaultStore
 from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lode.store import Store
 
 SCHEMA = {"p": "string", "n": "int64"}

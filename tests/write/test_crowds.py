@@ -268,13 +268,13 @@ class Clock:
 
 
 def commit_once(clock: Clock, contention: Contention, commits: int, *, work: float = 0.02) -> None:
-    with contention.hold_turn():
+    with contention.hold_turn(None):
         clock.now += work
         contention.end_turn(commits)
 
 
 def hold_turn(contention: Contention) -> bool:
-    with contention.hold_turn() as crowded:
+    with contention.hold_turn(None) as crowded:
         return crowded
 
 

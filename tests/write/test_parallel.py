@@ -313,7 +313,7 @@ def test_an_error_of_the_stream_comes_where_its_batch_would_be(monkeypatch: pyte
         yield from numbered(20)
         raise RuntimeError("broken")
 
-    found = []
+    found: list[dict[str, Any]] = []
     with pytest.raises(RuntimeError, match="broken"):
         found += map(pa.RecordBatch.to_pydict, read_ahead(breaking()))
     stream = read_ahead(breaking())
