@@ -138,8 +138,8 @@ def test_a_reader_beside_a_group_needs_few_reads_and_sees_all_that_was_acknowled
 
 @pytest.mark.parametrize("delayed", [False, True], ids=["lost", "late"])
 def test_a_group_survives_a_crash_and_an_answer_that_does_not_come(delayed: bool) -> None:
-    options = {"crashes": 1, "unknown": 1, "delayed": delayed, "recovery": writer(9, append=True)}
-    explored(WHOLE, *two(), **options)
+    recovery = writer(9, append=True)
+    explored(WHOLE, *two(), crashes=1, unknown=1, delayed=delayed, recovery=recovery)
 
 
 def test_a_group_survives_calls_that_fail() -> None:
