@@ -86,6 +86,7 @@ def test_groups_are_underlined_and_contention_is_summed_up(
     page = visitor.open(f"{fresh.url}#/datasets/d")
     page.wait_for_selector(".commit[role=option]:not(.coming)")
     expect(page.locator(".chain .group")).to_have_count(2)
+    expect(page.get_by_text("a group: committed together")).to_be_visible()
     expect(page.get_by_role("option").nth(2)).to_have_attribute(
         "aria-label", re.compile("2 of 3 in a group$")
     )
@@ -101,6 +102,7 @@ def test_a_dataset_of_one_writer_shows_no_contention(fresh: Served, visitor: Vis
     page = visitor.open(f"{fresh.url}#/datasets/d")
     expect(page.get_by_role("heading", name="History")).to_be_visible()
     expect(page.get_by_role("heading", name="Contention")).to_have_count(0)
+    expect(page.get_by_text("a group: committed together")).to_be_hidden()
 
 
 def test_a_hole_and_an_unpublished_snapshot_are_marked(fresh: Served, visitor: Visitor) -> None:

@@ -56,6 +56,7 @@ export class Chain {
     );
     this.map = h("div", { class: "map", onpointerdown: (event) => this.#jump(event), "aria-hidden": "true" });
     this.details = h("div", { class: "details" });
+    this.groups = h("span", {}, mark("bar"), "a group: committed together");
     this.node = h(
       "div",
       { class: "chain-frame" },
@@ -67,7 +68,7 @@ export class Chain {
         { class: "legend", id: `${this.#id}-help` },
         h("span", {}, mark("circle"), "commit, larger with more rows"),
         h("span", {}, mark("diamond"), "rebased: began before its parent was there"),
-        h("span", {}, mark("bar"), "a group: committed together"),
+        this.groups,
         h("span", {}, mark("ring"), "not yet published"),
         h("span", { class: "keys" }, "Arrow keys, Home and End move along, Enter opens."),
       ),
@@ -113,6 +114,7 @@ export class Chain {
     const { name, snapshots, rebased, pending, broken } = this.#facts;
     const more = [rebased && `${number(rebased)} rebased`, pending && "one not yet published", broken && "with a hole"].filter(Boolean);
     this.box.setAttribute("aria-label", [`${count(snapshots, "commit")} of ${name}, oldest first`, ...more].join(", "));
+    this.groups.hidden = !this.#facts.contention.grouped;
     this.box.dataset.commits = String(this.#last - this.#first + 1);
   }
 
