@@ -59,7 +59,7 @@ from lode.errors import (
     UsageError,
 )
 from lode.evolution import Evolution
-from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
+from lode.format.manifest import ColumnStats, FileRef, FileStats, GroupPlace, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.incremental import OnRemoval
@@ -121,6 +121,7 @@ __all__ = [
     "FileRef",
     "FileStats",
     "FlatLayout",
+    "GroupPlace",
     "HistoryForkedError",
     "HiveLayout",
     "IdempotencyKey",

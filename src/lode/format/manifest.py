@@ -176,7 +176,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return rebases_of(self.x)
 
     @property
-    def group(self) -> "Place":
+    def group(self) -> "GroupPlace":
         """Its place in the group that one swap committed."""
         return group_of(self.x)
 
@@ -205,7 +205,7 @@ class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: Count = 0
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class GroupPlace(msgspec.Struct, frozen=True, gc=False):
     """The place of a snapshot in the group that one swap committed, from 1; the leader is last."""
 
     place: Sequence = 1
@@ -239,7 +239,7 @@ class _Extension(msgspec.Struct, gc=False):
     restores: Text | None = None
     floor: Sequence | None = None
     begins: Sequence | None = None
-    group: Place | None = None
+    group: GroupPlace | None = None
     partition: Text | None = None
 
 
@@ -267,10 +267,10 @@ def begins_of(extension: dict[str, Any] | None) -> int:
     return found if isinstance(found, int) else 1
 
 
-def group_of(extension: dict[str, Any] | None) -> Place:
+def group_of(extension: dict[str, Any] | None) -> GroupPlace:
     """The place in its group in a manifest's extension; alone if it has none."""
     found = (extension or {}).get("group")
-    return Place() if found is None else msgspec.convert(found, Place)
+    return GroupPlace() if found is None else msgspec.convert(found, GroupPlace)
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:

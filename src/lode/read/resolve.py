@@ -43,7 +43,7 @@ from lode.read.source import get_bounded
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lode.format.manifest import Place
+    from lode.format.manifest import GroupPlace
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
@@ -83,7 +83,7 @@ class AnyManifest(Protocol):
     @property
     def begins(self) -> int: ...
     @property
-    def group(self) -> Place: ...
+    def group(self) -> GroupPlace: ...
     @property
     def x(self) -> dict[str, Any] | None: ...
 

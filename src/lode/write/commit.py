@@ -327,7 +327,7 @@ class Committer(Generic[M]):
             if self._chain.pointer() != base.pointer:
                 return False
             raise
-        except StoreError as error:
+        except LodeError as error:
             raise self._undecided(draft, error) from error
         finally:
             tally.waited += self._runtime.monotonic() - began

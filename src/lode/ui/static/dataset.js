@@ -122,17 +122,17 @@ function described(found) {
 function* contention(visit, { recent, rebased, grouped, groups, largest, points }) {
   if (!rebased && !grouped) return;
   const told = [`Of the newest ${count(recent, "snapshot")}, ${number(rebased)} ${rebased === 1 ? "was" : "were"} rebased behind others.`];
-  if (grouped) told.push(`${number(grouped)} were committed in ${count(groups, "group")}, the largest of ${number(largest)}: one swap for all.`);
+  if (grouped) told.push(`${number(grouped)} were committed in ${count(groups, "group")}, the largest of ${number(largest)}, each by one swap.`);
   const series = (key) => points.map((point) => ({ time: point.time, value: point[key] }));
   yield section(
     "Contention",
-    note(told.join(" ")),
     h(
       "div",
       { class: "charts" },
       chart(visit, { title: "Rebased behind", points: series("rebased"), format: number }),
       chart(visit, { title: "Group size", points: series("group"), format: number }),
     ),
+    note(told.join(" ")),
   );
 }
 
