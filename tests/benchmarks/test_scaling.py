@@ -112,11 +112,11 @@ def test_the_reads_of_a_plan_grow_with_the_digits_of_the_length_alone() -> None:
     most_of_one_digit, _, _ = counted(store, lambda: plan(store))
     extend(store, 255 - 15)
     most_of_two_digits, _, _ = counted(store, lambda: plan(store))
-    # The pointer, the definition, up to 15 manifests, and up to three segments of each size.
-    assert most_of_one_digit == 2 + 15
-    assert most_of_two_digits == 2 + 15 + 3 + 3
+    # The pointer, up to 15 manifests, and up to three segments of each size.
+    assert most_of_one_digit == 1 + 15
+    assert most_of_two_digits == 1 + 15 + 3 + 3
     extend(store, 1)
-    assert counted(store, lambda: plan(store))[0] == 4
+    assert counted(store, lambda: plan(store))[0] == 3
 
 
 def plan(store: lode.Store) -> None:
@@ -126,7 +126,7 @@ def plan(store: lode.Store) -> None:
 def test_a_first_commit_is_four_calls_behind_its_files_however_many_there_are(tmp_path: Path) -> None:
     table = measured(FilesAxis(tmp_path), (1, 50), rounds=1)
     assert [value(table, "commit, calls", size) for size in ("1", "50")] == [4, 4]
-    assert [value(table, "plan, calls", size) for size in ("1", "50")] == [3, 3]
+    assert [value(table, "plan, calls", size) for size in ("1", "50")] == [2, 2]
     one, fifty = (value(table, "verify without checksums, calls", size) for size in ("1", "50"))
     assert fifty - one == 49
 

@@ -105,8 +105,8 @@ def test_the_first_page_of_a_history_that_ends_with_a_segment_decodes_little_mor
 
 
 def test_segments_that_follow_each_other_take_one_read_each(long: lode.Store) -> None:
-    """The pointer, the definition, the twelve newest manifests, one segment of 256 and two of 16."""
-    expected = 1 + 1 + 12 + 1 + 2
+    """The pointer, the twelve newest manifests, one segment of 256 and two of 16."""
+    expected = 1 + 12 + 1 + 2
     store = CountingStore(long)
     assert len(opened(store).plan().paths) == LENGTH
     assert store.counts == {"get": expected}
