@@ -225,3 +225,25 @@ def test_sixteen_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     )
     record_property("crowd", happened)
     print(happened)
+
+
+def test_sixteen_processes_on_a_disk_lose_and_double_nothing(tmp_path: Path, record_property: Any) -> None:
+    url = f"file://{tmp_path}/lake?durable=false"
+    opened(url, {}).write([{"part": SHARED, "name": "first", "number": 0}])
+    with crowd(url, {}, tmp_path, 12, OTHERS) as members:
+        members.torment(goal=200, kills=12, pauses=12, seconds=200, seed=2)
+    happened = members.check(opened(url, {}))
+    record_property("crowd", happened)
+    print(happened)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("seed", range(3, 6))
+def test_sixty_four_processes_on_a_faulty_s3_server_lose_and_double_nothing(
+    s3_server: S3Server, tmp_path: Path, record_property: Any, seed: int
+) -> None:
+    happened = through_faults(
+        s3_server, f"crowd-{seed}", tmp_path, 60, seed, goal=500, kills=60, pauses=60, seconds=900
+    )
+    record_property("crowd", happened)
+    print(happened)
