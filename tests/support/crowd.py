@@ -19,6 +19,7 @@ from lode.errors import (
     CommitUnknownError,
     CommitUnpublishedError,
     LodeError,
+    OverlappingBlocksError,
     StoreError,
     TransactionClosedError,
 )
@@ -32,11 +33,23 @@ SCHEMA = {"part": "string!", "name": "string!", "number": "int64!"}
 # The partitions that many append to, and that rivals are refused in.
 SHARED, CONTESTED = "shared", "contested"
 MAX_FAILURES = 100
+# Of a volume: the bytes of a block, and the blocks of each writer.
+BLOCK_BYTES, STRIPE_BLOCKS, STRIPES = 100, 1_000, 8
 
 
 def opened(url: str, options: dict[str, Any]) -> lode.Dataset:
     store = lode.open_store(url, **options)
     return lode.Dataset("d", store, codec=lode.JSONL(SCHEMA), layout=lode.HiveLayout("part"))
+
+
+def opened_volume(url: str, options: dict[str, Any]) -> lode.Volume:
+    return lode.Volume("v", lode.open_store(url, **options), BLOCK_BYTES * STRIPE_BLOCKS * STRIPES)
+
+
+def block_of(name: str, number: int) -> tuple[int, bytes]:
+    """Where the block of a writer belongs, and its bytes."""
+    offset = (int(name[1:]) * STRIPE_BLOCKS + number) * BLOCK_BYTES
+    return offset, f"{name} {number}".encode().ljust(BLOCK_BYTES)
 
 
 class Log:
@@ -120,6 +133,22 @@ class Member:
             else:
                 self.acknowledge(number, snapshot)
 
+    def stripe(self) -> None:
+        """Write to its own part of a volume, block by block."""
+        volume = opened_volume(self.url, self.options)
+        for number in self._numbers("ack"):
+            offset, data = block_of(self.name, number)
+
+            def commit(offset: int = offset, data: bytes = data) -> tuple[str, int]:
+                try:
+                    snapshot = volume.commit([volume.stage_write_at(offset, data)])
+                except OverlappingBlocksError:
+                    return "earlier", 1  # before a kill, or by a commit without an answer
+                assert snapshot.commit is not None
+                return snapshot.id, snapshot.commit.group
+
+            self.log.say("ack", number, *insist(self.log, number, commit), 0)
+
     def delete(self) -> None:
         """Write rows under keys, and delete each of them."""
         for number in self._numbers("deleted"):
@@ -195,6 +224,8 @@ def insist(log: Log, number: int, call: Callable[[], Any]) -> Any:
     for failures in range(MAX_FAILURES):
         try:
             return call()
+        except OverlappingBlocksError:
+            raise
         except (StoreError, CommitError, TransactionClosedError) as error:
             log.say("again", number, type(error).__name__, str(error).replace("\n", " "))
             time.sleep(min(0.02 * failures, 0.5))

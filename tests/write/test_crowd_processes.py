@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from support.crowd import SHARED, Log, main, opened
+from support.crowd import SHARED, STRIPES, Log, block_of, main, opened, opened_volume
 from support.store.proxy import Proxy, Request, Trick
 
 if TYPE_CHECKING:
@@ -237,13 +237,41 @@ def test_sixteen_processes_on_a_disk_lose_and_double_nothing(tmp_path: Path, rec
     print(happened)
 
 
+def test_eight_processes_fill_a_volume_on_a_faulty_s3_server_in_groups(
+    s3_server: S3Server, tmp_path: Path, record_property: Any
+) -> None:
+    url = s3_server.create("volumes")
+    roles = {f"w{number}": "stripe" for number in range(STRIPES)}
+    with Proxy(s3_server.port, faults(7)) as proxy:
+        options = {**s3_server.options, "endpoint": f"http://127.0.0.1:{proxy.port}"}
+        with Crowd(url, options, tmp_path, roles) as members:
+            members.torment(goal=60, kills=6, pauses=6, seconds=200, seed=7)
+    volume = opened_volume(url, s3_server.options)
+    head = volume.latest()
+    written = {(block.offset, block.length) for block in head.blocks}
+    assert len(written) == len(head.blocks)
+    for name in roles:
+        for number in members.log(name).numbers("ack"):
+            offset, data = block_of(name, number)
+            assert (offset, len(data)) in written
+            assert volume.read_at(head, offset, len(data)) == data
+    snapshots = volume.snapshots()
+    assert [snapshot.sequence for snapshot in snapshots] == list(range(1, len(snapshots) + 1))
+    assert lode.verify(volume).problems == ()
+    groups = Counter(snapshot.manifest.group.size for snapshot in snapshots)
+    assert max(groups) > 1
+    happened = f"{members.acknowledged()} acknowledged of {len(snapshots)}, {members.kills} kills, {dict(groups)}"
+    record_property("crowd", happened)
+    print(happened)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(3, 6))
 def test_sixty_four_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     s3_server: S3Server, tmp_path: Path, record_property: Any, seed: int
 ) -> None:
     happened = through_faults(
-        s3_server, f"crowd-{seed}", tmp_path, 60, seed, goal=500, kills=60, pauses=60, seconds=900
+        s3_server, f"crowd-{seed}", tmp_path, 60, seed, goal=400, kills=60, pauses=60, seconds=900
     )
     record_property("crowd", happened)
     print(happened)

@@ -28,9 +28,11 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
-# After how many rebases of one commit the writers commit together, and how old such a commit may be.
+# After how many rebases of one commit the writers commit together, and how old such a commit may be: so many
+# seconds, and on a slow store so many writes.
 MIN_REBASES: Final = 2
 MAX_CROWD_AGE_SECONDS: Final = 2.0
+MAX_CROWD_AGE_WRITES: Final = 20
 # In a crowd, for how many writes after it was read a head is probably still the newest.
 MAX_FRESH_WRITES: Final = 3
 # How long a group takes, in writes: what does not depend on its size, and for each member.
@@ -74,7 +76,7 @@ class Contention:
         if self._nearby or (head.group.size == 1 and rebases_of(head.x) < MIN_REBASES):
             return False
         age = self._runtime.now_ns() - rfc3339_to_ns(head.created_at)
-        return age < MAX_CROWD_AGE_SECONDS * 1e9
+        return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_WRITES * self._write) * 1e9
 
     def observe_write(self, seconds: float) -> None:
         """Record how long a small write took."""
