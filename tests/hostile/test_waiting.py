@@ -198,7 +198,9 @@ def test_a_thousand_slots_are_committed_with_one_swap(store: Distant) -> None:
         wait(store, slot, {**like, "snapshot_id": f"{like['snapshot_id'][:-4]}{slot:04}", "files": []})
     store.reset()
     snapshot = write(store, "leader")
-    swaps = [path for method, path in store.events if method == "compare_and_swap" and path.endswith("latest")]
+    swaps = [
+        path for method, path in store.events if method == "compare_and_swap" and path.endswith("latest")
+    ]
     assert len(swaps) == 1
     assert snapshot.sequence == 3 + 1000
     assert [each.sequence for each in dataset(store).snapshots()] == list(range(1, 1004))

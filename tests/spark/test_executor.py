@@ -8,15 +8,12 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-
 import lode
 from support import SUPPORT
 
 DRIVER = SUPPORT / "spark" / "executor_driver.py"
 
 
-@pytest.mark.soak
 def test_a_killed_executor_leaves_no_row_twice_and_no_file(lake: str, tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, DRIVER, lake, tmp_path / "victim"],

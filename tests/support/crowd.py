@@ -167,9 +167,7 @@ class Member:
 
     def sweep(self) -> None:
         for number in self._numbers("swept"):
-            found = insist(
-                self.log, number, lambda: lode.sweep(self.dataset, timedelta(0), dry_run=False)
-            )
+            found = insist(self.log, number, lambda: lode.sweep(self.dataset, timedelta(0), dry_run=False))
             self.log.say("swept", number, len(found.leftovers))
             self._rest(0.3)
 
@@ -189,6 +187,7 @@ class Member:
                 assert found >= rows, f"snapshot {head.id} has {found} rows, and there were {rows}"
                 rows = found
             self.log.say("read", number, head.sequence)
+            self._rest(0.1)
 
     def _head(self) -> Snapshot | None:
         try:

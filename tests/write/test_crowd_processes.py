@@ -222,9 +222,7 @@ def through_faults(
 def test_sixteen_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     s3_server: S3Server, tmp_path: Path, record_property: Any
 ) -> None:
-    happened = through_faults(
-        s3_server, "crowd", tmp_path, 12, 1, goal=100, kills=12, pauses=12, seconds=600
-    )
+    happened = through_faults(s3_server, "crowd", tmp_path, 12, 1, goal=100, kills=12, pauses=12, seconds=600)
     record_property("crowd", happened)
     print(happened)
 
@@ -262,18 +260,20 @@ def test_eight_processes_fill_a_volume_on_a_faulty_s3_server_in_groups(
     assert lode.verify(volume).problems == ()
     groups = Counter(snapshot.manifest.group.size for snapshot in snapshots)
     assert max(groups) > 1
-    happened = f"{members.acknowledged()} acknowledged of {len(snapshots)}, {members.kills} kills, {dict(groups)}"
+    happened = (
+        f"{members.acknowledged()} acknowledged of {len(snapshots)}, {members.kills} kills, {dict(groups)}"
+    )
     record_property("crowd", happened)
     print(happened)
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("seed", range(3, 6))
+@pytest.mark.parametrize("seed", [3, 4, 5])
 def test_sixty_four_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     s3_server: S3Server, tmp_path: Path, record_property: Any, seed: int
 ) -> None:
     happened = through_faults(
-        s3_server, f"crowd-{seed}", tmp_path, 60, seed, goal=300, kills=60, pauses=60, seconds=900
+        s3_server, f"crowd-{seed}", tmp_path, 60, seed, goal=300, kills=60, pauses=60, seconds=3600
     )
     record_property("crowd", happened)
     print(happened)

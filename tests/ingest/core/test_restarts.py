@@ -259,7 +259,6 @@ def test_two_servers_on_one_table_of_an_s3_server_lose_and_double_nothing_under_
     assert lode.verify(dataset).problems == ()
 
 
-
 def test_a_lake_restored_from_an_older_copy_is_authoritative(tmp_path: Path) -> None:
     """Its streams resume after its visible rows, not after later rows in the state directory."""
     lake, copy = tmp_path / "lake", tmp_path / "copy"
