@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, settings
 
 from lode.store import CountingStore, LocalStore, MemoryStore
 from lode.testing.servers import AzuriteServer, S3Server
+from support import SUPPORT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 # A busy machine makes slow examples, not wrong ones.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# For the Sparks of this process, and of those that it starts. The launcher is the Java that starts the other.
+os.environ["SPARK_CONF_DIR"] = str(SUPPORT / "spark" / "conf")
+os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -46,6 +52,21 @@ def azurite_server() -> Iterator[AzuriteServer]:
     with AzuriteServer() as server:
         server.create("lake")
         yield server
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put the tests that share Spark, and then slow ones, first.
+
+    A worker begins with each half of the list, and takes from the end of the other's when it is done. So one
+    worker starts Spark, and no worker waits for the other's last test.
+    """
+
+    def rank(item: pytest.Item) -> int:
+        if "spark" in getattr(item, "fixturenames", ()):
+            return 0
+        return 1 if item.get_closest_marker("slow") else 2
+
+    items.sort(key=rank)
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

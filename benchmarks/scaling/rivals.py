@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING
 
 import lode
 from benchmarks.scaling.axis import counted, timed
-from benchmarks.scaling.places import NO_CHORES, Places
+from benchmarks.scaling.places import AT_ONCE, NO_CHORES, Places
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.rounds import Sample
+    from lode.runtime import Runtime
 
 
 class RivalsAxis:
@@ -22,7 +23,10 @@ class RivalsAxis:
     x = "commits of others"
     rows = ("rebased commit, calls", "rebased commit reads, bytes", "rebased commit, ms")
     drawn = ("calls", "ms")
-    notes = ("One rebase: every manifest that came first is read, to see whether it touches the same data.",)
+    notes = (
+        "One rebase: every manifest that came first is looked at, to see whether it touches the same data. "
+        "The newest are read one by one, the others from history segments.",
+    )
 
     def __init__(self, root: Path) -> None:
         self._places = Places(root)
@@ -37,7 +41,7 @@ class _Late:
     """A writer whose view of the head is so many commits old; called, it commits."""
 
     def __init__(self, store: lode.Store, rivals: int) -> None:
-        early, self._dataset = (_dataset(store) for _ in range(2))
+        early, self._dataset = _dataset(store, AT_ONCE), _dataset(store, NO_CHORES)
         early.write([{"who": "early"}])
         self._dataset.transaction().abort()  # its first look
         for _ in range(rivals):
@@ -47,5 +51,5 @@ class _Late:
         self._dataset.write([{"who": "late"}])
 
 
-def _dataset(store: lode.Store) -> lode.Dataset:
-    return lode.Dataset("rivals", store, codec=lode.JSONL(), layout=lode.HiveLayout("who"), runtime=NO_CHORES)
+def _dataset(store: lode.Store, runtime: Runtime) -> lode.Dataset:
+    return lode.Dataset("rivals", store, codec=lode.JSONL(), layout=lode.HiveLayout("who"), runtime=runtime)

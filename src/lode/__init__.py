@@ -59,14 +59,14 @@ from lode.errors import (
     UsageError,
 )
 from lode.evolution import Evolution
-from lode.format.manifest import ColumnStats, FileRef, FileStats, Manifest, Removed, Removes
+from lode.format.manifest import ColumnStats, FileRef, FileStats, GroupPlace, Manifest, Removed, Removes
 from lode.format.paths import DefaultLayout, FlatLayout, HiveLayout, Layout
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.read.incremental import OnRemoval
 from lode.read.scan import Scan
 from lode.read.tags import Tag
 from lode.reader import DatasetReader, ManifestRef
-from lode.reads import SnapshotRef
+from lode.reads import ScanOptions, SnapshotRef
 from lode.runtime import Runtime
 from lode.snapshot import CommitReport, Snapshot, VolumeSnapshot
 from lode.store.open import open_store
@@ -121,6 +121,7 @@ __all__ = [
     "FileRef",
     "FileStats",
     "FlatLayout",
+    "GroupPlace",
     "HistoryForkedError",
     "HiveLayout",
     "IdempotencyKey",
@@ -163,6 +164,7 @@ __all__ = [
     "RowsRemovedError",
     "Runtime",
     "Scan",
+    "ScanOptions",
     "SchemaSpec",
     "SchemaViolationError",
     "Snapshot",

@@ -7,8 +7,7 @@ The way of a write: ``Dataset.write`` → ``write/stage.py`` (data files) → ``
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from warnings import warn
 
 import msgspec
@@ -46,7 +45,7 @@ from lode.options import DatasetOptions, check_codec, codec_with_schema
 from lode.read.files import read_files
 from lode.read.tags import Tag, load_tags
 from lode.read.which import check_new_snapshot_id
-from lode.reads import Reads, SnapshotRef
+from lode.reads import Reads, ScanOptions, SnapshotRef
 from lode.runtime import REAL, Runtime
 from lode.snapshot import CommitReport, Snapshot
 from lode.store.open import open_store
@@ -347,7 +346,8 @@ class Dataset:
                 sort_by=sort_by,
             )
         begun = self._writes.begin(metadata, idempotency_key, None, base, on_conflict)
-        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
+        if target_file_bytes is not None or sort_by is not None:
+            begun = begun._replace(target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.write(begun, data, evolve=evolve)
 
     def stream_write(
@@ -432,7 +432,7 @@ class Dataset:
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._writes.begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
-        begun = replace(begun, target_file_bytes=target_file_bytes, sort_by=sort_by)
+        begun = begun._replace(target_file_bytes=target_file_bytes, sort_by=sort_by)
         return self._writes.transaction(begun, coming, evolve=evolve)
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
@@ -746,7 +746,11 @@ class Dataset:
             InvalidOptionError: It has tags.
             SnapshotConflictError: Another snapshot follows ``base``; nothing was dropped.
         """
-        return drop_dataset(self._changes, force=force, base=base, dry_run=dry_run, progress=progress)
+        return self._drop(force=force, base=base, dry_run=dry_run, progress=progress)
+
+    def _drop(self, **options: Any) -> DropReport:
+        """The same, with the options of ``drop_dataset``."""
+        return drop_dataset(self._changes, **options)
 
     def settle(self) -> None:
         """Publish what a writer that died left unpublished. Every commit does this by itself."""
@@ -806,7 +810,7 @@ class Dataset:
         """
         return map(Snapshot, self._reads.newest_first(since, as_of))
 
-    def tag(self, name: str, snapshot: SnapshotRef = "latest") -> Tag:
+    def tag(self, name: str, snapshot: SnapshotRef = "latest", *, dry_run: bool = False) -> Tag:
         """Give a snapshot a name, which is accepted wherever a snapshot is named.
 
         ``lode.expire`` keeps the files of tagged snapshots. A tag is not a snapshot: history does not change.
@@ -815,6 +819,7 @@ class Dataset:
         Args:
             name: The name. It must not look like a number, a date or ``latest``.
             snapshot: Which one, as in ``snapshot(ref)``.
+            dry_run: Only check that the tag can be made.
 
         Raises:
             TagExistsError: The name is that of another snapshot.
@@ -822,15 +827,20 @@ class Dataset:
         """
         manifest = self._reads.manifest(snapshot)
         check_new_id(self.id, kind="dataset")
-        return put_tag(self.chain, name, manifest, self._reads.floor, self._runtime.now_ns)
+        clock = self._runtime.now_ns
+        return put_tag(self.chain, name, manifest, self._reads.floor, clock, dry_run=dry_run)
 
-    def untag(self, name: str) -> None:
+    def untag(self, name: str, *, dry_run: bool = False) -> None:
         """Remove a tag. The snapshot stays, as long as ``lode.expire`` keeps it.
+
+        Args:
+            name: The tag.
+            dry_run: Only check that there is one.
 
         Raises:
             NotFoundError: There is no such tag.
         """
-        remove_tag(self.chain, name)
+        remove_tag(self.chain, name, dry_run=dry_run)
 
     def tags(self) -> list[Tag]:
         """All tags, by name."""
@@ -895,41 +905,17 @@ class Dataset:
         """The number of rows of a scan with these arguments. Without ``where`` no data file is read."""
         return self._reads.existing(since, as_of, on_removal).count(where)
 
-    def to_pandas(
-        self,
-        *,
-        as_of: SnapshotRef | None = None,
-        since: SnapshotRef | None = None,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
-        limit: int | None = None,
-        on_removal: OnRemoval = "fail",
-    ) -> pd.DataFrame:
+    def to_pandas(self, **options: Unpack[ScanOptions]) -> pd.DataFrame:
         """A scan with these arguments as one pandas data frame. Needs pandas."""
         with needs("to_pandas", "pandas"):
             import pandas  # noqa: F401  # a missing one is reported before anything is read
-        found = self.scan(
-            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
-        )
-        return found.read_pandas()
+        return self.scan(**options).read_pandas()
 
-    def to_polars(
-        self,
-        *,
-        as_of: SnapshotRef | None = None,
-        since: SnapshotRef | None = None,
-        columns: Sequence[str] | None = None,
-        where: pc.Expression | str | None = None,
-        limit: int | None = None,
-        on_removal: OnRemoval = "fail",
-    ) -> pl.DataFrame:
+    def to_polars(self, **options: Unpack[ScanOptions]) -> pl.DataFrame:
         """A scan with these arguments as one polars data frame. Needs polars."""
         with needs("to_polars", "polars"):
             import polars as pl
-        found = self.scan(
-            as_of=as_of, since=since, columns=columns, where=where, limit=limit, on_removal=on_removal
-        )
-        return pl.DataFrame(found)
+        return pl.DataFrame(self.scan(**options))
 
     def dataset(
         self, *, as_of: SnapshotRef | None = None, where: pc.Expression | str | None = None

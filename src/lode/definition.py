@@ -116,7 +116,7 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
             id = self.ids.get(field.name)
             if id is None:
                 id = last = last + 1
-            columns.append(msgspec.convert({"id": id, **field_to_json(field)}, Column))
+            columns.append(Column(id, **field_to_json(field)))
         return msgspec.structs.replace(
             self,
             columns=tuple(columns),

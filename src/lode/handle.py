@@ -204,16 +204,16 @@ class DatasetHandle:
         if located is not None:
             chain.take_remembered(located.chain)
         history = History(chain, self.runtime)
-        definitions = definitions or Definitions(chain, self.id, layout, self.runtime)
+        definitions = definitions or Definitions(chain, self.id, layout, self.runtime, self.given.expected)
         states = States(
             chain, history, definitions, partial(layout.partition_of, self.id), self.components_of
         )
 
         def summarize(manifest: Manifest) -> None:
-            if manifest.operation == DROP:
+            # Every snapshot that gets a checkpoint is a boundary too.
+            if not is_boundary(manifest) or manifest.operation == DROP:
                 return
-            if is_boundary(manifest):
-                self.runtime.background(lambda: write_segments(chain, manifest))
+            self.runtime.background(lambda: write_segments(chain, manifest))
             if manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0:
                 self.runtime.background(lambda: states.write_checkpoint(manifest))
 

@@ -13,7 +13,7 @@ from lode.codec.protocol import has_schema, streams
 from lode.codec.schema import to_schema
 from lode.definition import Definition, layout_name, with_fields
 from lode.errors import ComponentMismatchError, InvalidOptionError
-from lode.evolution import check_type, is_wider
+from lode.evolution import adopt, check_type, is_wider
 from lode.format.paths import DefaultLayout
 from lode.lazy import pa
 from lode.read.define import components_named
@@ -62,6 +62,14 @@ class DatasetOptions:
             timestamp_column=self.timestamp_column,
         )
 
+    def expected(self) -> Definition | None:
+        """The definition of a dataset that was created by a write with these options; None if none can be."""
+        try:
+            definition, schema = self.definition(), self.schema
+            return definition if schema is None else adopt(definition, schema)
+        except (InvalidOptionError, TypeError, ValueError):
+            return None
+
     def check(self, stored: Definition, dataset_id: str) -> None:
         """Refuse what contradicts the dataset as it is stored."""
         given = {
@@ -98,7 +106,9 @@ class DatasetOptions:
 
     def components(self, definition: Definition) -> Components:
         """What the files of the dataset pass through, with the stored schema where there is one."""
-        named = components_named(definition.codec, definition.compressor, definition.checksum)
+        named = components_named(
+            definition.codec if self.codec is None else None, definition.compressor, definition.checksum
+        )
         codec = self.codec if self.codec is not None else named.codec
         stored = definition.schema
         if stored is not None and has_schema(codec):

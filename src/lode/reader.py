@@ -5,6 +5,7 @@ Reads only, needs no codec, and finds out by itself which of the layouts with a 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
@@ -16,7 +17,7 @@ from lode.errors import (
     NotFoundError,
 )
 from lode.format.ids import check_id, is_id
-from lode.format.manifest import DROP_SUFFIX, MAX_MANIFEST_BYTES, Manifest
+from lode.format.manifest import DROP_SUFFIX, MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import DefaultLayout, Layout
 from lode.near import question
 from lode.read.names import names_near
@@ -116,9 +117,15 @@ class DatasetReader:
         return found
 
     def get_manifest(self, ref: ManifestRef | str, snapshot_id: str | None = None) -> Manifest:
-        """Read a manifest, by what ``list_manifests`` returned or by dataset and snapshot id."""
+        """Read a manifest, by what ``list_manifests`` returned or by dataset and snapshot id.
+
+        A reference to a partition's copy returns at least the files of that partition. If it returns no
+        others, ``Manifest.partition`` names the partition.
+        """
         if isinstance(ref, ManifestRef):
             chain = self._chain(self._layouts[0], ref.dataset_id)
+            if ref.partition:
+                chain = replace(chain, decode=decode_manifest)
             data = get_bounded(self._store, ref.path, MAX_MANIFEST_BYTES)
             return chain.checked(data, ref.path, ref.snapshot_id)
         if snapshot_id is None:

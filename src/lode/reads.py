@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypedDict
 
 from lode.definition import Definition
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError, SnapshotExpiredError
@@ -11,6 +11,7 @@ from lode.format.manifest import MAX_SEQUENCE
 from lode.near import question
 from lode.read.change_scan import ChangeScan
 from lode.read.incremental import OnRemoval, check_on_removal, increment, removes_rows
+from lode.read.resolve import begins_with
 from lode.read.scan import Scan
 from lode.read.tags import is_tagged
 from lode.read.which import ExactId, Moment, find, parsed
@@ -20,11 +21,24 @@ from lode.snapshot import Snapshot
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import pyarrow.compute as pc
+
     from lode.format.manifest import Manifest
     from lode.handle import DatasetHandle
 
 SnapshotRef: TypeAlias = Snapshot | str | int | date
 """What names a snapshot: itself, an id, a tag, a number, ``latest~2`` or a time."""
+
+
+class ScanOptions(TypedDict, total=False):
+    """The arguments of ``Dataset.scan``, which explains them."""
+
+    as_of: SnapshotRef | None
+    since: SnapshotRef | None
+    columns: Sequence[str] | None
+    where: pc.Expression | str | None
+    limit: int | None
+    on_removal: OnRemoval
 
 
 class Reads:
@@ -107,8 +121,8 @@ class Reads:
             )
 
     def plan_snapshot(self, snapshot: SnapshotRef) -> Scan:
-        """The files that one snapshot itself added, without reading them."""
-        manifest = self.readable(snapshot)
+        """The files that one snapshot itself added, without reading them. For a blob see ``_with_blob``."""
+        manifest = self._with_blob(self.readable(snapshot))
         if manifest.definition is not None:
             return self.scan([manifest], manifest)
         # Written by 0.1 or Go, where snapshots of one dataset may differ: the manifest has its components.
@@ -121,6 +135,23 @@ class Reads:
             [manifest],
             runtime=self._handle.runtime,
         )
+
+    def _with_blob(self, manifest: Manifest) -> Manifest:
+        """Of a dataset of blobs, the snapshot whose blob is the newest one at this snapshot.
+
+        A restore brings back an earlier blob, and an expiry keeps the one before it. Neither has its own.
+        """
+        chain = self._handle.find().chain
+        current, seen = manifest, set[str]()
+        while current.codec is None and not current.files:
+            earlier = current.restores or current.parent_snapshot_id
+            if earlier is None or begins_with(current):
+                return manifest
+            if current.snapshot_id in seen:
+                raise chain.damaged(current.snapshot_id, "restores a snapshot after it")
+            seen.add(current.snapshot_id)
+            current = chain.ancestor(earlier, current.snapshot_id)
+        return current
 
     def floor(self, newest: Manifest | None = None) -> int:
         """The sequence of the oldest snapshot that can be read now; beyond all if there is none.

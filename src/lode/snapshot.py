@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from lode.format.manifest import FileRef, Manifest, Removed, rebases_of, writer_of
+from lode.format.manifest import FileRef, Manifest, Removed, group_of, rebases_of, writer_of
 from lode.format.volume import BlockRef, VolumeManifest
 from lode.times import rfc3339_to_datetime
 
@@ -17,15 +17,23 @@ M = TypeVar("M", Manifest, VolumeManifest)
 
 @dataclass(frozen=True, slots=True)
 class CommitReport:
-    """What it took to commit one snapshot."""
+    """What it took to commit one snapshot.
+
+    Attributes:
+        attempts: How many swaps of the pointer this writer sent; 0 if another writer committed it.
+        rebases: How often it was rebased onto commits of others.
+        retries: How many retries for overlapping commits it used.
+        seconds: The duration of the commit, without the upload of data.
+        replayed: True if an earlier commit under the same idempotency key was returned instead.
+        group: How many snapshots the same swap committed; 1 if it was committed alone.
+        waited: The seconds of ``seconds`` in which it waited for other writers to commit together.
+    """
 
     attempts: int = 0
     rebases: int = 0
     retries: int = 0
     seconds: float = 0.0
-    # True when an earlier commit under the same idempotency key was returned instead.
     replayed: bool = False
-    # How many snapshots the same swap committed, and the seconds this one waited for them.
     group: int = 1
     waited: float = 0.0
 
@@ -69,6 +77,11 @@ class _AnySnapshot(Generic[M]):
     def rebases(self) -> int:
         """How often its commit was rebased onto snapshots of other writers."""
         return rebases_of(self.manifest.x)
+
+    @property
+    def group(self) -> int:
+        """How many snapshots the same swap committed, itself included; 1 if it was committed alone."""
+        return group_of(self.manifest.x).size
 
     @property
     def writer(self) -> str | None:

@@ -36,6 +36,11 @@ _CLOCK: Final = "(?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 _FRACTION: Final = r"(?:\.([0-9]{1,9}))?"
 _RFC3339: Final = re.compile(rf"({_DATE}[Tt ]{_CLOCK}){_FRACTION}([Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?")
 _RFC3339_CLOCK: Final = re.compile(_CLOCK + _FRACTION)
+# At least one number, and one after a T.
+_ISO_DURATION: Final = re.compile(
+    r"(-?)P(?=[0-9T])(?:([0-9]{1,10})D)?"
+    r"(?:T(?=[0-9])(?:([0-9]{1,10})H)?(?:([0-9]{1,10})M)?(?:([0-9]{1,20})(?:\.([0-9]{1,9}))?S)?)?"
+)
 
 _SQL_DATE: Final = r"([0-9]{4})-([0-9]{1,2})-([0-9]{1,2})"
 _SQL_CLOCK: Final = rf"([01]?[0-9]|2[0-3])(?::([0-5]?[0-9])(?::([0-5]?[0-9]){_FRACTION})?)?"
@@ -142,6 +147,17 @@ def text_to_date(text: str) -> date:
     if not re.fullmatch(_DATE, text):
         raise ValueError(f"{text!r} is not a date such as 2024-01-31")
     return date.fromisoformat(text)
+
+
+def duration_to_ns(text: str) -> int:
+    """Read an ISO 8601 duration of days, hours, minutes and seconds as nanoseconds."""
+    found = _ISO_DURATION.fullmatch(text)
+    if found is None:
+        raise ValueError(f"{text!r} is not a duration such as P1DT2.5S")
+    sign, *whole, fraction = found.groups()
+    seconds = sum(int(part or 0) * each for part, each in zip(whole, (86_400, 3600, 60, 1), strict=True))
+    nanoseconds = seconds * _SECOND_NS + int((fraction or "").ljust(9, "0"))
+    return -nanoseconds if sign else nanoseconds
 
 
 # -- GoogleSQL -----------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from lode.errors import (
     PermissionDeniedError,
 )
 from lode.format.ids import SnapshotIds, check_id, check_new_id, check_writer
-from lode.format.manifest import DROP_SUFFIX, check_metadata
+from lode.format.manifest import DROP_SUFFIX, MAX_SEQUENCE, check_metadata
 from lode.format.volume import (
     MAX_VOLUME_BYTES,
     BlockRef,
@@ -220,16 +220,14 @@ class Volume:
             dry_run: Only report what would be removed.
             progress: Called with (objects removed, None) now and then.
         """
+        return self._drop(force=force, base=base, dry_run=dry_run, progress=progress)
+
+    def _drop(self, *, base: VolumeSnapshotRef | None, **options: Any) -> DropReport:
+        """The same, with the options of ``drop_volume``."""
         check_new_id(self.id, kind="volume")
+        manifest = None if base is None else self._manifest(base)
         return drop_volume(
-            self._chain,
-            self._committer,
-            self._drop_draft,
-            base=None if base is None else self._manifest(base),
-            force=force,
-            dry_run=dry_run,
-            progress=progress,
-            runtime=self._runtime,
+            self._chain, self._committer, self._drop_draft, base=manifest, runtime=self._runtime, **options
         )
 
     def _drop_draft(self, base: Head[VolumeManifest]) -> VolumeDraft:
@@ -307,15 +305,19 @@ class Volume:
                 + (f" up to {end.snapshot_id!r}" if end else ", which is empty")
             )
 
-    def tag(self, name: str, snapshot: VolumeSnapshotRef = "latest") -> Tag:
+    def tag(self, name: str, snapshot: VolumeSnapshotRef = "latest", *, dry_run: bool = False) -> Tag:
         """Give a snapshot a name, as of a dataset. Snapshots of a volume do not expire."""
         manifest = self._manifest(snapshot)
         check_new_id(self.id, kind="volume")
-        return put_tag(self._chain, name, manifest, lambda: 1, self._runtime.now_ns)
+        return put_tag(self._chain, name, manifest, self._floor, self._runtime.now_ns, dry_run=dry_run)
 
-    def untag(self, name: str) -> None:
+    def _floor(self) -> int:
+        """The first snapshot that can be read: none if the volume was dropped."""
+        return MAX_SEQUENCE if self._chain.resolve().manifest is None else 1
+
+    def untag(self, name: str, *, dry_run: bool = False) -> None:
         """Remove a tag. The snapshot stays."""
-        remove_tag(self._chain, name)
+        remove_tag(self._chain, name, dry_run=dry_run)
 
     def tags(self) -> list[Tag]:
         """All tags, by name."""
@@ -455,7 +457,7 @@ class _VolumeChain(Chain[VolumeManifest]):
             store,
             volume_chain(volume_id),
             decode_volume_manifest,
-            lambda _: (),
+            lambda _: {},
             f"volume {volume_id!r}",
             volume_id,
         )

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -39,8 +38,7 @@ IdempotencyKey: TypeAlias = str | tuple[str, str]
 """A key, or (writer, key)."""
 
 
-@dataclass(frozen=True, slots=True)
-class BegunWrite:
+class BegunWrite(NamedTuple):
     """A write whose arguments were checked, and what the dataset is as far as this process knows."""
 
     found: FoundDataset
@@ -114,7 +112,7 @@ class Writes:
         if definition.digest == begun.definition.digest:
             return None
         components = self._handle.components(begun.found, definition)
-        return replace(begun, definition=definition, components=components, is_behind=True)
+        return begun._replace(definition=definition, components=components, is_behind=True)
 
     def begin(
         self,

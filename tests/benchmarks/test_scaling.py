@@ -112,9 +112,9 @@ def test_the_reads_of_a_plan_grow_with_the_digits_of_the_length_alone() -> None:
     most_of_one_digit, _, _ = counted(store, lambda: plan(store))
     extend(store, 255 - 15)
     most_of_two_digits, _, _ = counted(store, lambda: plan(store))
-    # The pointer, the definition, and a manifest or segment for each digit's worth of snapshots.
+    # The pointer, the definition, up to 15 manifests, and up to three segments of each size.
     assert most_of_one_digit == 2 + 15
-    assert most_of_two_digits == 2 + 15 + 15
+    assert most_of_two_digits == 2 + 15 + 3 + 3
     extend(store, 1)
     assert counted(store, lambda: plan(store))[0] == 4
 
@@ -139,9 +139,12 @@ def test_a_partition_costs_two_calls_to_write_and_nothing_to_leave_out(tmp_path:
     )
 
 
-def test_a_rebase_reads_each_rival_at_most_once(tmp_path: Path) -> None:
-    table = measured(RivalsAxis(tmp_path), (1, 40), rounds=1)
-    assert value(table, "rebased commit, calls", "40") - value(table, "rebased commit, calls", "1") <= 39
+def test_the_calls_of_a_rebase_do_not_grow_with_the_rivals(tmp_path: Path) -> None:
+    table = measured(RivalsAxis(tmp_path), (1, 16, 300), rounds=1)
+    alone = value(table, "rebased commit, calls", "1")
+    # Up to 15 manifests, three segments of 16 and of 64, and one of 256.
+    assert value(table, "rebased commit, calls", "16") - alone <= 15
+    assert value(table, "rebased commit, calls", "300") - alone <= 15 + 3 + 3 + 1
 
 
 def test_virtual_time_passes_for_all_at_once_and_in_order() -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from support.stores import contents
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -144,3 +145,31 @@ def test_volumes_are_renamed_and_dropped_too(run: Run, lake: Path) -> None:
     assert run("rename", "disk", "image", "--volume").code == 0
     assert run("drop", "image", "--volume", "--yes").code == 0
     assert run("ls", "--names").lines == ["visits"]
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("tag", "visits", "release", "1"), "would be snapshot"),
+        (("untag", "visits", "kept"), "would be removed"),
+        (("rename", "visits", "pages"), "would be renamed to pages"),
+    ],
+)
+def test_a_dry_run_only_says_what_would_change(
+    run: Run, visits: lode.Dataset, command: tuple[str, ...], said: str
+) -> None:
+    visits.tag("kept")
+    before = contents(visits.store)
+    assert said in run(*command, "--dry-run").out
+    assert [value for value in run(*command, "--dry-run", "--json").json[0].values() if value is False] == [
+        False
+    ]
+    assert contents(visits.store) == before
+
+
+def test_a_dry_run_fails_where_the_command_would(run: Run, visits: lode.Dataset) -> None:
+    visits.tag("kept")
+    lode.Dataset("taken", visits.store, codec="jsonl").write([{"n": 1}])
+    assert run("tag", "visits", "kept", "1", "--dry-run").code == 2
+    assert run("untag", "visits", "nothing", "--dry-run").code == 3
+    assert run("rename", "visits", "taken", "--dry-run").code == run("rename", "visits", "taken").code != 0

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from lode.store.local import LocalStore
+from support.groups import always_wait, write_group
 
 if TYPE_CHECKING:
     from support.cli.running import Run
@@ -253,6 +255,27 @@ def test_log_marks_the_commits_that_were_rebased(run: Run, lake: Path) -> None:
 @pytest.mark.usefixtures("visits")
 def test_log_has_no_column_of_rebases_where_there_were_none(run: Run) -> None:
     assert "rebases" not in run("log", "visits").lines[0]
+
+
+def test_log_shows_the_groups_that_one_swap_committed(
+    run: Run, lake: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(lake)
+    lode.Dataset("visits", store, codec="jsonl").write([{"k": 0}])
+    always_wait(monkeypatch)
+    write_group(store, "visits", 3)
+    assert [line["group"] for line in run("log", "visits", "--json").json] == [3, 3, 3, 1]
+    heading, newest, *_, oldest = run("log", "visits").lines
+    assert heading.split() == ["#", "snapshot", "time", "rows", "size", "files", "group", "metadata"]
+    assert newest.split()[-1] == "3"
+    assert oldest.split()[-1] == "1"  # its files: a snapshot that was committed alone has no group
+    heads = [line for line in run("log", "visits", "--graph").lines if line[:1] in "●◆"]
+    assert [line.endswith("  in a group of 3") for line in heads] == [True, True, True, False]
+
+
+@pytest.mark.usefixtures("visits")
+def test_log_has_no_column_of_groups_where_there_were_none(run: Run) -> None:
+    assert "group" not in run("log", "visits").lines[0]
 
 
 def test_log_tells_who_wrote_each_snapshot_if_somebody_said(run: Run, lake: Path) -> None:

@@ -9,17 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support import SUPPORT
 
-# The page has little data: few tasks, and a Java that starts fast instead of running fast.
-FAST = (
-    "--conf spark.sql.shuffle.partitions=1 "
-    "--driver-java-options '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC' pyspark-shell"
-)
+# The page has little data.
+FEW_TASKS = "--conf spark.sql.shuffle.partitions=1 pyspark-shell"
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
 DRIVER = SUPPORT / "cli" / "page_driver.py"
 
 
+@pytest.mark.slow
 def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
     # In a process of its own: Spark's session would otherwise be shared with other tests of this one.
     ended = subprocess.run(
@@ -28,7 +28,7 @@ def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
         env={
             **os.environ,
             "SPARK_MASTER": "local[1]",
-            "PYSPARK_SUBMIT_ARGS": FAST,
+            "PYSPARK_SUBMIT_ARGS": FEW_TASKS,
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         },
         capture_output=True,

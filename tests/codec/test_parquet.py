@@ -177,6 +177,25 @@ def test_every_page_compression_reads_back(compression: str | None) -> None:
     assert decoded(codec, encoded(codec, [{"id": 1}])) == [{"id": 1, "name": None}]
 
 
+@pytest.mark.parametrize(
+    ("options", "rows", "expected"),
+    [
+        ({}, 10, "SNAPPY"),
+        ({}, 40_000, "ZSTD"),
+        ({"level": 3}, 10, "ZSTD"),
+        ({"compression": "zstd"}, 10, "ZSTD"),
+        # Small row groups do not make a small file.
+        ({"row_group_rows": 100}, 40_000, "ZSTD"),
+    ],
+)
+def test_only_small_files_are_compressed_by_snappy_unless_the_caller_chooses(
+    options: dict[str, Any], rows: int, expected: str
+) -> None:
+    data = encoded(Parquet(SCHEMA, **options), [{"id": index, "name": "x" * 8} for index in range(rows)])
+    footer: Any = pq.read_metadata(io.BytesIO(data))
+    assert footer.row_group(0).column(0).compression == expected
+
+
 @pytest.mark.parametrize("garbage", [b"", b"PAR1", b"garbage" * 100, b"PAR1" + bytes(100) + b"PAR1"])
 def test_garbage_is_not_a_parquet_file(garbage: bytes) -> None:
     sources: list[Any] = [io.BytesIO(garbage), Unseekable(garbage)]

@@ -206,8 +206,35 @@ def test_a_transaction_begun_before_a_different_create_is_refused(
 def test_cold_opening_costs_one_read_more_than_the_head(memory: CountingStore) -> None:
     written(memory)
     memory.reset()
-    visits(memory).transaction().abort()
+    lode.Dataset("visits", memory, layout=lode.HiveLayout("day")).transaction().abort()
     assert [method for method, _ in names(memory)] == ["get", "get", "get"]
+
+
+def test_the_options_that_it_was_created_with_spare_the_read_of_its_definition(memory: CountingStore) -> None:
+    written(memory)
+    stored = lode.Dataset("visits", memory).definition
+    memory.reset()
+    assert visits(memory).definition == stored
+    assert [method for method, _ in names(memory)] == ["get", "get"]
+
+
+def test_options_it_was_created_with_do_not_hide_a_later_change(memory: CountingStore) -> None:
+    created = written(memory)
+    created.evolve(add={"late": "int64"})
+    memory.reset()
+    assert visits(memory).definition == created.definition
+    assert "late" in visits(memory).definition.ids
+
+
+def test_a_dataset_that_is_expected_and_does_not_exist_gets_its_definition(memory: CountingStore) -> None:
+    expected = visits(memory).definition
+    assert not list(memory.list("datasets/visits/definition/"))
+    stored = written(memory).definition
+    assert stored.ids
+    assert not expected.ids
+    assert [info.path for info in memory.list("datasets/visits/definition/")] == [
+        f"datasets/visits/definition/{stored.digest}.json"
+    ]
 
 
 def test_wrong_kinds_of_options_are_refused_by_name(memory: CountingStore) -> None:

@@ -12,6 +12,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import lode
 
 if TYPE_CHECKING:
@@ -66,6 +68,7 @@ def test_a_nightly_job_that_runs_twice_is_one_snapshot(tmp_path: Path) -> None:
     assert [snapshot.row_count for snapshot in orders.snapshots()] == [4000, 4000]
 
 
+@pytest.mark.slow
 def test_a_spark_pipeline_takes_each_snapshot_once(tmp_path: Path) -> None:
     output = run("spark_pipeline.py", tmp_path)
     assert "visits of /docs: [('mon', 4), ('tue', 4), ('wed', 4)]" in output

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.compute as pc
@@ -10,6 +11,7 @@ import pytest
 import lode
 from lode.format.paths import partition_path
 from lode.read.segment import encode_segment, list_segment
+from lode.store import MemoryStore
 from lode.write.rebase import common_partition
 from support import golang
 
@@ -169,7 +171,27 @@ def test_a_python_partition_has_a_copy_of_each_manifest(tmp_path: Path) -> None:
     manifest = (home / "segments" / snapshot.id / "manifest.json").read_bytes()
     for partition in ("k=a%2Fb", "k=__HIVE_DEFAULT_PARTITION__"):
         copy = home / "partitions" / partition / "segments" / snapshot.id / "manifest.json"
-        assert copy.read_bytes() == manifest
+        assert copy.read_bytes() == manifest, "on a disk every copy is a link to the whole manifest"
+
+
+def test_go_lists_every_partition_and_file_of_a_python_snapshot_on_an_object_store() -> None:
+    """Without a partition Go reads the first manifest that a listing shows of each snapshot, a copy."""
+    store = MemoryStore()
+    dataset = lode.Dataset("events", store, codec="jsonl", layout=lode.HiveLayout("k"))
+    written = [dataset.write([{"k": f"{number}"}, {"k": "b"}, {"k": "c"}]) for number in range(3)]
+    first: dict[str, str] = {}
+    for entry in store.list("datasets/events/partitions/"):
+        if entry.path.endswith("/manifest.json"):
+            first.setdefault(entry.path.split("/")[-2], entry.path)
+    for snapshot in written:
+        listed = json.loads(store.get(first[snapshot.id]))
+        assert [file["path"] for file in listed["files"]] == [file.path for file in snapshot.files]
+        assert listed["row_count"] == snapshot.row_count
+    # With a partition it gets that partition's copy, which has Go's keys in Go's order too.
+    copy = json.loads(store.get(f"datasets/events/partitions/k=c/segments/{written[0].id}/manifest.json"))
+    assert [file["path"].split("/")[3] for file in copy["files"]] == ["k=c"]
+    whole = json.loads(store.get(f"datasets/events/segments/{written[0].id}/manifest.json"))
+    assert list(copy) == list(whole)
 
 
 def test_an_unfinished_go_snapshot_is_invisible_and_hides_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 
 @pytest.mark.parametrize("page", FOLLOWED_INSTALLED)
+@pytest.mark.slow
 def test_a_page_can_be_followed_by_copy_and_paste(
     page: str, environments: Environments, tmp_path: Path
 ) -> None:

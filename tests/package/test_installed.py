@@ -137,6 +137,7 @@ def test_a_geography_needs_the_server_and_its_extra(environments: Environments, 
     environments("server", "geo").feature("geo", cwd=tmp_path)
 
 
+@pytest.mark.slow
 def test_spark_needs_its_extra_alone(environments: Environments, tmp_path: Path) -> None:
     environments("spark").feature("spark", cwd=tmp_path)
 

@@ -102,11 +102,12 @@ def test_a_missing_or_damaged_segment_changes_nothing_but_the_number_of_reads(
 
 def test_a_missing_small_segment_is_written_with_the_next_large_one() -> None:
     store = grown(250)
-    store.delete("datasets/d/history/16/000000000032.json.zst")
+    store.delete("datasets/d/history/16/000000000208.json.zst")
     dataset = lode.Dataset("d", store, runtime=AT_ONCE)
     for number in range(250, 256):
         dataset.write(b"", {"number": number})
-    assert store.exists("datasets/d/history/16/000000000032.json.zst")
+    assert store.exists("datasets/d/history/16/000000000208.json.zst")
+    assert store.exists("datasets/d/history/64/000000000256.json.zst")
     assert store.exists("datasets/d/history/256/000000000256.json.zst")
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import lode
 from lode.definition import REMOVALS
+from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 
 if TYPE_CHECKING:
@@ -135,3 +136,18 @@ def test_a_partition_of_go_is_removed_by_the_name_that_python_gives_it() -> None
 def _removed(dataset: lode.Dataset, partitions: Iterable[str]) -> list[str]:
     state = dataset._handle.find().states.fold(dataset.latest().manifest)
     return state.matching(lode.Removes(tuple(partitions)))
+
+
+def test_the_store_calls_of_a_change_do_not_grow_with_the_number_of_commits() -> None:
+    store = MemoryStore()
+    runtime = Runtime(background=lambda chore: chore())
+    lode.Dataset.create("d", store, schema=SCHEMA, partition_by=["day"])
+    dataset = lode.Dataset("d", store, runtime=runtime)
+    calls: dict[int, int] = {}
+    for number in range(1, 301):
+        dataset.write(rows(number, day="mon" if number % 2 else "tue"))
+        if number in (14, 270):  # the most since the last segment
+            counted = CountingStore(store)
+            lode.Dataset("d", counted, runtime=runtime).overwrite(rows(0), dry_run=True)
+            calls[number] = counted.total
+    assert calls[270] <= calls[14] + 2, calls

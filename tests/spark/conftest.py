@@ -1,9 +1,8 @@
-"""One Spark for all of these tests: they share a worker, and the worker a session."""
+"""One Spark for all of these tests."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,16 +11,9 @@ import lode.spark
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-HERE = Path(__file__).parent
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.path.is_relative_to(HERE):
-            item.add_marker(pytest.mark.xdist_group("spark"))
 
 
 @pytest.fixture(scope="session")
@@ -34,10 +26,29 @@ def spark() -> Iterator[SparkSession]:
             "spark.sql.shuffle.partitions": "2",
             "spark.driver.memory": "1g",
             "spark.log.level": "ERROR",
+            "spark.connect.grpc.binding.address": "127.0.0.1",
+            "spark.connect.grpc.binding.port": "0",
         },
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def connect_url(spark: SparkSession) -> str:
+    """A server of Spark Connect in the Java process of the session."""
+    jvm: Any = spark.sparkContext._jvm
+    service = getattr(getattr(jvm, "org.apache.spark.sql.connect.service.SparkConnectService$"), "MODULE$")
+    if not service.started():
+        service.start(spark.sparkContext._jsc.sc())
+    return f"sc://127.0.0.1:{service.localPort()}"
+
+
+@pytest.fixture(scope="session")
+def connect(connect_url: str) -> Iterator[SparkSession]:
+    client = lode.spark.session(connect_url)
+    yield client
+    client.stop()
 
 
 @pytest.fixture

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+pytestmark = pytest.mark.slow
+
 # So that a part of a few thousand rows is several files.
 SMALL_FILES = {"targetFileBytes": "64k", "rowGroupRows": "100", "checksum": "sha256"}
 
@@ -101,6 +103,18 @@ def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing_and_doubles_n
     assert lode.verify(dataset).ok
     # What the dead attempt had staged is gone.
     assert not any(path.exists() for path in staged)
+
+
+def test_an_executor_killed_between_the_files_of_a_part_leaves_no_row_twice_and_no_file(
+    cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
+) -> None:
+    victim = driver.run("write_killing", lake=lake)
+    assert victim not in cluster.executors()
+    dataset = lode.open_dataset("d", lake)
+    assert ids(dataset) == list(range(40))
+    assert len(dataset.snapshots()) == 1
+    staged = {str(path.relative_to(tmp_path / "lake")) for path in (tmp_path / "lake").rglob("data-*")}
+    assert staged == {file.path for file in dataset.latest().files}
 
 
 def test_an_executor_killed_in_the_middle_of_a_stream_loses_nothing_and_doubles_nothing(

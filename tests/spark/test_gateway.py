@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from support import SUPPORT
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 DRIVER = SUPPORT / "spark" / "grpc_driver.py"
 
 
+@pytest.mark.slow
 def test_spark_starts_every_time_in_a_process_with_busy_grpc_threads(tmp_path: Path) -> None:
     command = [sys.executable, str(DRIVER), "300", "1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+import pickle
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
 import lode
-from lode.spark import jobs
+from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.lineage import lineage_of
 from lode.spark.spread import _balanced
@@ -55,7 +56,9 @@ def test_verify_finds_what_lode_verify_finds_in_the_same_words(
     damaged = bytearray((root / third.path).read_bytes())
     damaged[10] ^= 1
     (root / third.path).write_bytes(damaged)
-    copy = next(iter(dataset.chain.copies(dataset.latest().manifest)))
+    newest = dataset.chain.published(dataset.latest().id)
+    assert newest is not None
+    copy = next(iter(dataset.chain.copies(newest)))
     (root / copy).unlink()
     found = jobs.verify(spark, dataset)
     assert found == lode.verify(dataset)
@@ -95,6 +98,33 @@ def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_th
     sales_in(lake, 1)
     assert len(jobs.copy(spark, source, twin)) == 1
     assert rows_of(twin) == rows_of(source)
+
+
+def test_the_tasks_of_a_copy_get_no_statistics(lake: str) -> None:
+    source = lode.Dataset("wide", lake, codec="parquet")
+    (file,) = source.write(pa.table({f"column {n}": [n] for n in range(100)})).files
+    errand = copier._errand(source, source.latest().manifest, file, "new", 0)
+    assert file.stats is not None
+    assert len(pickle.dumps(errand)) < 1000 < len(pickle.dumps(file))
+
+
+def test_a_dataset_is_not_copied_into_itself(spark: SparkSession, lake: str) -> None:
+    source = sales_in(lake, 1)
+    with pytest.raises(lode.InvalidOptionError, match="another dataset than 'sales' itself"):
+        jobs.copy(spark, source, DatasetRef(lake.partition("?")[0], "sales"))
+    assert len(source.snapshots()) == 1
+
+
+def test_a_dataset_that_was_dropped_and_begun_again_is_copied_and_then_what_is_new(
+    spark: SparkSession, lake: str
+) -> None:
+    sales_in(lake, 2).drop()
+    source = sales_in(lake, 1)
+    sink = DatasetRef(lake, "copy")
+    assert len(jobs.copy(spark, source, sink)) == 1
+    sales_in(lake, 1)
+    assert len(jobs.copy(spark, source, sink)) == 1
+    assert rows_of(sink.open()) == rows_of(source)
 
 
 def test_a_copy_has_the_columns_of_the_origin_at_every_snapshot(spark: SparkSession, lake: str) -> None:
@@ -180,6 +210,19 @@ def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
         jobs.import_(frame, days, key="x", split_by="hour")
     with pytest.raises(lode.InvalidOptionError, match="needs a key"):
         jobs.import_(frame, days, key="")
+
+
+def test_an_import_that_fails_for_one_value_commits_none_after_it(spark: SparkSession, lake: str) -> None:
+    frame = spark.range(4).selectExpr("id AS n", "assert_true(id < 2) IS NULL AS ok")
+    with pytest.raises(Exception, match="is not true"):
+        jobs.import_(frame, DatasetRef(lake, "parts"), key="k", split_by="n")
+    parts = lode.open_dataset("parts", lake)
+    assert [snapshot.metadata["n"] for snapshot in parts.snapshots()] in ([], [0], [0, 1])
+    assert lode.verify(parts).ok
+    fixed = frame.withColumn("ok", frame.n >= 0)
+    jobs.import_(fixed, DatasetRef(lake, "parts"), key="k", split_by="n")
+    assert [snapshot.metadata["n"] for snapshot in parts.snapshots()] == [0, 1, 2, 3]
+    assert parts.count() == 4
 
 
 def test_export_writes_a_range_of_history_as_plain_files_once(

@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import signal
 import subprocess
 import sys
 import threading
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as f
 
 import lode
+import lode.spark
+from lode.cli import main
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.lineage import lineage_of
 from lode.spark.pipeline import Pipeline
 from lode.spark.pipeline_file import load, parse
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
 SCHEMA = {"page": "string!", "visits": "int64!"}
@@ -137,6 +142,147 @@ def test_a_pipeline_that_begins_late_remembers_where_it_began(spark: SparkSessio
     assert rows_in(lake, "out") == [("/", 2)]
 
 
+def test_a_sink_has_columns_before_it_has_rows(spark: SparkSession, lake: str) -> None:
+    visits_in(lake, {"/": 1})
+    late = Pipeline(
+        "late",
+        DatasetRef(lake, "visits", startingPosition="latest"),
+        DatasetRef(lake, "late", partitionBy="page"),
+        ["SELECT page, visits * 2 AS twice FROM {input}"],
+    )
+    assert late.run(spark) == []
+    schema = lode.open_dataset("late", lake).schema
+    assert schema is not None
+    assert schema.names == ["page", "twice"]
+    # So it can be looked up, read and exported, and a pipeline on it gives its own sink columns.
+    steps = ["SELECT i.page FROM {input} i LEFT ANTI JOIN {late} USING (page)"]
+    tables = {"late": DatasetRef(lake, "late")}
+    (batch,) = Pipeline("p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"), steps, tables).run(spark)
+    assert batch.rows_out == 1
+    assert lode.spark.read(spark, lake, "late").columns == ["page", "twice"]
+    (empty,) = Pipeline("behind", DatasetRef(lake, "late"), DatasetRef(lake, "behind")).run(spark)
+    assert (empty.rows_out, empty.snapshot.files) == (0, ())
+    assert lode.spark.read(spark, lake, "behind").columns == ["page", "twice"]
+
+
+def test_a_pipeline_waits_for_inputs_that_have_nothing_yet(
+    spark: SparkSession, lake: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    names = DatasetRef(lake, "names")
+    step = "SELECT i.* FROM {input} i JOIN {names} USING (page)"
+    source = DatasetRef(lake, "visits", startingPosition="latest")
+    pipeline = Pipeline("p", source, DatasetRef(lake, "out"), [step], {"names": names})
+    assert pipeline.run(spark) == []
+    assert "waits: DatasetRef" in caplog.text
+    visits_in(lake, {"/": 1})  # after the pipeline began, so it is not skipped
+    assert pipeline.run(spark) == []
+    lode.Dataset("names", lake, codec=lode.JSONL()).write([])
+    assert pipeline.run(spark) == []
+    lode.open_dataset("names", lake).write([{"page": "/"}])
+    assert [batch.rows_out for batch in pipeline.run(spark)] == [1]
+
+
+def test_a_continuous_pipeline_finds_out_what_its_source_is_when_it_exists(
+    spark: SparkSession, lake: str
+) -> None:
+    running = Pipeline(
+        "p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"), mode="continuous", every=0.01
+    ).batches(spark)
+    writer = threading.Timer(
+        0.5, lambda: lode.Dataset("visits", lake, codec=lode.JSONL()).write([{"page": "/"}])
+    )
+    writer.start()
+    assert next(running).rows_out == 1
+    running.close()  # type: ignore[attr-defined]
+
+
+def test_a_pipeline_may_not_read_what_it_writes(lake: str, tmp_path: Path) -> None:
+    same = Pipeline(
+        "p", DatasetRef(lake, "visits"), DatasetRef(tmp_path / "lake" / "." / "x" / "..", "visits")
+    )
+    with pytest.raises(lode.InvalidOptionError, match="pipeline 'p' reads dataset 'visits' and writes to it"):
+        same.check()
+
+
+def test_one_name_for_two_sources_is_refused_with_both(spark: SparkSession, lake: str) -> None:
+    visits_in(lake, {"/": 1})
+    lode.Dataset("other", lake, codec=lode.Parquet(SCHEMA)).write([{"page": "/", "visits": 2}])
+    Pipeline("p", DatasetRef(lake, "other"), DatasetRef(lake, "out")).run(spark)
+    wrong = Pipeline("p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"))
+    with pytest.raises(
+        lode.InvalidOptionError, match=r"from dataset 'other' in .* to read 'visits' .* another name"
+    ):
+        wrong.run(spark)
+
+
+def test_a_source_that_was_replaced_is_named_with_the_remedy(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    visits_in(lake, {"/": 1})
+    pipeline = Pipeline("p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"))
+    pipeline.run(spark)
+    shutil.rmtree(tmp_path / "lake" / "datasets" / "visits")
+    visits_in(lake, {"/": 1}, {"/": 2})
+    with pytest.raises(lode.InvalidOptionError, match="replaced by another one of this name; start it under"):
+        pipeline.run(spark)
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected"),
+    [
+        ("""SELECT from_json('{"a":{"b":1}}', 'a struct<b: int>').a.b AS v FROM {input}""", 1),
+        ("""SELECT from_json('{{"a":1}}', 'a int').a AS v FROM {input}""", 1),
+        ("SELECT regexp_count('aab', 'a{2}') AS v FROM {input}", 1),
+        ("SELECT '{{input}}' AS v FROM {input}", "{input}"),
+    ],
+)
+def test_braces_that_name_nothing_are_text(spark: SparkSession, lake: str, sql: str, expected: Any) -> None:
+    visits_in(lake, {"/": 1})
+    Pipeline("p", DatasetRef(lake, "visits"), DatasetRef(lake, "out"), [sql]).run(spark)
+    assert rows_in(lake, "out") == [(expected,)]
+
+
+def test_mistakes_in_a_file_are_found_before_spark_starts(tmp_path: Path, lake: str) -> None:
+    (tmp_path / "java" / "bin").mkdir(parents=True)
+    java = tmp_path / "java" / "bin" / "java"
+    java.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexit 1\n")
+    java.chmod(0o755)
+    file = tmp_path / "pipeline.yaml"
+    ref = {"path": lake, "dataset": "visits"}
+    content = {"name": "p", "source": ref, "sink": {**ref, "dataset": "out"}}
+    file.write_text(json.dumps({**content, "steps": ["SELECT * FROM {pages}"]}))
+    done = subprocess.run(
+        [sys.executable, "-m", "lode.spark", "run", str(file)],
+        env={**os.environ, "JAVA_HOME": str(tmp_path / "java")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "a step asks for {pages}: there are {input}" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"sink": {"partitonBy": "page"}}, "'partitonby' is unknown: did you mean 'partitionBy'"),
+        ({"source": {"maxSnapshotsPerBatch": 0}}, "maxSnapshotsPerBatch"),
+        ({"steps": ["nowhere:clean"]}, "step nowhere:clean cannot be loaded"),
+        ({"steps": ['SELECT "{{" || \'{"a":1}\' FROM {input}']}, "double all of them, or none"),
+    ],
+)
+def test_a_check_needs_no_spark(lake: str, changed: dict[str, Any], message: str) -> None:
+    content: dict[str, Any] = {
+        "name": "p",
+        "source": {"path": lake, "dataset": "visits", **changed.get("source", {})},
+        "sink": {"path": lake, "dataset": "out", **changed.get("sink", {})},
+        "steps": changed.get("steps", []),
+    }
+    with pytest.raises(lode.InvalidOptionError, match=message):
+        parse(content).pipeline.check()
+
+
 def test_a_pipeline_runs_no_step_for_a_compaction_and_can_take_in_what_was_removed(
     spark: SparkSession, lake: str
 ) -> None:
@@ -219,7 +365,14 @@ def test_a_definition_that_is_wrong_says_where() -> None:
             parse({**good, **change})
 
 
-def test_a_yaml_file_is_run_from_the_command_line(lake: str, tmp_path: Path) -> None:
+def test_a_yaml_file_is_run_from_the_command_line(
+    spark: SparkSession,
+    lake: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the session of the other tests; ``tests/cli/test_page.py`` runs one that starts and ends its own."""
     visits_in(lake, {"/": 1, "/docs": 5})
     (tmp_path / "cleaning.py").write_text("def clean(frame):\n    return frame.where(\"page <> '/docs'\")\n")
     definition = tmp_path / "pipeline.yaml"
@@ -232,22 +385,24 @@ def test_a_yaml_file_is_run_from_the_command_line(lake: str, tmp_path: Path) -> 
         f"spark:\n"
         f"  master: local[1]\n"
         f"  spark.sql.shuffle.partitions: 1\n"
-        f"  spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1 -XX:+UseSerialGC\n"
     )
-    assert load(definition).settings["spark.sql.shuffle.partitions"] == "1"
-    command = [
-        str(Path(sys.executable).with_name("lode")),
-        "spark",
-        "run",
-        str(definition),
-        "--once",
-        "--json",
-    ]
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, env={**os.environ}
-    )
-    assert done.returncode == 0, done.stderr
-    (line,) = done.stdout.splitlines()
+    asked: list[Any] = []
+
+    def session(*words: str, **options: Any) -> SparkSession:
+        asked.append((words, options))
+        return spark
+
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr("lode.spark.run.session", session)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    try:
+        assert main(["spark", "run", str(definition), "--once", "--json"]) == 0
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert asked == [(("local[1]",), {"name": "totals", "settings": {"spark.sql.shuffle.partitions": "1"}})]
+    (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line)["rows_out"] == 1
     assert rows_in(lake, "totals") == [("/", 1)]
 

@@ -496,3 +496,54 @@ def test_a_decimal_beyond_sparks_digits_is_refused_with_the_way_out(spark: Spark
     chosen = spark.read.format("lode").options(**given).schema("n long, big decimal(38, 9)").load()
     assert rows(chosen.where("big is not null")) == [(1, Decimal("1.500000000"))]
     assert rows(spark.read.format("lode").options(**given).schema("n long").load()) == [(1,), (2,)]
+
+
+def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> None:
+    opened(lake, layout=lode.HiveLayout("n")).write(pa.table({"n": list(range(60)), "v": list(range(60))}))
+    context = spark.sparkContext
+    setting = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    before = spark.conf.get(setting)
+    context.setJobGroup(lake, "many files")
+    try:
+        df = lode.spark.read(spark, lake, "events", reader="spark")
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+    assert spark.conf.get(setting) == before
+    tracker: Any = context.statusTracker()
+    stages = [
+        tracker.getStageInfo(stage).numTasks
+        for job in tracker.getJobIdsForGroup(lake)
+        for stage in tracker.getJobInfo(job).stageIds
+    ]
+    assert stages == [8]  # not 60
+    assert df.count() == 60
+
+
+@pytest.mark.parametrize("codec", ["parquet", "jsonl"])
+def test_a_small_dataset_is_broadcast_in_a_join(spark: SparkSession, lake: str, codec: str) -> None:
+    opened(lake, codec=lode.JSONL() if codec == "jsonl" else codec).write([{"n": 1, "name": "one"}])
+    small = lode.spark.read(spark, lake, "events")
+    joined: Any = spark.range(10_000_000).withColumnRenamed("id", "n").join(small, "n")
+    plan = joined._jdf.queryExecution().executedPlan().toString()
+    assert "Broadcast" in plan
+    assert "SortMergeJoin" not in plan
+
+
+def test_columns_that_spark_takes_for_one_are_read_through_python(spark: SparkSession, lake: str) -> None:
+    ds = opened(lake)
+    ds.write(pa.table({"n": [1], "N": [2]}))
+    with pytest.raises(lode.InvalidOptionError, match="differs from 'n' only in case"):
+        lode.spark.read(spark, lake, "events", reader="spark")
+    assert rows(lode.spark.read(spark, lake, "events")) == [(1, 2)]
+    assert rows(lode.spark.read(spark, lake, "events", columns=["N"])) == [(2,)]
+    ds.evolve(drop=["N"])
+    ds.write(pa.table({"n": [3]}))
+    assert rows(lode.spark.read(spark, lake, "events")) == [(1,), (3,)]
+
+
+def test_a_column_is_not_read_from_a_dropped_one_of_another_case(spark: SparkSession, lake: str) -> None:
+    ds = opened(lake)
+    ds.write(pa.table({"k": [1], "Value": [7]}))
+    ds.evolve(drop=["Value"])
+    ds.evolve(add={"value": "int64"})
+    assert rows(lode.spark.read(spark, lake, "events")) == [(1, None)]

@@ -11,6 +11,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructType
 
 import lode
+from lode.spark import position
 from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
 from lode.spark.stream import StreamSource
 from lode.store.wrappers import CountingStore
@@ -101,6 +102,66 @@ def test_a_slow_stream_does_not_walk_the_same_history_again_with_every_batch(lak
     assert frontier.advance(at).sequence == 41
 
 
+def test_a_stream_without_a_limit_reads_no_manifest_between(lake: str) -> None:
+    snapshots = grow(dataset_in(lake), 40, rows=1)
+    counted = CountingStore(lode.open_store(lake))
+    frontier = Frontier(lode.Dataset("d", counted, codec="parquet"))
+    assert frontier.advance(BEGINNING).sequence == 40
+    assert counted.counts.total() < 10
+    start = Position(30, snapshots[29].id)
+    assert frontier.advance(start).sequence == 40
+    with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
+        frontier.advance(Position(30, snapshots[28].id))
+
+
+def test_a_stream_with_a_limit_reads_ahead_a_bounded_number_of_snapshots(
+    lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = grow(dataset_in(lake), 40, rows=1)
+    monkeypatch.setattr(position, "WINDOW", 3)
+    dataset = dataset_in(lake)
+    frontier = Frontier(dataset)
+    at, seen = BEGINNING, []
+    while (end := frontier.advance(at, Limit(snapshots=7))) != at:
+        assert len(frontier._waiting) <= 7 + 3
+        seen.append(end)
+        at = end
+    assert seen == [Position(n, snapshots[n - 1].id) for n in (7, 14, 21, 28, 35, 40)]
+    size = snapshots[0].size_bytes
+    assert Frontier(dataset).advance(BEGINNING, Limit(bytes=10 * size + size // 2)).sequence == 10
+
+
+def test_a_stream_of_a_dataset_without_snapshots_waits(lake: str) -> None:
+    options = {"path": lake, "dataset": "d"}
+    waiting = StreamSource(options, SCHEMA)
+    start = waiting.initialOffset()
+    assert waiting.latestOffset(start, ReadAllAvailable()) == start
+    assert waiting.partitions(start, start) == []
+    latest = StreamSource({**options, "startingPosition": "latest"}, SCHEMA)
+    assert latest.initialOffset() == start  # what is written later is read
+    once = StreamSource(options, SCHEMA)
+    once.prepareForTriggerAvailableNow()
+    (snapshot,) = grow(dataset_in(lake), 1)
+    assert once.latestOffset(start, ReadAllAvailable()) == start
+    end = waiting.latestOffset(start, ReadAllAvailable())
+    assert end == Position(1, snapshot.id).to_json()
+    (split,) = waiting.partitions(start, end)
+    assert sum(batch.num_rows for batch in waiting.read(split)) == 3
+
+
+def test_a_dataset_that_was_dropped_and_begun_again_is_read_from_its_new_beginning(lake: str) -> None:
+    dataset = dataset_in(lake)
+    grow(dataset, 2)
+    dataset.drop()
+    again = dataset_in(lake)
+    first, second = (again.write([{"number": 1, "snapshot": "new"}]) for _ in range(2))
+    frontier = Frontier(again)
+    at = frontier.advance(BEGINNING, Limit(snapshots=1))
+    assert at.snapshot == first.id
+    assert frontier.advance(at, Limit(snapshots=1)).snapshot == second.id
+    assert [snapshot.id for snapshot in between(again, BEGINNING, frontier.known())] == [first.id, second.id]
+
+
 def test_starting_positions_leave_out_exactly_what_as_of_the_same_would_read(lake: str) -> None:
     dataset = dataset_in(lake)
     first, second, third = grow(dataset, 3)
@@ -124,16 +185,16 @@ def test_starting_positions_leave_out_exactly_what_as_of_the_same_would_read(lak
 def test_a_dataset_that_was_replaced_is_noticed(lake: str, tmp_path: Path) -> None:
     dataset = dataset_in(lake)
     _, second, _ = grow(dataset, 3)
-    position = Position(2, second.id)
+    reached = Position(2, second.id)
     shutil.rmtree(tmp_path / "lake")
     with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
-        Frontier(dataset_in(lake)).advance(position)
+        Frontier(dataset_in(lake)).advance(reached)
     for count in (1, 1, 1):  # shorter than, as long as, and longer than the stream had read
         grow(dataset_in(lake), count)
         with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
-            Frontier(dataset_in(lake)).advance(position)
+            Frontier(dataset_in(lake)).advance(reached)
     with pytest.raises(lode.InvalidOptionError, match="replaced by another one"):
-        between(dataset_in(lake), position, Position(3, dataset_in(lake).latest().id))
+        between(dataset_in(lake), reached, Position(3, dataset_in(lake).latest().id))
 
 
 def test_an_offset_of_another_source_is_refused_in_words() -> None:

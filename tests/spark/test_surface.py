@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.errors import AnalysisException
+from pyspark.sql.types import StructType
 
 import lode
 import lode.spark
 from lode.spark import options
+from lode.spark.pipeline import Pipeline
+from lode.spark.session import setting_before, temporary_setting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
 
 PAGE = Path(__file__).parents[2] / "docs" / "guides" / "spark.md"
 
@@ -43,3 +53,45 @@ def test_the_old_name_of_a_dataset_reference_still_works() -> None:
     with pytest.warns(DeprecationWarning, match=r"use lode\.spark\.DatasetRef"):
         from lode.spark.place import Place
     assert Place is lode.spark.DatasetRef
+
+
+def test_secrets_are_not_shown() -> None:
+    secret = {"store.secret_access_key": "hush", "store.client_options.token": "hush"}
+    ref = lode.spark.DatasetRef("s3://bucket/lake?signature=hush", "d", partitionBy="day", **secret)
+    sink = {"path": "s3://bucket/lake", "dataset": "out", **secret}
+    shown = repr(Pipeline("p", ref, sink, tables={"t": {**sink, "dataset": "t"}}))
+    assert "hush" not in shown + repr(ref) + repr(options.Options(ref.given)) + str(ref)
+    assert "'partitionBy': 'day'" in shown
+    assert "store.secret_access_key" in shown
+    assert ref.given["store.secret_access_key"] == "hush"
+
+
+@pytest.mark.parametrize("given", [{}, {"provider": "lode", "location": "file:/x", "dataset": "d"}])
+def test_a_table_of_the_catalog_is_refused_with_the_alternative(given: dict[str, str]) -> None:
+    source = lode.spark.LodeDataSource(given)
+    calls: list[Callable[[], Any]] = [
+        source.schema,
+        lambda: source.reader(StructType()),
+        lambda: source.writer(StructType(), False),
+    ]
+    for call in calls:
+        with pytest.raises(lode.InvalidOptionError, match=r"catalog cannot use lode.*lode\.spark\.attach"):
+            call()
+
+
+def test_spark_says_so_of_create_table(spark: SparkSession, lake: str) -> None:
+    with pytest.raises(AnalysisException, match=r"catalog cannot use lode.*lode\.spark\.attach"):
+        spark.sql(f"CREATE TABLE tables_are_refused USING lode OPTIONS (path '{lake}', dataset 'd')")
+    assert not spark.catalog.tableExists("tables_are_refused")
+
+
+def test_settings_that_several_threads_change_end_as_they_were(spark: SparkSession) -> None:
+    name = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+    before = spark.conf.get(name)
+    first, second = (temporary_setting(spark, name, value) for value in ("8", "9"))
+    with first:
+        second.__enter__()
+        assert (spark.conf.get(name), setting_before(spark, name)) == ("9", before)
+    assert spark.conf.get(name) == "9"
+    second.__exit__(None, None, None)
+    assert spark.conf.get(name) == before

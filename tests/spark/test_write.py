@@ -394,3 +394,62 @@ def test_sweep_finds_what_a_dead_job_left(spark: SparkSession, lake: str) -> Non
     assert len(data_files(lake)) == 1
     assert lode.sweep(lode.Dataset("events", lake), timedelta(0), dry_run=False).removed
     assert data_files(lake) == []
+
+
+def test_a_column_that_differs_from_another_only_in_case_is_refused(spark: SparkSession, lake: str) -> None:
+    ds = lode.Dataset("events", lake, codec="parquet")
+    with pytest.raises(
+        lode.SchemaViolationError, match="'id' and 'Id' of dataset 'events' would differ only"
+    ):
+        ds.write(spark.sql("SELECT 1L AS id, 2L AS Id"))
+    ds.write(spark.sql("SELECT 1L AS id"))
+    upper = spark.sql("SELECT 2L AS ID")
+    for change in (ds.write, lambda df, **options: ds.overwrite(df, everything=True, **options)):
+        with pytest.raises(lode.SchemaViolationError, match="'id' and 'ID' of dataset 'events' would differ"):
+            change(upper, evolve=True)
+    assert len(ds.snapshots()) == 1
+    ds.evolve(add={"ID": "int64"})  # who says so may have both
+    ds.write(upper)
+    assert rows_of(lode.spark.read(spark, lake, "events")) == [(1, None), (None, 2)]
+
+
+def rows_of(df: DataFrame) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in df.collect()), key=repr)
+
+
+POINT = "X'0101000000000000000000F03F0000000000000040'"
+
+
+@pytest.mark.parametrize("way", ["write", "format"])
+@pytest.mark.parametrize("partition", [None, "day"])
+def test_variants_and_geometries_come_back_as_they_went(
+    spark: SparkSession, lake: str, way: str, partition: str | None
+) -> None:
+    rows = spark.sql(
+        f"""SELECT id, 'd' AS day, parse_json(concat('{{"a": ', id, '}}')) AS v, st_geomfromwkb({POINT}) AS p,
+        st_geogfromwkb({POINT}) AS g, array(parse_json('[1]')) AS many, named_struct('v', parse_json('2'))
+        AS s FROM range(2)"""
+    )
+    layout = lode.HiveLayout(partition) if partition else None
+    if way == "write":
+        lode.Dataset("events", lake, codec="parquet", layout=layout).write(rows)
+    else:
+        options = {"partitionBy": partition} if partition else {}
+        rows.write.format("lode").options(path=lake, dataset="events", **options).mode("append").save()
+    back = lode.spark.read(spark, lake, "events")
+    assert back.schema.simpleString() == rows.schema.simpleString()
+    assert back.selectExpr("id", "v:a::int AS a", "hex(st_asbinary(p)) AS p", "many[0]::string AS m").orderBy(
+        "id"
+    ).collect() == [(n, n, POINT[2:-1], "[1]") for n in range(2)]
+    only = lode.spark.read(spark, lake, "events", columns=["id", "v", "many", "s"], reader="spark")
+    assert only.schema["v"].dataType.simpleString() == "variant"
+    assert only.selectExpr("sum(v:a::int + s.v::int)").first()[0] == 5  # type: ignore[index]
+
+
+def test_a_type_that_cannot_be_stored_is_refused_at_the_driver(spark: SparkSession, lake: str) -> None:
+    rows = spark.sql("SELECT 1 AS n, INTERVAL '1' YEAR AS age")
+    message = "column 'age' is interval year, which cannot be stored: cast it first"
+    with pytest.raises(lode.InvalidOptionError, match=message):
+        lode.Dataset("events", lake, codec="parquet").write(rows)
+    with pytest.raises(AnalysisException, match=message):
+        rows.write.format("lode").options(path=lake, dataset="events").mode("append").save()

@@ -1,8 +1,8 @@
-"""Stop an operation at each of its store calls, one after the other."""
+"""Stop an operation at each of its store calls, one after the other, or let another run between them."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lode.store import CountingStore, Fault, FaultStore, MemoryStore, SimulatedCrash
 
@@ -40,3 +40,17 @@ def crashed_at_each_call(
         if nth > len(counted.events):
             assert nth > 3, "the operation makes calls"
             return
+
+
+class Between(FaultStore):
+    """Runs something just before each of the first swaps of a pointer."""
+
+    def __init__(self, inner: Store, *acts: Callable[[], object], pointer: str = "/latest") -> None:
+        super().__init__(inner)
+        self._acts = list(acts)
+        self._pointer = pointer
+
+    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+        if method == "compare_and_swap" and path.endswith(self._pointer) and self._acts:
+            self._acts.pop(0)()
+        return super().around(method, path, call)

@@ -7,6 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 import lode
 from lode.store import MemoryStore
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
 MANY = 10_000
+
+# A busy machine may need longer than the five seconds that are usual.
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="session")

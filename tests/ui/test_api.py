@@ -9,6 +9,7 @@ import pytest
 import lode
 from lode.ui import is_public
 from lode.ui.routes import POLICY
+from support.groups import always_wait, write_group
 from support.ui.lake import COMMITS
 
 if TYPE_CHECKING:
@@ -168,6 +169,18 @@ def test_a_snapshot_tells_who_wrote_it_and_whether_it_was_rebased(fresh: Served)
     late = one.write([{"k": 3}])
     shown = fresh.ask(f"datasets/d/snapshots/{late.id}")
     assert (shown["writer"], shown["rebased"]) == ("one", 1)
+
+
+def test_a_dataset_and_its_snapshots_tell_of_groups(fresh: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    lode.Dataset("d", fresh.store, codec="jsonl").write([{"k": 0}])
+    always_wait(monkeypatch)
+    members = write_group(fresh.store, "d", 3)
+    shown = fresh.ask(f"datasets/d/snapshots/{members[1].id}")
+    assert (shown["group"], shown["place"], shown["rebased"]) == (3, 2, 0)
+    found = fresh.ask("datasets", "d")["contention"]
+    assert (found["recent"], found["grouped"], found["groups"], found["largest"]) == (4, 3, 1, 3)
+    lines = fresh.ask("datasets", "d", "history")["snapshots"]
+    assert [(line["place"], line["group"]) for line in lines] == [(1, 1), (1, 3), (2, 3), (3, 3)]
 
 
 def test_rows_are_texts_that_no_browser_rounds(lake: Served) -> None:

@@ -49,7 +49,7 @@ def test_the_lines_of_the_chosen_language_are_copied(lake: Served, copying: Visi
     text: str = page.evaluate(CLIPBOARD)
     assert text == page.get_by_role("tabpanel").locator("pre").text_content()
     assert text.splitlines()[0] == "lode log --root memory:// --number 10 visits"
-    expect(copy).to_have_text("Copy", timeout=10_000)
+    expect(copy).to_have_text("Copy")
 
 
 def test_the_languages_are_tabs_that_arrow_keys_move_between(lake: Served, visitor: Visitor) -> None:

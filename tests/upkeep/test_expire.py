@@ -11,9 +11,10 @@ import pytest
 import lode
 from lode.read.checkpoint import encode_checkpoint
 from lode.runtime import Runtime
-from lode.store import FaultStore, MemoryStore
+from lode.store import MemoryStore
+from lode.store.wrappers import FaultStore
 from support.clock import Clock
-from support.crashes import When, crashed_at_each_call
+from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -268,19 +269,6 @@ def test_a_history_that_cannot_be_read_is_refused_before_anything_changes(datase
 # -- other writers, crashes --------------------------------------------------------------------
 
 
-class Between(FaultStore):
-    """Runs something just before the pointer is swapped for the first time."""
-
-    def __init__(self, inner: Store, act: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._act: list[Callable[[], object]] = [act]
-
-    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
-        if method == "compare_and_swap" and path.endswith("/latest") and self._act:
-            self._act.pop()()
-        return super().around(method, path, call)
-
-
 OTHERS: dict[str, Callable[[lode.Dataset], object]] = {
     "append": lambda other: other.write([{"p": "a", "n": 7}]),
     "overwrite": lambda other: other.overwrite([{"p": "a", "n": 7}]),
@@ -328,6 +316,68 @@ def test_a_restore_of_what_has_just_expired_is_refused(store: MemoryStore) -> No
     with pytest.raises(lode.SnapshotExpiredError):
         racing.restore(3)
     assert numbers(dataset) == [1, 2, 3, 4]
+
+
+def test_a_tagged_snapshot_can_be_restored_after_it_expired(dataset: lode.Dataset) -> None:
+    then = numbers(dataset, as_of=3)
+    dataset.tag("v1", 3)
+    lode.expire(dataset, keep=1, dry_run=False)
+    dataset.restore("v1")
+    assert [tag.name for tag in dataset.tags()] == ["v1"]
+    dataset.untag("v1")
+    lode.expire(dataset, keep=1, dry_run=False)
+    assert numbers(dataset) == then
+    assert lode.verify(dataset).ok
+
+
+def test_files_of_a_tagged_snapshot_stay_if_it_is_untagged_and_expired_during_its_restore(
+    store: MemoryStore,
+) -> None:
+    dataset = written(store)
+    then = numbers(dataset, as_of=3)
+    dataset.tag("v1", 3)
+    lode.expire(dataset, keep=1, dry_run=False)
+
+    def act() -> None:
+        dataset.untag("v1")
+        lode.expire(dataset, keep=1, dry_run=False)
+
+    lode.Dataset("d", Between(store, act)).restore("v1")
+    fresh = lode.Dataset("d", store)
+    assert numbers(fresh) == then
+    assert fresh.tags() == []
+    assert lode.verify(fresh).ok
+
+
+def test_files_stay_if_a_tagged_snapshot_is_restored_while_an_expiry_looks_for_files(
+    store: MemoryStore,
+) -> None:
+    dataset = written(store)
+    then = numbers(dataset, as_of=3)
+    dataset.tag("v1", 3)
+    lode.expire(dataset, keep=1, dry_run=False)
+    dataset.write([{"p": "a", "n": 9}])
+    other = lode.Dataset("d", store)
+
+    class Late(FaultStore):
+        """Restores and untags when the tags are listed after the floor was committed."""
+
+        swaps = 0
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            self.swaps += method == "compare_and_swap"
+            if method == "list" and "/tags/" in path and self.swaps == 1:
+                self.swaps += 1
+                other.restore("v1")
+                other.untag("v1")
+            return super().around(method, path, call)
+
+    racing = Late(store)
+    lode.expire(lode.Dataset("d", racing), keep=1, dry_run=False)
+    assert racing.swaps >= 2
+    fresh = lode.Dataset("d", store)
+    assert numbers(fresh) == then
+    assert lode.verify(fresh).ok
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lode
-from lode.store import FaultStore, MemoryStore
-from support.crashes import When, crashed_at_each_call
+from lode.store import MemoryStore
+from lode.store.wrappers import FaultStore
+from support.crashes import Between, When, crashed_at_each_call
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -191,25 +192,12 @@ def test_a_name_that_is_in_use_or_was_dropped_is_refused_and_nothing_changes() -
     assert contents(store) == before
 
 
-class Between(FaultStore):
-    """Runs something before each of the first swaps of the old name's pointer."""
-
-    def __init__(self, inner: Store, *acts: Callable[[], object]) -> None:
-        super().__init__(inner)
-        self._acts = list(acts)
-
-    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
-        if method == "compare_and_swap" and path == "datasets/d/latest" and self._acts:
-            self._acts.pop()()
-        return super().around(method, path, call)
-
-
 def test_what_others_commit_meanwhile_comes_along() -> None:
     store = MemoryStore()
     written(store)
     other = lode.Dataset("d", store)
     acts = [lambda: other.write([{"p": "x", "n": 77}]), lambda: other.delete("n = 40")]
-    renamed = lode.rename(lode.Dataset("d", Between(store, *acts)), "new")
+    renamed = lode.rename(lode.Dataset("d", Between(store, *acts, pointer="/d/latest")), "new")
     assert ("x", 77) in rows(renamed)
     assert ("c", 40) not in rows(renamed)
     with pytest.raises(lode.DatasetDroppedError):
@@ -254,3 +242,72 @@ def test_a_rename_that_dies_at_any_call_loses_nothing_and_is_finished_by_the_nex
         assert rows(renamed, as_of="v1") == expected[1]
         assert not [path for path in contents(crashed) if path.startswith("datasets/d/") and "/data/" in path]
     assert found == {("d",), ("d", "new"), ("new",)}
+
+
+class _TagsBeforeDrop(FaultStore):
+    """Lets another process tag the first snapshot just before the drop takes the pointer."""
+
+    other: Any = None
+
+    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+        if method == "compare_and_swap" and self.other is not None and path == self.other.chain.paths.pointer:
+            tagger, self.other = self.other, None
+            tagger.tag("late", 1)
+        return super().around(method, path, call)
+
+
+@pytest.mark.parametrize("kind", ["dataset", "volume"])
+def test_a_tag_that_is_made_between_the_copy_and_the_drop_comes_along(kind: str) -> None:
+    inner = MemoryStore()
+    store = _TagsBeforeDrop(inner)
+    if kind == "dataset":
+        source: Any = written(store)
+        other: Any = lode.Dataset("d", inner)
+    else:
+        source = lode.Volume("d", store, total_length=8)
+        source.commit([source.stage_write_at(0, b"x")])
+        other = lode.Volume("d", inner, total_length=8)
+    store.other = other
+    renamed = lode.rename(source, "e")
+    assert store.other is None
+    assert "late" in [tag.name for tag in renamed.tags()]
+
+
+def test_a_tag_comes_along_if_the_rename_died_after_its_drop() -> None:
+    inner = MemoryStore()
+    store = _TagsBeforeDrop(inner)
+    source = written(store)
+    store.other = lode.Dataset("d", inner)
+    renamed = lode.Dataset("e", inner)
+
+    class Dies(FaultStore):
+        """Fails when the first tag is to be removed."""
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            if method == "put" and path.endswith("e/tags/late.json"):
+                raise lode.StoreError("gone")
+            return super().around(method, path, call)
+
+    with pytest.raises(lode.StoreError, match="gone"):
+        lode.rename(lode.Dataset("d", Dies(store)), "e")
+    assert source.exists is False
+    lode.rename(lode.Dataset("d", inner), "e")
+    assert [tag.name for tag in renamed.tags()] == ["late", "v1"]
+
+
+def test_a_volume_that_was_dropped_cannot_be_tagged() -> None:
+    inner = MemoryStore()
+    volume = lode.Volume("d", inner, total_length=8)
+    volume.commit([volume.stage_write_at(0, b"x")])
+
+    class Late(FaultStore):
+        """Lets a drop run just before the tag is put."""
+
+        def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+            if method == "put" and "/tags/" in path:
+                lode.Volume("d", inner, total_length=8).drop()
+            return super().around(method, path, call)
+
+    with pytest.raises(lode.SnapshotExpiredError):
+        lode.Volume("d", Late(inner), total_length=8).tag("v1")
+    assert volume.tags() == []

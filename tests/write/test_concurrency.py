@@ -263,7 +263,7 @@ def test_a_child_that_was_forked_during_a_commit_can_commit(tmp_path: Path) -> N
     with dataset._handle.find().committer._lock:
         child = multiprocessing.get_context("fork").Process(target=dataset.write, args=(b"child",))
         child.start()
-        child.join(30)
+        child.join(60)
     assert child.exitcode == 0
     assert_linear(lode.Dataset("events", dataset.store), 2)
 

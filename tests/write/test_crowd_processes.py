@@ -219,6 +219,7 @@ def through_faults(
     return members.check(opened(url, server.options))
 
 
+@pytest.mark.slow
 def test_sixteen_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     s3_server: S3Server, tmp_path: Path, record_property: Any
 ) -> None:
@@ -227,6 +228,7 @@ def test_sixteen_processes_on_a_faulty_s3_server_lose_and_double_nothing(
     print(happened)
 
 
+@pytest.mark.slow
 def test_sixteen_processes_on_a_disk_lose_and_double_nothing(tmp_path: Path, record_property: Any) -> None:
     url = f"file://{tmp_path}/lake?durable=false"
     opened(url, {}).write([{"part": SHARED, "name": "first", "number": 0}])
@@ -237,6 +239,7 @@ def test_sixteen_processes_on_a_disk_lose_and_double_nothing(tmp_path: Path, rec
     print(happened)
 
 
+@pytest.mark.slow
 def test_eight_processes_fill_a_volume_on_a_faulty_s3_server_in_groups(
     s3_server: S3Server, tmp_path: Path, record_property: Any
 ) -> None:

@@ -7,19 +7,31 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from lode.errors import NotFoundError, SnapshotConflictError, TransactionClosedError
+from lode.format.group import decode_group
 from lode.store.wrappers import StoreWrapper
-from lode.testing.explore import Report, Scenario, explore
+from lode.testing.explore import Report, Scenario, Violation, explore
 from lode.testing.protocol import SPLIT, WHOLE, Holds, published, reader, snapshot_id, sweeper, writer
-from lode.write import group, recovery
+from lode.testing.walk import walks
+from lode.upkeep.published import PublishedManifests
+from lode.write import contention, group, recovery
+from lode.write.commit import Committer
 from lode.write.contention import Contention
+from lode.write.intent import Intents
+from lode.write.publish import Publisher
+from lode.write.rebase import Touched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lode.format.paths import Layout
+    from lode.read.resolve import EncodedManifest
     from lode.testing.actor import Actor
+    from lode.testing.scenario import View
 
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3)}
 HEAD = 7
+HEAD_ID = snapshot_id(HEAD)
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +40,7 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SPARE_SLOTS", 0)
     monkeypatch.setattr(group, "MAX_SLOTS", 1)
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
+    monkeypatch.setattr(contention, "MIN_GROUP", 2)
     monkeypatch.setattr(Contention, "pauses", lambda *_, **__: [0.0])
 
 
@@ -45,10 +58,6 @@ def _grouped(data: bytes, size: int) -> bytes:
     return json.dumps(document).encode()
 
 
-def explored(layout: Any, scenario: Scenario) -> Report:
-    return explore(scenario, check=Holds(layout, IDS, ("r",)))
-
-
 class Prepared(StoreWrapper):
     """The store of a writer that has opened the dataset and staged its file before anything else happens."""
 
@@ -61,7 +70,11 @@ class Prepared(StoreWrapper):
         if method == "put" and "/data/" in path:
             return None
         self._begun = self._begun or method != "get"
-        return call() if self._begun else self._initial[path]
+        if self._begun:
+            return call()
+        if path not in self._initial:
+            raise NotFoundError(path)
+        return self._initial[path]
 
 
 def prepared(number: int, initial: dict[str, bytes], **options: Any) -> Actor:
@@ -72,3 +85,247 @@ def prepared(number: int, initial: dict[str, bytes], **options: Any) -> Actor:
     initial.update(files)
     write = writer(number, **options)
     return lambda store: write(Prepared(store, opened))
+
+
+class GroupHolds(Holds):
+    """What must hold, and that a writer which a sweep refused is not in history."""
+
+    def __call__(self, view: View) -> None:
+        super().__call__(view)
+        ids = {manifest.snapshot_id for manifest in published(view.store)}
+        for name, error in view.raised.items():
+            if isinstance(error, TransactionClosedError):
+                assert IDS[name] not in ids, f"{name} was refused, and {IDS[name]} is published"
+
+
+def explored(
+    layout: Layout, actors: Mapping[str, Actor], initial: Mapping[str, bytes], **options: Any
+) -> Report:
+    scenario = Scenario(actors=actors, initial=initial, **options)
+    return explore(scenario, check=GroupHolds(layout, IDS, ("r",)))
+
+
+def two(**options: Any) -> tuple[dict[str, Actor], dict[str, bytes]]:
+    """Two writers that are about to put their intents, and the store they share."""
+    initial = crowd(2)
+    return {name: prepared(n, initial, append=True, **options) for name, n in (("a", 1), ("b", 2))}, initial
+
+
+def sizes(report: Report) -> set[int]:
+    """The sizes of all groups in all endings."""
+    return {
+        manifest.group.size
+        for ending in report.endings
+        for manifest in published(ending.view.store)
+        if manifest.snapshot_id != snapshot_id(HEAD)
+    }
+
+
+# -- what holds --------------------------------------------------------------------------------------
+
+
+def test_two_writers_in_a_crowd_both_commit_alone_or_together_whatever_the_order() -> None:
+    report = explored(WHOLE, *two())
+    assert sizes(report) == {1, 2}
+    assert report.count(lambda view: len(view.returned) == 2) == report.interleavings
+
+
+def test_a_reader_beside_a_group_needs_few_reads_and_sees_all_that_was_acknowledged() -> None:
+    actors, initial = two()
+    report = explored(WHOLE, actors | {"r": reader()}, initial, track_order=True)
+    assert report.calls["r"] <= 6
+
+
+@pytest.mark.parametrize("delayed", [False, True], ids=["lost", "late"])
+def test_a_group_survives_a_crash_and_an_answer_that_does_not_come(delayed: bool) -> None:
+    recovery = writer(9, append=True)
+    explored(WHOLE, *two(), crashes=1, unknown=1, delayed=delayed, recovery=recovery)
+
+
+def test_a_group_survives_calls_that_fail() -> None:
+    explored(WHOLE, *two(), crashes=1, failures=1, recovery=writer(9, append=True))
+
+
+def test_a_sweep_beside_a_group_removes_no_file_of_a_member() -> None:
+    actors, initial = two()
+    # A crash is one of the interleavings: its writer is not scheduled again, and every state is checked.
+    explored(WHOLE, actors | {"s": sweeper()}, initial)
+
+
+def test_writers_under_one_key_are_not_committed_together() -> None:
+    initial = crowd(2)
+    actors = {name: prepared(n, initial, append=True, key="k") for name, n in (("a", 1), ("b", 2))}
+    explored(WHOLE, actors, initial, crashes=1, recovery=writer(9, key="k"))
+
+
+def test_writers_of_different_partitions_commit_together() -> None:
+    initial = crowd(2, partition="first")
+    actors = {name: prepared(n, initial, partition=name) for name, n in (("a", 1), ("b", 2))}
+    report = explored(SPLIT, actors, initial)
+    assert 2 in sizes(report)
+    assert report.count(lambda view: len(view.returned) == 2) == report.interleavings
+
+
+def test_of_two_writers_of_one_partition_one_is_refused_and_never_appears() -> None:
+    initial = crowd(2, partition="first")
+    actors = {name: prepared(n, initial, partition="same") for name, n in (("a", 1), ("b", 2))}
+    report = explored(SPLIT, actors, initial, crashes=1, recovery=writer(9, partition="z"))
+    assert sizes(report) == {1}
+    for ending in report.endings:
+        assert all(isinstance(error, SnapshotConflictError) for error in ending.view.raised.values())
+
+
+def test_a_writer_that_knows_no_crowd_beside_two_that_wait() -> None:
+    actors, initial = two()
+    alone = dict(initial)
+    for path in alone:
+        if path.endswith(("manifest.json", "intent.json")):
+            document = json.loads(alone[path])
+            del document["x"]["group"]
+            alone[path] = json.dumps(document).encode()
+    both = {"a": actors["a"], "c": prepared(3, alone, append=True)}
+    explored(WHOLE, both, {**alone, **initial}, crashes=1, recovery=writer(9, append=True))
+
+
+def test_three_writers_and_a_reader_in_a_crowd_on_random_walks() -> None:
+    initial = crowd(3)
+    actors = {name: prepared(n, initial, append=True) for name, n in (("a", 1), ("b", 2), ("c", 3))}
+    scenario = Scenario(
+        actors={**actors, "r": reader(), "s": sweeper()},
+        initial=initial,
+        crashes=2,
+        unknown=2,
+        delayed=True,
+        failures=1,
+        recovery=writer(9, append=True),
+        track_order=True,
+    )
+    walks(scenario, range(50), check=GroupHolds(WHOLE, IDS, ("r",)))
+
+
+@pytest.mark.soak
+def test_three_writers_in_a_crowd_with_a_crash_whatever_the_order() -> None:
+    initial = crowd(3)
+    actors = {name: prepared(n, initial, append=True) for name, n in (("a", 1), ("b", 2), ("c", 3))}
+    report = explored(WHOLE, actors, initial, crashes=1, recovery=writer(9, append=True))
+    assert sizes(report) == {1, 2, 3}
+
+
+# -- what each rule is for ---------------------------------------------------------------------------
+
+
+def breaks(
+    match: str | None, actors: Mapping[str, Actor], initial: Mapping[str, bytes], **options: Any
+) -> None:
+    with pytest.raises(Violation, match=match):
+        explored(WHOLE, actors, initial, **options)
+
+
+def test_replacing_an_intent_after_its_swap_was_sent_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempt: Any = Committer._attempt
+
+    def thawed(self: Committer[Any], draft: Any, tally: Any) -> bool:
+        tally.declared_on = None
+        won: bool = attempt(self, draft, tally)
+        return won
+
+    monkeypatch.setattr(Committer, "_attempt", thawed)
+    breaks(None, *two(), unknown=1, delayed=True)
+
+
+def test_acknowledging_a_member_before_its_leader_is_published_hides_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    catch_up: Any = Committer._catch_up
+
+    def early(self: Committer[Any], draft: Any, tally: Any, *, lost: bool) -> Any:
+        own = self._chain.manifest(draft.snapshot_id)
+        return own if own is not None else catch_up(self, draft, tally, lost=lost)
+
+    monkeypatch.setattr(Committer, "_catch_up", early)
+    breaks("is committed, and it is not in", *two())
+
+
+def test_publishing_a_member_from_its_own_intent_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    publish: Any = Publisher._publish
+
+    def own(self: Publisher[Any], placed: EncodedManifest[Any], *, linked: bool) -> None:
+        publish(self, self._chain.intent(placed.manifest.snapshot_id) or placed, linked=linked)
+
+    monkeypatch.setattr(Publisher, "_publish", own)
+    breaks(None, *two())
+
+
+def test_publishing_the_leader_first_shows_a_history_with_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
+    publish: Any = Publisher.publish
+
+    def leader_first(self: Publisher[Any], placed: EncodedManifest[Any]) -> None:
+        self._publish(placed, linked=False)
+        publish(self, placed)
+
+    monkeypatch.setattr(Publisher, "publish", leader_first)
+    breaks(None, *two())
+
+
+def test_a_sweep_that_does_not_know_the_members_of_a_group_removes_their_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    mention: Any = PublishedManifests.mention
+
+    def forget(self: PublishedManifests, snapshot_id: str | None, by: str) -> None:
+        if snapshot_id is None or by == snapshot_id or snapshot_id == HEAD_ID:
+            mention(self, snapshot_id, by)
+
+    monkeypatch.setattr(PublishedManifests, "mention", forget)
+    actors, initial = two()
+    breaks("is missing", actors | {"s": sweeper()}, initial)
+
+
+def test_waiting_in_a_slot_without_an_intent_loses_files_to_a_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    declare: Any = Intents.declare
+
+    def later(self: Intents[Any], draft: Any, placed: Any) -> None:
+        if placed.before or draft.landed is None:
+            draft.declared = None
+            declare(self, draft, placed)
+        draft.declared = placed
+
+    monkeypatch.setattr(Intents, "declare", later)
+    actors, initial = two()
+    breaks("is missing", actors | {"s": sweeper()}, initial)
+
+
+def test_a_group_with_one_key_twice_commits_it_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    members: Any = group.Groups._members
+
+    def unchecked(self: group.Groups[Any], draft: Any, found: Any) -> Any:
+        key, draft.idempotency = draft.idempotency, None
+        try:
+            return members(self, draft, found)
+        finally:
+            draft.idempotency = key
+
+    monkeypatch.setattr(group.Groups, "_members", unchecked)
+    initial = crowd(2)
+    actors = {name: prepared(n, initial, append=True, key="k") for name, n in (("a", 1), ("b", 2))}
+    breaks("two snapshots have the key", actors, initial)
+
+
+def test_a_group_that_ignores_overlaps_commits_what_must_be_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Touched, "overlaps", lambda *_: False)
+    initial = crowd(2, partition="first")
+    actors = {name: prepared(n, initial, partition="same") for name, n in (("a", 1), ("b", 2))}
+    report = explored(SPLIT, actors, initial)
+    assert 2 in sizes(report)
+
+
+def test_the_intent_of_a_leader_holds_the_exact_manifests_that_are_published() -> None:
+    report = explored(WHOLE, *two())
+    for ending in report.endings:
+        store = ending.view.store
+        for path, data in store.items():
+            if path.endswith("intent.json") and decode_group(data, path)[1]:
+                leader, members = decode_group(data, path)
+                found = {bytes(value) for name, value in store.items() if name.endswith("manifest.json")}
+                if leader in found:
+                    assert set(members) <= found

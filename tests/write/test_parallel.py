@@ -17,7 +17,7 @@ import pytest
 import lode
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, Fault, FaultStore
-from lode.write.parallel import MAX_TABLE_PARTS, FileJob, drain, pipelined, write_files
+from lode.write.parallel import MAX_TABLE_PARTS, FileJob, drain, pipelined, read_ahead, write_files
 from support.stores import contents
 
 if TYPE_CHECKING:
@@ -290,3 +290,63 @@ def test_files_that_are_finished_after_an_interrupt_do_not_remain(memory: Memory
     assert contents(memory) == {}
     late[0]()
     assert contents(memory) == {}
+
+
+# -- reading ahead -----------------------------------------------------------------------------
+
+
+def numbered(count: int, rows: int = 1_000) -> Iterator[pa.RecordBatch]:
+    for number in range(count):
+        yield pa.record_batch([pa.array([number] * rows)], names=["n"])
+
+
+def test_batches_that_are_read_ahead_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", 10_000)
+    found = [batch.column(0)[0].as_py() for batch in read_ahead(numbered(50))]
+    assert found == list(range(50))
+
+
+def test_an_error_of_the_stream_comes_where_its_batch_would_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", 10_000)
+
+    def breaking() -> Iterator[pa.RecordBatch]:
+        yield from numbered(20)
+        raise RuntimeError("broken")
+
+    stream = read_ahead(breaking())
+    assert [next(stream).num_rows for _ in range(20)] == [1_000] * 20
+    with pytest.raises(RuntimeError, match="broken"):
+        next(stream)
+
+
+def test_no_more_is_read_ahead_than_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", 8_000)
+    monkeypatch.setattr("lode.write.parallel.MAX_AHEAD_BYTES", 1 << 20)
+    pulled = 0
+
+    def counted() -> Iterator[pa.RecordBatch]:
+        nonlocal pulled
+        for batch in numbered(200, rows=1 << 14):  # 128 KiB
+            pulled += 1
+            yield batch
+
+    for taken, _ in enumerate(read_ahead(counted()), 1):
+        assert pulled - taken <= 10
+
+
+def test_the_thread_ends_when_the_caller_stops(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", 8_000)
+    stream = read_ahead(numbered(1_000))
+    for _ in range(5):
+        next(stream)
+    assert any(thread.name.startswith("lode-read") for thread in threading.enumerate())
+    stream.close()  # type: ignore[attr-defined]
+    assert not any(thread.name.startswith("lode-read") for thread in threading.enumerate())
+
+
+def test_records_are_pulled_on_the_callers_thread() -> None:
+    def records() -> Iterator[dict[str, str]]:
+        for _ in range(10):
+            yield {"thread": threading.current_thread().name}
+
+    assert {record["thread"] for record in read_ahead(records())} == {threading.current_thread().name}

@@ -63,7 +63,7 @@ class Counted:
     def __init__(self, store: lode.Store) -> None:
         self.decoded = 0
         paths = DefaultLayout().chain("d")
-        self.chain: Chain[Manifest] = Chain(store, paths, self._decode, lambda _: (), "dataset 'd'", "d")
+        self.chain: Chain[Manifest] = Chain(store, paths, self._decode, lambda _: {}, "dataset 'd'", "d")
         self.history = History(self.chain, REAL)
 
     def _decode(self, data: bytes, origin: str) -> Manifest:

@@ -14,6 +14,7 @@ import pytest
 import lode
 from lode.store import Fault, FaultStore, LocalStore, MemoryStore
 from lode.write.open_files import MAX_OPEN_FILES
+from lode.write.stage import MIN_PARALLEL_ROWS
 from support.stores import contents, data_files, manifests
 
 if TYPE_CHECKING:
@@ -181,23 +182,31 @@ def test_an_error_in_the_middle_of_a_stream_removes_finished_and_open_files(stor
 
 
 def test_a_staged_partition_that_finishes_late_is_removed_with_the_others() -> None:
-    """One partition fails at once while another is still on its way: neither may stay behind."""
-    failed = threading.Event()
+    """One partition fails while another is still on its way: neither may stay behind."""
+    begun, failed, late = threading.Event(), threading.Event(), threading.Event()
 
     class Slow(FaultStore):
         def put(self, path: str, data: Any) -> None:
             if "k=slow" in path:
-                failed.wait(5)
-            super().put(path, data)
+                begun.set()
+                assert failed.wait(60)
+                super().put(path, data)
+                late.set()
+                return
+            try:
+                assert begun.wait(60)
+                super().put(path, data)
+            finally:
+                failed.set()
 
     inner = MemoryStore()
     store = Slow(inner, Fault("put", "*k=bad*", error=lode.StoreError("disk full")))
     dataset = lode.Dataset("events", store, codec="jsonl", layout=lode.HiveLayout("k"))
-    threading.Timer(0.3, failed.set).start()
+    # Few rows would be written one file after the other.
+    rows = [{"k": key} for key in ("bad", "slow") for _ in range(MIN_PARALLEL_ROWS)]
     with pytest.raises(lode.StoreError, match="disk full"):
-        dataset.write([{"k": "bad"}, {"k": "slow"}])
-    failed.wait(5)
-    threading.Event().wait(0.2)
+        dataset.write(rows)
+    assert late.is_set()
     assert data_files(inner) == []
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypeVar, get_args
 
 import msgspec
 
 from lode.change.result import Change
-from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
+from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
+from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
 from lode.write.parallel import pipelined
 
@@ -38,9 +39,11 @@ OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 MAX_REDOS: Final = 100
 
 T = TypeVar("T")
+R = TypeVar("R", bound="Removal")
 
 Part: TypeAlias = "tuple[Manifest, ...]"
-"""Some files to read at once, in manifests without any other file and without statistics. Pickles small."""
+"""Some files to read at once, in manifests without any other file. Their statistics are only the numbers of
+rows, so it pickles small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +95,9 @@ class Base:
 def _only(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
     """A manifest with only what reading these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
-    slim = tuple(msgspec.structs.replace(file, stats=None) for file in files)
+    slim = tuple(
+        msgspec.structs.replace(file, stats=file.stats and FileStats(file.stats.row_count)) for file in files
+    )
     return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
 
 
@@ -159,7 +164,7 @@ class ChangeContext:
         begun = self.writes.begin(metadata, idempotency_key, None, Snapshot(base.manifest), "raise")
         # This process may know an older definition than the one the operation was prepared on.
         components = self.handle.components(base.found, base.definition)
-        return replace(begun, definition=base.definition, components=components, rewrites=True)
+        return begun._replace(definition=base.definition, components=components, rewrites=True)
 
     @contextmanager
     def transaction(
@@ -203,7 +208,7 @@ class ChangeContext:
         self.workers.clean(transaction.stager, snapshot.files if own else ())
         return Change.of(snapshot)
 
-    def repeat(self, attempt: Callable[[Removal], T], removal: Callable[[], Removal], *, redo: bool) -> T:
+    def repeat(self, attempt: Callable[[R], T], removal: Callable[[], R], *, redo: bool) -> T:
         """Prepare and commit an operation, again if its files were compacted or, with ``redo``, changed.
 
         Args:
@@ -218,8 +223,9 @@ class ChangeContext:
             except SnapshotConflictError:
                 if not remaining or not (redo or made.superseded):
                     raise
-            except NotFoundError:
-                # A file was expired, so its snapshot is no longer the newest; or it is lost.
+            except (NotFoundError, SchemaViolationError):
+                # A file was expired, so its snapshot is no longer the newest; or another writer has changed
+                # the columns. Otherwise a file is lost, or does not fit.
                 if not remaining or not self._has_moved(made):
                     raise
         raise AssertionError("the last attempt returns or raises")

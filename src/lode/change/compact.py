@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from lode.change.base import MAX_REDOS
 from lode.change.matching import stored_rows
 from lode.change.result import Change
-from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
+from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
 from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
@@ -47,67 +46,47 @@ def compact(
     """Rewrite small files into larger ones. See ``Dataset.compact``."""
     check_metadata(metadata)
     check_options(None, where, None)
-    for remaining in reversed(range(MAX_REDOS)):
-        base = context.base()
-        try:
-            return _compact(
-                context, base, metadata, target_file_bytes, sort_by, where, idempotency_key, dry_run, progress
-            )
-        except SchemaViolationError:
-            # Another writer has changed the columns, so the files must be read again.
-            if not remaining or context.base().definition.digest == base.definition.digest:
-                raise
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _compact(
-    context: ChangeContext,
-    base: Base,
-    metadata: dict[str, Any] | None,
-    target_file_bytes: int | None,
-    sort_by: Sequence[str] | None,
-    where: pc.Expression | str | None,
-    idempotency_key: IdempotencyKey | None,
-    dry_run: bool,
-    progress: Progress | None,
-) -> Change:
-    """Compact the dataset as it is at ``base``."""
-    if base.scan.components.codec is None:
-        raise InvalidOptionError(f"dataset {context.handle.id!r} holds blobs, which cannot be put together")
     target = TARGET_FILE_BYTES if target_file_bytes is None else target_file_bytes
     if isinstance(target, bool) or not isinstance(target, int) or target < 1:
         raise InvalidOptionError(f"target_file_bytes is {target!r}: give a number of bytes from 1")
-    groups = choose(base, target, where)
-    inputs = [file.path for group in groups for file in group.files]
-    removed = base.state.removed(Removes(files=tuple(inputs)))
-    if dry_run:
-        return Change(COMPACT, None, removed, Removed(len(groups), removed.rows, 0))
-    removal = Compaction(COMPACT, partition_of=base.partition_of, prepared_on=base.manifest.snapshot_id)
-    with context.transaction(context.begin(metadata, idempotency_key, base), removal) as transaction:
-        if transaction.replayed is not None:
-            return Change.of(transaction.replayed)
-        if not groups:
-            return Change(COMPACT)
-        stager = transaction.stager.with_files(target_file_bytes, sort_by)
-        parts = [base.part(file.path for file in group.files) for group in groups]
-        found = context.workers.each(_Rewrite(base.reader, stager), parts, progress)
-        rewritten = [group for group in found if group is not None]
-        if not rewritten:
-            return Change(COMPACT)
+
+    def attempt(removal: Compaction) -> Change:
+        base = context.base()
+        if base.scan.components.codec is None:
+            raise InvalidOptionError(
+                f"dataset {context.handle.id!r} holds blobs, which cannot be put together"
+            )
+        removal.prepared_on = base.manifest.snapshot_id
+        removal.partition_of = base.partition_of
         removal.count = lambda paths: base.state.removed(Removes(files=tuple(paths)))
-        removal.choose(tuple(rewritten))
-        transaction.add(*(group.staged for group in rewritten))
-        try:
-            change = context.commit(transaction)
-        except SnapshotConflictError:
-            if removal.groups:
-                raise
-            # Other writers have replaced every file that was read: there is nothing left to compact.
-            return Change(COMPACT)
-        stager.discard(file for group in removal.given_up for file in group.staged.files)
-    assert change.snapshot is not None
-    base.found.states.write_checkpoint(change.snapshot.manifest)
-    return change
+        groups = choose(base, target, where)
+        if dry_run:
+            removed = removal.count(file.path for group in groups for file in group.files)
+            return Change(COMPACT, None, removed, Removed(len(groups), removed.rows, 0))
+        with context.transaction(context.begin(metadata, idempotency_key, base), removal) as transaction:
+            if transaction.replayed is not None:
+                return Change.of(transaction.replayed)
+            stager = transaction.stager.with_files(target_file_bytes, sort_by)
+            parts = [base.part(file.path for file in group.files) for group in groups]
+            found = context.workers.each(_Rewrite(base.reader, stager), parts, progress) if parts else []
+            rewritten = [group for group in found if group is not None]
+            if not rewritten:
+                return Change(COMPACT)
+            removal.choose(tuple(rewritten))
+            transaction.add(*(group.staged for group in rewritten))
+            try:
+                change = context.commit(transaction)
+            except SnapshotConflictError:
+                if removal.groups:
+                    raise
+                # Other writers have replaced every file that was read: there is nothing left to compact.
+                return Change(COMPACT)
+            stager.discard(file for group in removal.given_up for file in group.staged.files)
+        assert change.snapshot is not None
+        base.found.states.write_checkpoint(change.snapshot.manifest)
+        return change
+
+    return context.repeat(attempt, lambda: Compaction(COMPACT), redo=False)
 
 
 def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[Group]:
@@ -139,7 +118,7 @@ class _Rewrite:
 
     def __call__(self, part: Part) -> Rewritten | None:
         try:
-            staged = self.stager.write_records(stored_rows(self.reader.of(part)), serial=True)
+            staged = self.stager.rewrite(stored_rows(self.reader.of(part)))
         except NotFoundError:
             # Another writer has replaced the file and an expiry has removed it; or it is lost, which
             # ``verify`` reports. Either way the group stays as it is.

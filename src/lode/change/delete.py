@@ -87,4 +87,4 @@ class _Rewrite:
     stager: Stager
 
     def __call__(self, part: Part) -> Staged:
-        return self.stager.write_records(self.matching.keep(self.reader.of(part)), serial=True)
+        return self.stager.rewrite(self.matching.keep(self.reader.of(part)))

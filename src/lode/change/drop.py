@@ -69,8 +69,12 @@ def drop_dataset(
     base: SnapshotRef | None,
     dry_run: bool,
     progress: Callable[[int, int | None], None] | None,
+    before_removal: Callable[[Chain[Any]], None] | None = None,
 ) -> DropReport:
-    """Drop a dataset. See ``Dataset.drop``."""
+    """Drop a dataset. See ``Dataset.drop``.
+
+    ``before_removal`` is called after the drop is committed, when no tag can be added any more.
+    """
     handle = context.handle
     found, head = handle.look()
     if head.manifest is not None and not dry_run:
@@ -102,7 +106,7 @@ def drop_dataset(
         return place is not None and bool(place.partition) and place.snapshot_id in ids
 
     walk = History(chain, handle.runtime).newest_first
-    remover = _Remover(chain, walk, is_data, is_copy, handle.runtime, progress)
+    remover = _Remover(chain, walk, is_data, is_copy, handle.runtime, progress, before_removal)
     return remover.run(head, lambda manifest: ids.add(manifest.snapshot_id), dry_run=dry_run)
 
 
@@ -127,6 +131,7 @@ def drop_volume(
     dry_run: bool,
     progress: Callable[[int, int | None], None] | None,
     runtime: Runtime,
+    before_removal: Callable[[Chain[Any]], None] | None = None,
 ) -> DropReport:
     """Drop a volume. See ``Volume.drop``."""
     head = chain.resolve() if dry_run else committer.settle()
@@ -141,7 +146,9 @@ def drop_volume(
                 committer.commit(made)
             head = committer.settle()
     blocks = set[str]()
-    remover = _Remover(chain, chain.back, blocks.__contains__, lambda _: False, runtime, progress)
+    remover = _Remover(
+        chain, chain.back, blocks.__contains__, lambda _: False, runtime, progress, before_removal
+    )
     return remover.run(
         head,
         lambda manifest: blocks.update(block.path for block in manifest.blocks),
@@ -175,8 +182,10 @@ class _Remover(Generic[M]):
         is_copy: Callable[[str], bool],
         runtime: Runtime,
         progress: Callable[[int, int | None], None] | None,
+        before_removal: Callable[[Chain[Any]], None] | None,
     ) -> None:
         self._chain = chain
+        self._before_removal = before_removal
         self._store = chain.store
         self._walk = walk
         self._is_data = is_data
@@ -203,6 +212,8 @@ class _Remover(Generic[M]):
             count += manifest.operation != DROP
             take(manifest)
         if dropped is not None and not dry_run:
+            if self._before_removal is not None:
+                self._before_removal(self._chain)
             self._remove(list(self._tags(dropped)))
             self._remove(list(self._keys(dropped)))
         files, size = self._remove_data(set(ids), dry_run=dry_run)

@@ -121,7 +121,7 @@ def may_match(condition: Filter, schema: pa.Schema) -> Callable[[str], bool]:
 def stored_rows(scan: Scan) -> Iterator[Any]:
     """The rows of a scan, as the dataset stores them: batches, or single records of any shape."""
     if not _is_schemaless(scan):
-        return iter(scan.read())
+        return scan.rows()
     return chain.from_iterable(_chunks(scan))
 
 
@@ -134,7 +134,7 @@ def _chunks(scan: Scan) -> Iterator[list[Any]]:
 def rows_where(scan: Scan, condition: Filter, schema: pa.Schema) -> Iterator[Any]:
     """Those for which a condition is true. Records of any shape need columns only for that."""
     if not _is_schemaless(scan):
-        return map(condition.apply, scan.read())
+        return map(condition.apply, scan.rows())
     return chain.from_iterable(_selected(records, condition, schema) for records in _chunks(scan))
 
 

@@ -23,7 +23,7 @@ from lode.write.rebase import common_partition
 from lode.write.removal import Removal, everywhere
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lode.change.base import Progress
     from lode.format.manifest import FileRef
@@ -36,6 +36,8 @@ WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
 
 _ROW: Final = "__row"
 _PLACE: Final = "__place"
+# Arrow data of a file whose keys are looked up together.
+_LOOKUP_BYTES: Final = 16 << 20
 
 
 class MergeRows(Protocol):
@@ -208,17 +210,19 @@ class Source:
         self._numbered = pa.Table.from_arrays([*plain, numbers], names=[*self.keys, _ROW])
         self._single: Any = plain[0] if len(plain) == 1 else None
 
-    def lookup(self, batch: pa.RecordBatch) -> Any:
-        """For each row of a batch, the number of the source row with the same keys, or null."""
+    def lookup(self, rows: pa.Table) -> Any:
+        """For each row, the number of the source row with the same keys, or null.
+
+        The keys of the source are hashed each time, so it is called with many rows.
+        """
         import pyarrow.compute as pc
 
-        columns = [_plain(batch.column(key)) for key in self.keys]
+        columns = [_plain(rows.column(key)) for key in self.keys]
         if self._single is not None:
             return pc.index_in(columns[0], value_set=self._single, skip_nulls=True)
-        places = pa.array(range(batch.num_rows), pa.int64())
+        places = pa.array(range(rows.num_rows), pa.int64())
         left = pa.Table.from_arrays([*columns, places], names=[*self.keys, _PLACE])
-        joined = left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE)
-        return joined.column(_ROW).combine_chunks()
+        return left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE).column(_ROW)
 
     def unmatched(self, found: Found) -> pa.Table:
         """The source rows that the dataset does not have."""
@@ -272,7 +276,21 @@ class Source:
 
 def _plain(array: Any) -> Any:
     """An array of a type by which pyarrow can look up."""
-    return array.dictionary_decode() if isinstance(array.type, pa.DictionaryType) else array
+    return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
+
+
+def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    """Batches as tables that are large enough to look up their keys together."""
+    group: list[pa.RecordBatch] = []
+    held = 0
+    for batch in batches:
+        group.append(batch)
+        held += batch.get_total_buffer_size()
+        if held >= _LOOKUP_BYTES:
+            yield pa.Table.from_batches(group)
+            group, held = [], 0
+    if group:
+        yield pa.Table.from_batches(group)
 
 
 def merge_keys(base: Base, on: Sequence[str] | None) -> list[str]:
@@ -374,8 +392,8 @@ class _Look:
     def __call__(self, part: Part) -> tuple[str, int, set[int]]:
         rows: set[int] = set()
         count = 0
-        for batch in self.reader.of(part).read(columns=self.source.keys):
-            places = self.source.lookup(batch).drop_null()
+        for table in _gathered(self.reader.of(part).read(columns=self.source.keys)):
+            places = self.source.lookup(table).drop_null()
             count += len(places)
             rows.update(places.to_pylist())
         return part[0].files[0].path, count, rows
@@ -392,8 +410,8 @@ class Rewrite:
     def __call__(self, part: Part, source: Source) -> Changed:
         updated: list[pa.RecordBatch] = []
         scan = self.reader.of(part)
-        kept = self.stager.write_records(_kept(scan, source, updated, self.when_matched), serial=True)
-        return Changed(kept, self.stager.write_records(iter(updated), serial=True))
+        kept = self.stager.rewrite(_kept(scan, source, updated, self.when_matched))
+        return Changed(kept, self.stager.rewrite(iter(updated)))
 
 
 def _kept(
@@ -402,21 +420,21 @@ def _kept(
     """The rows that do not match; those that do are put into ``updated`` with their new values."""
     import pyarrow.compute as pc
 
-    for batch in scan.read():
-        places = source.lookup(batch)
+    for table in _gathered(scan.rows()):
+        places = source.lookup(table)
         if when_matched == "update" and len(places) > places.null_count:
-            updated.append(_updated(batch, places, source))
-        yield batch.filter(pc.is_null(places))
+            updated += _updated(table, places, source).to_batches()
+        yield from table.filter(pc.is_null(places)).to_batches()
 
 
-def _updated(batch: pa.RecordBatch, places: Any, source: Source) -> pa.RecordBatch:
+def _updated(table: pa.Table, places: Any, source: Source) -> pa.Table:
     """The matching rows with the values of the source; columns that it does not have stay."""
     import pyarrow.compute as pc
 
-    old = batch.filter(pc.is_valid(places))
-    new = source.rows.take(places.drop_null()).combine_chunks().to_batches()[0]
-    arrays = [(new if name in new.schema.names else old).column(name) for name in batch.schema.names]
-    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+    old = table.filter(pc.is_valid(places))
+    new = source.rows.take(places.drop_null())
+    arrays = [(new if name in new.schema.names else old).column(name) for name in table.schema.names]
+    return pa.Table.from_arrays(arrays, schema=table.schema)
 
 
 def _preview(base: Base, found: Found, inserted: int, when_matched: WhenMatched) -> Change:

@@ -55,12 +55,15 @@ class NewRows(Protocol):
         base: Base | None,
     ) -> BegunWrite:
         """Begin the write."""
+        if base is not None:
+            return context.begin(metadata, idempotency_key, base)
+        return context.writes.begin(metadata, idempotency_key, None, None, "raise")
 
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
         """Stage them; ``check`` refuses rows that a condition does not select."""
 
 
-class LocalRows:
+class LocalRows(NewRows):
     """Rows in this process."""
 
     def __init__(self, data: Any) -> None:
@@ -76,31 +79,10 @@ class LocalRows:
         self._data, schema = peek_schema(self._data)
         return schema
 
-    def begin(
-        self,
-        context: ChangeContext,
-        metadata: dict[str, Any] | None,
-        idempotency_key: IdempotencyKey | None,
-        base: Base | None,
-    ) -> BegunWrite:
-        return begin(context, metadata, idempotency_key, base)
-
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
         if check is None:
             return [transaction.stager.stage_named(self._data, "")]
         return [transaction.stager.write_records(check(chunks_of(self._data)))]
-
-
-def begin(
-    context: ChangeContext,
-    metadata: dict[str, Any] | None,
-    idempotency_key: IdempotencyKey | None,
-    base: Base | None,
-) -> BegunWrite:
-    """Begin the write of rows that are not staged yet."""
-    if base is not None:
-        return context.begin(metadata, idempotency_key, base)
-    return context.writes.begin(metadata, idempotency_key, None, None, "raise")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -9,16 +10,21 @@ import msgspec
 
 from lode.change.result import Change
 from lode.definition import REMOVALS
-from lode.errors import SnapshotConflictError
-from lode.format.manifest import Removed, Removes, check_metadata
+from lode.errors import NotFoundError, SnapshotConflictError
+from lode.format.manifest import MAX_SEQUENCE, Removed, Removes, check_metadata
 from lode.read.resolve import Head
-from lode.snapshot import Snapshot
 from lode.write.removal import Removal
+from lode.write.tags import put_tag, remove_tag
 
 if TYPE_CHECKING:
-    from lode.change.base import ChangeContext
+    from collections.abc import Iterator
+
+    from lode.change.base import Base, ChangeContext
     from lode.definition import Definition
+    from lode.format.manifest import Manifest
+    from lode.handle import FoundDataset
     from lode.reads import SnapshotRef
+    from lode.snapshot import Snapshot
 
 
 def restore(
@@ -37,8 +43,47 @@ def restore(
     )
     if dry_run:
         return Change("restore", None, removed, added)
-    removal = Removal("restore", restores=target.snapshot_id, removed=removed)
-    removal.restored_sequence = found.chain.sequence_of(target)
+    with _kept(context, found, target) as sequence:
+        removal = Removal("restore", restores=target.snapshot_id, removed=removed, restored_sequence=sequence)
+        made = _commit(context, base, then, clean, removal)
+    context.handle.follow_stored_schema()
+    return Change("restore", made, removed, added)
+
+
+@contextmanager
+def _kept(context: ChangeContext, found: FoundDataset, target: Manifest) -> Iterator[int]:
+    """Make sure that no expiry removes the files of a snapshot before its restore is committed.
+
+    Snapshots from the floor on need nothing: a floor is a commit too. An expired one is readable because of a
+    tag, which may be removed meanwhile. So it gets another one. It is put while the first is there, and
+    removed when the restore keeps the files; an expiry reads the tags before it reads the head. If the
+    outcome is not known, it stays.
+
+    Yields:
+        The place in history that the commit compares with the floor.
+    """
+    sequence = found.chain.sequence_of(target)
+    if sequence >= context.reads.floor():
+        yield sequence
+        return
+    runtime = context.handle.runtime
+    name = f"restoring-{runtime.random_bits(64):016x}"
+    put_tag(found.chain, name, target, context.reads.floor, runtime.now_ns, dry_run=False)
+    conflict: SnapshotConflictError | None = None
+    try:
+        yield MAX_SEQUENCE
+    except SnapshotConflictError as error:
+        conflict = error
+    with suppress(NotFoundError):  # somebody has removed it
+        remove_tag(found.chain, name, dry_run=False)
+    if conflict is not None:
+        raise conflict
+
+
+def _commit(
+    context: ChangeContext, base: Base, then: Definition, metadata: dict[str, Any], removal: Removal
+) -> Snapshot:
+    found = base.found
     # The snapshot that was looked at: rows that others have changed since are a conflict.
     head = Head(base.manifest.snapshot_id.encode(), base.manifest)
     if context.handle.define(found, head, base.definition):
@@ -47,11 +92,9 @@ def restore(
             raise SnapshotConflictError(
                 f"dataset {context.handle.id!r}: others wrote while it was restored; nothing was restored"
             )
-    committed = context.handle.commit_definition(
-        found, head, base.definition, clean, "restore", partial(_restored, then=then), removal
+    return context.handle.commit_definition(
+        found, head, base.definition, metadata, "restore", partial(_restored, then=then), removal
     )
-    context.handle.follow_stored_schema()
-    return Change("restore", Snapshot(committed.manifest, committed.commit), removed, added)
 
 
 def _difference(these: set[str], those: set[str], state: Any) -> Removed:

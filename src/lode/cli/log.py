@@ -87,6 +87,7 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         "metadata": snapshot.metadata,
         "idempotency_key": list(key) if key else None,
         "rebases": snapshot.rebases,
+        "group": snapshot.group,
         "writer": snapshot.writer,
         "operation": manifest.operation,
     }
@@ -115,6 +116,7 @@ def _volume_lines(store: Store, name: str, since: str | None, as_of: str | None)
             "metadata": snapshot.metadata,
             "idempotency_key": None,
             "rebases": snapshot.rebases,
+            "group": snapshot.group,
             "writer": snapshot.writer,
             "operation": None,
         }
@@ -127,9 +129,9 @@ def _pending(dataset: Dataset) -> str | None:
 
 def _print_table(lines: list[dict[str, Any]], *, files: str) -> None:
     # These columns are left out if they would be empty.
-    optional = ("rows_removed", "operation", "rebases", "writer")
+    optional = ("rows_removed", "operation", "rebases", "group", "writer")
     also = [name for name in optional if any(_cell(line, name) for line in lines)]
-    numbers = ("#", "rows", "size", files, "removed", "rebases")
+    numbers = ("#", "rows", "size", files, "removed", "rebases", "group")
     named = [name.removeprefix("rows_") for name in also]
     headings = ("#", "snapshot", "time", "rows", "size", files, *named, "metadata")
     table = TextTable(*headings, right=numbers, cut=True)
@@ -159,8 +161,9 @@ def _print_graph(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
         dot = ("◆ ", "yellow") if line["rebases"] else ("● ", "green")
         head = dot, (f"{line['sequence']:,} ", "bold"), line["id"], (f"  {moment(line['created_at'])}", FAINT)
         rebased = f"  rebased {count(line['rebases'], 'time')}" if line["rebases"] else ""
+        group = f"  in a group of {line['group']:,}" if line["group"] > 1 else ""
         operation = f"  {_cell(line, 'operation')}".rstrip()
-        drawn.append(Text.assemble(*head, (operation, "cyan"), (rebased, "yellow")))
+        drawn.append(Text.assemble(*head, (operation, "cyan"), (rebased + group, "yellow")))
         if line["rows"] is None:
             added = f"{count(line['files'], 'block')}, {size(line['bytes'])}"
         else:
@@ -177,10 +180,10 @@ def _print_graph(lines: Iterable[dict[str, Any]], pending: str | None) -> None:
 
 
 def _cell(line: dict[str, Any], name: str) -> Any:
-    """The value of an optional column; an append, the usual operation, is left out."""
+    """The value of an optional column; the usual ones are left out: an append, a commit without others."""
     value = line[name]
     if isinstance(value, int):
-        return f"{value:,}" if value else ""
+        return f"{value:,}" if value > (name == "group") else ""
     return "" if value == "append" else value or ""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import typer
 
-from lode.cli.parameters import JSON, ROOT, STORE_OPTION, VOLUME, complete_dataset, open_root
+from lode.cli.parameters import DRY_RUN, JSON, ROOT, STORE_OPTION, VOLUME, complete_dataset, open_root
 from lode.cli.terminal import BYTES, print_json, print_lines, progress
 
 _OLD: Final[Any] = typer.Argument(
@@ -20,6 +20,7 @@ def rename(
     new: str = _NEW,
     root: str = ROOT,
     volume: bool = VOLUME,
+    dry_run: bool = DRY_RUN,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -32,12 +33,11 @@ def rename(
     from lode.upkeep.rename import rename as rename_history
 
     store = open_root(root, store_option)
+    source: Any = open_volume(old, store) if volume else open_dataset(old, store)
     with progress(f"renaming {old}", BYTES) as advance:
-        if volume:
-            newest = rename_history(open_volume(old, store), new, progress=advance).latest().id
-        else:
-            newest = rename_history(open_dataset(old, store), new, progress=advance).latest().id
+        renamed = rename_history(source, new, dry_run=dry_run, progress=advance)
+    newest = (source if dry_run else renamed).latest().id
     if json:
-        print_json({"from": old, "to": new, "latest": newest})
+        print_json({"from": old, "to": new, "latest": newest, "renamed": not dry_run})
     else:
-        print_lines(f"{old}: renamed to {new}")
+        print_lines(f"{old}: {'would be renamed' if dry_run else 'renamed'} to {new}")

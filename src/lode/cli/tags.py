@@ -8,6 +8,7 @@ import typer
 
 from lode.cli.parameters import (
     DATASET,
+    DRY_RUN,
     JSON,
     JSON_LINES,
     ROOT,
@@ -37,6 +38,7 @@ def tag(
     snapshot: str = SNAPSHOT,
     root: str = ROOT,
     volume: bool = VOLUME,
+    dry_run: bool = DRY_RUN,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -44,11 +46,12 @@ def tag(
 
     lode expire keeps the files of tagged snapshots.
     """
-    made = _open(dataset, root, store_option, volume=volume).tag(name, snapshot)
+    made = _open(dataset, root, store_option, volume=volume).tag(name, snapshot, dry_run=dry_run)
     if json:
-        print_json(_as_json(made))
+        print_json({**_as_json(made), "made": not dry_run})
     else:
-        print_lines(f"{dataset}: {made.name} is snapshot {made.snapshot_id}, number {made.sequence}")
+        verb = "would be" if dry_run else "is"
+        print_lines(f"{dataset}: {made.name} {verb} snapshot {made.snapshot_id}, number {made.sequence}")
 
 
 def untag(
@@ -56,15 +59,16 @@ def untag(
     name: str = _OLD,
     root: str = ROOT,
     volume: bool = VOLUME,
+    dry_run: bool = DRY_RUN,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Remove a tag. The snapshot stays until lode expire."""
-    _open(dataset, root, store_option, volume=volume).untag(name)
+    _open(dataset, root, store_option, volume=volume).untag(name, dry_run=dry_run)
     if json:
-        print_json({"dataset": dataset, "name": name, "removed": True})
+        print_json({"dataset": dataset, "name": name, "removed": not dry_run})
     else:
-        print_lines(f"{dataset}: tag {name} removed")
+        print_lines(f"{dataset}: tag {name} {'would be removed' if dry_run else 'removed'}")
 
 
 def tags(

@@ -84,6 +84,9 @@ def metadata_from_json(stored: Any) -> Any:
 
 def type_to_json(kind: Any) -> Any:
     """Return an Arrow type as JSON."""
+    # Most types are plain, and the questions below take longer than all else that opens a dataset.
+    if type(kind) is pa.DataType and (name := _name(kind)) in _PLAIN_TYPES:
+        return name
     if isinstance(kind, pa.BaseExtensionType) or not _is_readable(kind):
         return {"arrow": b64encode(schema_to_bytes(pa.schema([pa.field("", kind)]))).decode()}
     if isinstance(kind, pa.DictionaryType):

@@ -30,6 +30,7 @@ from lode.times import (
     NS_PER,
     clock_to_ns,
     datetime_to_ns,
+    duration_to_ns,
     text_to_date,
     text_to_ns,
     time_to_ns,
@@ -304,6 +305,12 @@ def _time(unit: str) -> Coercion:
 
 def _duration(unit: str) -> Coercion:
     def convert(value: Any) -> int:
+        if isinstance(value, str):
+            try:
+                nanoseconds = duration_to_ns(value)
+            except ValueError as error:
+                raise CoercionError(str(error)) from None
+            return _in_unit(nanoseconds, unit, value)
         if not isinstance(value, timedelta):
             raise _unfit(value, "duration")
         extra = getattr(value, "nanoseconds", 0)  # pandas counts these too

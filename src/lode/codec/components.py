@@ -66,6 +66,7 @@ def components_of(
 def _codec(codec: Codec | str | None) -> Codec | None:
     if isinstance(codec, str):
         return CODECS.get(codec)
-    if codec is None or isinstance(codec, Codec):
+    # Not isinstance with the protocol: the first time in a process it takes as long as reading a manifest.
+    if codec is None or (hasattr(codec, "name") and hasattr(codec, "decode")):
         return codec
     raise InvalidOptionError(f"codec {codec!r} needs a name and decode(): see lode.codec.protocol")

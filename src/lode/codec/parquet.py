@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 Dictionary: TypeAlias = "Literal['auto'] | bool | tuple[str, ...]"
 
-_COMPRESSIONS: Final = ("none", "snappy", "gzip", "brotli", "lz4", "zstd")
+_AUTO: Final = "auto"
+_COMPRESSIONS: Final = (_AUTO, "none", "snappy", "gzip", "brotli", "lz4", "zstd")
+# Up to this much Arrow data in a file, "auto" is snappy. Starting zstd for every page of a small file takes
+# longer than decoding the page: in a virtual machine it asks the hypervisor what the processor can do.
+_SMALL_FILE_BYTES: Final = 256 << 10
 _SPOOL_BYTES: Final = 16 << 20
 # A small file is written in dozens of pieces, and each would cross into Python on its own.
 _BUFFER_BYTES: Final = 256 << 10
@@ -43,8 +47,9 @@ class Parquet:
     Args:
         schema: What every file holds: a pyarrow schema, or a simple one. Without one, only Arrow data
             can be written, and the first batch of a file decides for that file.
-        compression: Of the pages inside: none, snappy, gzip, brotli, lz4 or zstd.
-        level: The compression's level; None is its default.
+        compression: Of the pages inside: none, snappy, gzip, brotli, lz4 or zstd. ``"auto"`` is zstd, and
+            snappy in small files, which are written and read faster so.
+        level: The compression's level; None is its default. With one, ``"auto"`` is always zstd.
         row_group_rows: The most rows in a row group.
         row_group_bytes: The most bytes of Arrow data held in memory before a row group is written.
         distinct_count: Whether statistics count distinct values; costs a hash of every value.
@@ -70,7 +75,7 @@ class Parquet:
         self,
         schema: SchemaSpec | None = None,
         *,
-        compression: str | None = "zstd",
+        compression: str | None = "auto",
         level: int | None = None,
         row_group_rows: int = 1 << 20,
         row_group_bytes: int = 32 << 20,
@@ -197,7 +202,7 @@ class ParquetEncoder:
                 "a Parquet file without rows needs a schema: give the codec one, or write an empty table"
             )
         if self._pending or self._writer is None:
-            self._write_row_group()
+            self._write_row_group(last=True)
         self._writer.close()
         self._buffer.close()
         self._file.disconnect()
@@ -218,20 +223,24 @@ class ParquetEncoder:
         codec = self._codec
         return self._pending_rows >= codec.row_group_rows or self._pending_bytes >= codec.row_group_bytes
 
-    def _write_row_group(self) -> None:
+    def _write_row_group(self, *, last: bool = False) -> None:
         assert self._schema is not None
+        is_small = last and self._pending_bytes <= _SMALL_FILE_BYTES
         table = pa.Table.from_batches(self._pending, schema=self._schema)
         self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
         if self._writer is None:
-            self._writer = self._open(table)
+            self._writer = self._open(table, is_small=is_small)
         if table.num_rows:
             self._observe(table)
             self._writer.write_table(table, row_group_size=table.num_rows)
 
-    def _open(self, sample: pa.Table) -> Any:
+    def _open(self, sample: pa.Table, *, is_small: bool) -> Any:
         import pyarrow.parquet as pq
 
         codec = self._codec
+        compression = codec.compression
+        if compression == _AUTO:
+            compression = "snappy" if is_small and codec.level is None else "zstd"
         writer: Any = pq.ParquetWriter
         dictionary = (
             codec._samples.repeating(sample)
@@ -243,7 +252,7 @@ class ParquetEncoder:
             return writer(
                 self._buffer,
                 sample.schema,
-                compression=codec.compression,
+                compression=compression,
                 compression_level=codec.level,
                 use_dictionary=dictionary,
                 metadata_collector=self._footers,

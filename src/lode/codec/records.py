@@ -55,6 +55,8 @@ def chunks_of(data: Any, *, rows_per_chunk: int | None = None) -> Iterator[Chunk
     """
     if rows_per_chunk is not None and rows_per_chunk < 1:
         raise InvalidOptionError(f"rows_per_chunk must be at least 1, got {rows_per_chunk}")
+    if type(data) is list:
+        return _from_iterable(data, rows_per_chunk)
     if _is_arrow(data):
         return _sliced(_batches(data), rows_per_chunk or _ARROW_ROWS_PER_CHUNK)
     if isinstance(data, Mapping | str | bytes | bytearray | memoryview | msgspec.Struct) or is_dataclass(
@@ -73,6 +75,8 @@ def peek_schema(data: Any) -> tuple[Any, pa.Schema | None]:
 
     What can be read only once is returned as something that can still be read.
     """
+    if type(data) is list and not (data and _is_arrow(data[0])):
+        return data, None  # the most frequent kind of small writes
     if isinstance(data, pa.Table | pa.RecordBatch | pa.RecordBatchReader):
         # What has no columns cannot say which the dataset has.
         return data, _cleaned_schema(data.schema) if data.schema.names else None

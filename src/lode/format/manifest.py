@@ -21,6 +21,8 @@ SCHEMA_NAME: Final = "lode-manifest"
 FORMAT_VERSION: Final = "1.0.0"
 # The operation that puts the same rows into fewer files.
 COMPACT: Final = "compact"
+# The field of ``x`` that a partition's copy of a manifest has, and the manifest has not.
+PARTITION: Final = "partition"
 
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 
@@ -116,7 +118,9 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def operation(self) -> str:
         """What this commit did: ``append``, ``overwrite``, ``delete``, ``compact``, ``create``, and so on."""
-        return operation_of(self.x)
+        # As operation_of, without another call: each commit asks several times.
+        found = self.x.get("operation", "append") if self.x else "append"
+        return found if isinstance(found, str) else "append"
 
     @property
     def removes(self) -> "Removes | None":
@@ -151,9 +155,15 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return begins_of(self.x)
 
     @property
+    def partition(self) -> str | None:
+        """The partition of which this is the copy, with the files of that partition only; else None."""
+        return (self.x or {}).get(PARTITION)
+
+    @property
     def is_append(self) -> bool:
         """Whether the files before it stay as they are."""
-        return self.removes is None and self.restores is None
+        found = self.x or {}
+        return found.get("removes") is None and found.get("restores") is None
 
     @property
     def is_compaction(self) -> bool:
@@ -166,7 +176,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return rebases_of(self.x)
 
     @property
-    def group(self) -> "Place":
+    def group(self) -> "GroupPlace":
         """Its place in the group that one swap committed."""
         return group_of(self.x)
 
@@ -195,7 +205,7 @@ class Removed(msgspec.Struct, frozen=True, omit_defaults=True):
     bytes: Count = 0
 
 
-class Place(msgspec.Struct, frozen=True, gc=False):
+class GroupPlace(msgspec.Struct, frozen=True, gc=False):
     """The place of a snapshot in the group that one swap committed, from 1; the leader is last."""
 
     place: Sequence = 1
@@ -229,7 +239,8 @@ class _Extension(msgspec.Struct, gc=False):
     restores: Text | None = None
     floor: Sequence | None = None
     begins: Sequence | None = None
-    group: Place | None = None
+    group: GroupPlace | None = None
+    partition: Text | None = None
 
 
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
@@ -238,6 +249,7 @@ _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 
 # Fields that are positions in history.
 _PLACES: Final = frozenset(("floor", "begins"))
+_KNOWN: Final = frozenset(_Extension.__struct_fields__)
 # What a commit does that drops a dataset or a volume, and how its id ends. So a pointer tells of a drop.
 DROP: Final = "drop"
 DROP_SUFFIX: Final = "-drop"
@@ -255,10 +267,10 @@ def begins_of(extension: dict[str, Any] | None) -> int:
     return found if isinstance(found, int) else 1
 
 
-def group_of(extension: dict[str, Any] | None) -> Place:
+def group_of(extension: dict[str, Any] | None) -> GroupPlace:
     """The place in its group in a manifest's extension; alone if it has none."""
     found = (extension or {}).get("group")
-    return Place() if found is None else msgspec.convert(found, Place)
+    return GroupPlace() if found is None else msgspec.convert(found, GroupPlace)
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:
@@ -319,6 +331,15 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
     return manifest
 
 
+def decode_whole_manifest(data: bytes, origin: str) -> Manifest:
+    """Read the manifest of a snapshot. A partition's copy is refused: it lists only a part of the files."""
+    manifest = decode_manifest(data, origin)
+    if manifest.partition is not None:
+        complaint = f"is {shortened(manifest.partition)}: the copy of one partition lists only its files"
+        require(False, f"x.{PARTITION}", complaint, origin)
+    return manifest
+
+
 def check_manifest(manifest: Manifest, data: bytes, origin: str) -> None:
     """Check what the types of its fields do not say; ``data`` is the document that it was decoded from."""
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
@@ -369,18 +390,23 @@ def check_free_fields(
         extension: The field ``x``.
         origin: What an error names.
     """
+    if extension and not all(_is_plain(name, value) for name, value in extension.items()):
+        try:
+            msgspec.convert(extension, _Extension)
+        except msgspec.ValidationError as error:
+            field = _field_of(str(error).replace("`$", "`$.x"))
+            raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
+    # The shape of known fields is known. A compaction names all files that it removes there.
+    foreign = {
+        name: value
+        for name, value in (extension or {}).items()
+        if name not in _KNOWN and not _is_plain(name, value)
+    }
     # Commits wait for this: a document with few brackets is not walked, since it cannot be deep.
-    if data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
-        for name, value in (("metadata", metadata), ("x", extension)):
-            if value and not _is_shallow(value):
+    if (metadata or foreign) and data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
+        for name, value in (("metadata", metadata), ("x", foreign)):
+            if not _is_shallow(value):
                 require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)
-    if not extension or all(_is_plain(name, value) for name, value in extension.items()):
-        return
-    try:
-        msgspec.convert(extension, _Extension)
-    except msgspec.ValidationError as error:
-        field = _field_of(str(error).replace("`$", "`$.x"))
-        raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
 
 
 def _is_plain(name: str, value: Any) -> bool:

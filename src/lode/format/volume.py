@@ -13,7 +13,7 @@ from lode.errors import ManifestInvalidError
 from lode.format.manifest import (
     MAX_COUNT,
     Count,
-    Place,
+    GroupPlace,
     Sequence,
     Text,
     begins_of,
@@ -93,7 +93,7 @@ class VolumeManifest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
         return begins_of(self.x)
 
     @property
-    def group(self) -> Place:
+    def group(self) -> GroupPlace:
         """Its place in the group that one swap committed."""
         return group_of(self.x)
 

@@ -31,7 +31,7 @@ from lode.read.source import get_bounded, open_file
 from lode.runtime import REAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import BinaryIO
 
     from lode.codec.protocol import Chunk, Codec
@@ -137,14 +137,30 @@ def _among(
 
 
 class Definitions:
-    """The definitions of one dataset, each read once."""
+    """The definitions of one dataset, each read once.
 
-    def __init__(self, chain: Chain[Manifest], dataset_id: str, layout: Layout, runtime: Runtime) -> None:
+    Args:
+        chain: Its history.
+        dataset_id: Its name.
+        layout: Its layout.
+        runtime: Its threads open files if a definition is derived from them.
+        expected: Returns what the dataset probably is. If a snapshot has its digest, nothing is read.
+    """
+
+    def __init__(
+        self,
+        chain: Chain[Manifest],
+        dataset_id: str,
+        layout: Layout,
+        runtime: Runtime,
+        expected: Callable[[], Definition | None] = lambda: None,
+    ) -> None:
         self._chain = chain
         self._store = chain.store
         self._dataset_id = dataset_id
         self._layout = layout
         self._runtime = runtime
+        self._expected = expected
         # Not an LRUCache: each commit and each snapshot of a scan looks here, which costs 0.1 µs in a dict,
         # without a lock, and 0.7 µs there.
         self._loaded: dict[str, Definition] = {}
@@ -162,6 +178,12 @@ class Definitions:
             return known
         digest = manifest.definition
         if digest is not None:
+            if not self._loaded:
+                # A digest in a snapshot is that of a stored definition: it was put before the snapshot.
+                expected = self._expected()
+                if expected is not None and expected.digest == digest:
+                    self._keep(expected)
+                    return expected
             return self.load(digest)
         if self._derived is None or self._derived[0] != manifest.snapshot_id:
             self._derived = (manifest.snapshot_id, self._without_reference(manifest))

@@ -8,7 +8,7 @@ continues with smaller segments and finally with single manifests.
 from __future__ import annotations
 
 from itertools import islice, takewhile
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import LodeError
 from lode.format.manifest import DROP
@@ -150,7 +150,8 @@ class History:
         segment = ready.get(last or 0)
         if segment is not None and segment.newest == snapshot_id:
             return segment
-        for span in _ending_at(last):
+        # The largest that may end there was looked at, if any was.
+        for span in islice(_ending_at(last), int((last or 0) in ready), None):
             segment = slice_of(self._chain, *span, self._fetch(*span))
             if segment is not None and segment.newest == snapshot_id:
                 return segment
@@ -185,10 +186,15 @@ class History:
             return None
 
     def _fetch(self, level: int, last: int) -> bytes | None:
-        try:
-            return get_bounded(self._chain.store, self._chain.paths.segment(level, last), MAX_SEGMENT_BYTES)
-        except LodeError:
-            return None
+        return fetch_segment(self._chain, level, last)
+
+
+def fetch_segment(chain: Chain[Any], level: int, last: int) -> bytes | None:
+    """The bytes of a segment; None if it cannot be read."""
+    try:
+        return get_bounded(chain.store, chain.paths.segment(level, last), MAX_SEGMENT_BYTES)
+    except LodeError:
+        return None
 
 
 def _ending_at(last: int | None) -> Iterator[tuple[int, int]]:

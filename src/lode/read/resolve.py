@@ -1,7 +1,8 @@
 """Find the head of a history: pointer, manifest, and what to make of a pointer without a manifest.
 
-Only the snapshot the pointer names can be unpublished, because nobody builds on a snapshot before its
-manifest is there. So a reader looks at two objects, at most four, and never waits.
+Only the snapshot that the pointer names can be unpublished, and the other members of its group, because no
+writer builds on a snapshot before its manifest is there. The intent of that one snapshot holds all of them.
+So a reader looks at two objects, at most four, and never waits.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from posixpath import commonprefix
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
-from cachetools import LRUCache
+import msgspec
 
 from lode.errors import (
     ComponentMismatchError,
@@ -24,6 +25,7 @@ from lode.errors import (
     NotFoundError,
     StoreError,
 )
+from lode.format.copies import PartitionCopies
 from lode.format.group import decode_group, encode_group
 from lode.format.ids import is_id, shortened
 from lode.format.manifest import (
@@ -32,16 +34,16 @@ from lode.format.manifest import (
     MAX_MANIFEST_BYTES,
     MAX_SEQUENCE,
     Manifest,
-    decode_manifest,
+    decode_whole_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
 from lode.format.volume import VolumeManifest, decode_volume_manifest, volume_chain
 from lode.read.source import get_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lode.format.manifest import Place
+    from lode.format.manifest import GroupPlace
     from lode.format.paths import ChainPaths, Layout
     from lode.store.protocol import Store
 
@@ -81,7 +83,7 @@ class AnyManifest(Protocol):
     @property
     def begins(self) -> int: ...
     @property
-    def group(self) -> Place: ...
+    def group(self) -> GroupPlace: ...
     @property
     def x(self) -> dict[str, Any] | None: ...
 
@@ -89,8 +91,8 @@ class AnyManifest(Protocol):
 M = TypeVar("M", bound=AnyManifest)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedManifest(Generic[M]):
+# Structs: each commit makes several, and a frozen dataclass takes five times as long.
+class EncodedManifest(msgspec.Struct, Generic[M], frozen=True):
     """A snapshot's manifest and its bytes.
 
     ``before`` are the other members of its group, in order: one swap commits them with it.
@@ -111,8 +113,7 @@ class EncodedManifest(Generic[M]):
         return (self.before[0] if self.before else self).manifest.parent_snapshot_id
 
 
-@dataclass(frozen=True, slots=True)
-class Head(Generic[M]):
+class Head(msgspec.Struct, Generic[M], frozen=True):
     """The end of a history, as one process has read it.
 
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
@@ -133,12 +134,14 @@ class Head(Generic[M]):
     @property
     def id(self) -> str | None:
         """The snapshot that the next commit follows; None if it is the first."""
-        return self.parent.snapshot_id if self.parent else None
+        parent = self.manifest or self.dropped
+        return None if parent is None else parent.snapshot_id
 
     @property
     def names_manifest(self) -> bool:
         """Whether the pointer names the snapshot that the next commit follows; also if there is neither."""
-        return self.pointer == (self.id.encode() if self.id else None)
+        parent = self.manifest or self.dropped
+        return self.pointer == (None if parent is None else parent.snapshot_id.encode())
 
     @property
     def dangles(self) -> bool:
@@ -169,14 +172,17 @@ class Chain(Generic[M]):
     store: Store
     paths: ChainPaths
     decode: Callable[[bytes, str], M]
-    # Where a manifest is repeated besides its canonical place.
-    copies: Callable[[M], Sequence[str]]
+    # The bytes of a manifest's copies, by their paths.
+    copies: Callable[[EncodedManifest[M]], Mapping[str, bytes]]
     name: str
     # The id of the dataset or volume, which every manifest repeats.
     owner: str
     # Where other layouts that share this pointer keep their manifests.
     others: tuple[ChainPaths, ...] = ()
-    _cached: LRUCache[str, bytes] = field(default_factory=lambda: LRUCache(MAX_CACHED_MANIFESTS))
+    # Whether its writers write history segments.
+    has_segments: bool = False
+    # Not an LRUCache: each commit puts its manifest here, and that one's methods are written in Python.
+    _cached: dict[str, bytes] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock)
 
     def pointer(self) -> bytes | None:
@@ -258,6 +264,8 @@ class Chain(Generic[M]):
         if len(data) <= MAX_CACHED_BYTES:
             with self._lock:
                 self._cached[snapshot_id] = data
+                if len(self._cached) > MAX_CACHED_MANIFESTS:
+                    del self._cached[next(iter(self._cached))]
 
     def take_remembered(self, other: Chain[M]) -> None:
         """Keep what another chain of the same history has read."""
@@ -431,27 +439,36 @@ class Chain(Generic[M]):
         return found
 
     def sequence_of(self, manifest: M | None) -> int:
-        """The snapshot's position in history, the root being 1; 0 for no snapshot.
-
-        Manifests of the Go implementation carry none: then it is counted along the parent links.
-        """
-        behind = 0
-        for step in self._back(manifest):
-            if step.sequence is not None:
-                behind += step.sequence
-                break
-            behind += 1
-        if behind >= MAX_SEQUENCE:
+        """The snapshot's position in history, the root being 1; 0 for no snapshot."""
+        numbered, after = self._numbered(manifest)
+        sequence = after + ((numbered.sequence or 0) if numbered is not None else 0)
+        if sequence >= MAX_SEQUENCE:
             assert manifest is not None
-            raise self.damaged(manifest.snapshot_id, f"has the sequence {behind}, after which there is none")
-        return behind
+            raise self.damaged(
+                manifest.snapshot_id, f"has the sequence {sequence}, after which there is none"
+            )
+        return sequence
 
     def begins_after(self, head: Head[M]) -> int:
         """The sequence of the first snapshot of the history that the next commit is part of."""
-        for step in self._back(head.parent):
+        numbered, _ = self._numbered(head.parent)
+        if numbered is None or numbered.sequence is None:
+            return 1
+        return numbered.sequence + 1 if numbered.operation == DROP else numbered.begins
+
+    def _numbered(self, manifest: M | None) -> tuple[M | None, int]:
+        """The nearest snapshot up to this one that has its sequence, and how many come after it.
+
+        Manifests of the Go implementation carry none: they are counted along the parent links.
+        """
+        if manifest is None or manifest.sequence is not None:
+            return manifest, 0
+        after = 0
+        for step in self._back(manifest):
             if step.sequence is not None:
-                return step.sequence + 1 if step.operation == DROP else step.begins
-        return 1
+                return step, after
+            after += 1
+        return None, after
 
     def damaged(self, snapshot_id: str, complaint: str) -> ManifestInvalidError:
         """The error for manifests that are valid one by one and do not form a history."""
@@ -528,19 +545,24 @@ def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:
     """The history of a dataset on a store, under one layout."""
 
-    def copies(manifest: Manifest) -> list[str]:
+    def partition_of(path: str) -> str:
+        return layout.partition_of(dataset_id, path)
+
+    def copies(placed: EncodedManifest[Manifest]) -> Mapping[str, bytes]:
         if not layout.keys:
-            return []
-        partitions = {layout.partition_of(dataset_id, file.path) for file in manifest.files}
-        return layout.copies(dataset_id, manifest.snapshot_id, sorted(partitions))
+            return {}
+        partitions = sorted({partition_of(file.path) for file in placed.manifest.files})
+        paths = layout.copies(dataset_id, placed.manifest.snapshot_id, partitions)
+        return PartitionCopies(placed.data, dict(zip(paths, partitions, strict=True)), partition_of)
 
     own = layout.chain(dataset_id)
     shared = (DefaultLayout().chain(dataset_id), ANY_KEYS.chain(dataset_id))
     others = tuple(paths for paths in shared if paths.root == own.root and paths != own)
-    return Chain(store, own, decode_manifest, copies, f"dataset {dataset_id!r}", dataset_id, others)
+    name = f"dataset {dataset_id!r}"
+    return Chain(store, own, decode_whole_manifest, copies, name, dataset_id, others, has_segments=True)
 
 
 def chain_of_volume(store: Store, volume_id: str) -> Chain[VolumeManifest]:
     """The history of a volume on a store."""
     paths = volume_chain(volume_id)
-    return Chain(store, paths, decode_volume_manifest, lambda _: (), f"volume {volume_id!r}", volume_id)
+    return Chain(store, paths, decode_volume_manifest, lambda _: {}, f"volume {volume_id!r}", volume_id)

@@ -51,6 +51,8 @@ class Scan:
     # What the dataset is at the end of the range, and what it was when each file was written.
     definition: Definition | None = field(default=None, repr=False)
     definitions: Definitions | None = field(default=None, repr=False)
+    # Large files one after another, a part of a row group at a time.
+    is_steady: bool = field(default=False, repr=False, kw_only=True)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Threads belong to this process, and the copy gets its own. A lazy history is pickled as a list.
@@ -156,6 +158,13 @@ class Scan:
         if limit is not None:
             batches = _first_rows(batches, limit)
         return pa.RecordBatchReader.from_batches(wanted, batches)
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """All rows in little memory, for a task that rewrites them: several run at the same time.
+
+        pyarrow's scanner holds whole row groups of several files, and each of them is fresh memory.
+        """
+        return iter(replace(self, is_steady=True).read())
 
     def dataset(self, where: pc.Expression | str | None = None) -> pads.Dataset:
         """The files as a ``pyarrow.dataset.Dataset``; see ``Dataset.dataset``."""
@@ -296,16 +305,15 @@ class Scan:
         columns: Sequence[str] | None,
         where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
-        """Read Parquet: small files whole, others through pyarrow's scanner."""
+        """Read Parquet: small files whole, others through pyarrow's scanner unless memory is to be saved."""
         if where is not None:
             files = matching(files, self._partition, schema, where.where)
+        large = self._decoded if self.is_steady else self._scanned
         # A batch without columns has no number of rows.
         if not reads_whole(self.components.codec) or (columns is not None and not columns):
-            return self._scanned(files, schema, columns, where)
+            return large(files, schema, columns, where)
         return chain.from_iterable(
-            self._whole(list(run), schema, columns, where)
-            if small
-            else self._scanned(list(run), schema, columns, where)
+            (self._whole if small else large)(list(run), schema, columns, where)
             for small, run in groupby(files, is_small)
         )
 
@@ -386,7 +394,7 @@ class Scan:
 
     def _decoded(
         self,
-        files: list[FileRef],
+        files: Sequence[FileRef],
         schema: pa.Schema,
         columns: Sequence[str] | None,
         where: Filter | None,

@@ -1,10 +1,10 @@
-"""A history segment: the manifests of 16, 256 or 4,096 sequences in one compressed object.
+"""A history segment: the manifests of 16, 64, 256, 1,024 or 4,096 sequences in one compressed object.
 
 A scan plan needs little of a manifest: names and sizes of files, numbers of rows. So a segment begins with a
 listing of these, column by column, and a plan decompresses only that part. The published manifests follow it.
 """
 
-from __future__ import annotations
+# No annotations as text here: msgspec would compile each of them when a process reads its first segment.
 
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Literal
@@ -17,14 +17,16 @@ from lode.format.manifest import Count, Text, decode_struct
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LEVELS: Final = (4096, 256, 16)
+# At most three segments of a level follow each other. Version 0.1 writes only every second level.
+LEVELS: Final = (4096, 1024, 256, 64, 16)
 SCHEMA_NAME: Final = "lode-history"
 
 # Maximum size of a segment that is written or read, before and after decompression.
 MAX_SEGMENT_BYTES: Final = 128 << 20
 
 _MANIFESTS: Final = b',"manifests":['
-_PIECE: Final = 1 << 17
+# How much is decompressed at a time. The listing of 256 snapshots with a file each is 32 KiB.
+_PIECE: Final = 1 << 14
 
 
 class SegmentListing(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, gc=False):
@@ -73,7 +75,8 @@ def encode_segment(manifests: list[bytes], last: int) -> bytes:
     plain = msgspec.json.encode(segment)
     if len(plain) > MAX_SEGMENT_BYTES:
         raise ManifestInvalidError(f"a segment of {len(plain)} bytes is larger than {MAX_SEGMENT_BYTES}")
-    return zstandard.ZstdCompressor(level=3).compress(plain)
+    # With a checksum, so that damage is noticed: writers decide by segments what they may follow.
+    return zstandard.ZstdCompressor(level=3, write_checksum=True).compress(plain)
 
 
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
@@ -130,7 +133,7 @@ def _head(data: bytes) -> bytes:
     return bytes(head)
 
 
-def decompress(data: bytes) -> Iterator[bytes]:
+def decompress(data: bytes) -> "Iterator[bytes]":
     """Decompress piece by piece up to ``MAX_SEGMENT_BYTES``. The size in a frame's header is not trusted."""
     import zstandard
 

@@ -8,12 +8,14 @@ with needs("lode.spark", "spark"):
     from lode.spark.read import read
     from lode.spark.session import session
     from lode.spark.source import LodeDataSource
+    from lode.spark.views import attach
     from lode.spark.write import write
     from lode.upkeep.expire import expire
 
 __all__ = [
     "DatasetRef",
     "LodeDataSource",
+    "attach",
     "compact",
     "delete",
     "expire",

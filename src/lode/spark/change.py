@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow.compute as pc
     from pyspark.sql import DataFrame, SparkSession
 
-    from lode.change.base import Base, ChangeContext, OnChangeConflict
+    from lode.change.base import OnChangeConflict
     from lode.change.merge import WhenMatched, WhenNotMatched
     from lode.change.overwrite import Fulfils
     from lode.change.result import Change
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.write.stage import Staged
     from lode.write.transaction import Transaction
-    from lode.writes import BegunWrite, IdempotencyKey
+    from lode.writes import IdempotencyKey
 
 
 def overwrite(
@@ -195,7 +195,7 @@ def compact(
     )
 
 
-class _Frame:
+class _Frame(overwrites.NewRows):
     """The rows of a DataFrame that replace others."""
 
     can_repeat = True
@@ -208,15 +208,6 @@ class _Frame:
     def schema(self, codec: Codec | None) -> pa.Schema | None:
         return self._columns if self._columns.names else None
 
-    def begin(
-        self,
-        context: ChangeContext,
-        metadata: dict[str, Any] | None,
-        idempotency_key: IdempotencyKey | None,
-        base: Base | None,
-    ) -> BegunWrite:
-        return overwrites.begin(context, metadata, idempotency_key, base)
-
     def stage(self, transaction: Transaction, check: Fulfils | None) -> list[Staged]:
-        check_frame(transaction.stager, self._columns)
+        check_frame(transaction, self._columns)
         return self._workers.stage(self._df, transaction.stager, check)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
@@ -14,6 +16,7 @@ from lode.dataset import Dataset
 from lode.errors import (
     ChecksumMismatchError,
     ComponentMismatchError,
+    InvalidOptionError,
     SchemaViolationError,
     SnapshotExpiredError,
 )
@@ -23,7 +26,7 @@ from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
-from lode.spark.dataset_ref import opened
+from lode.spark.dataset_ref import is_same, opened
 from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
 from lode.spark.position import BEGINNING, Position, between, position_of
 from lode.spark.resume import new_snapshot_id
@@ -68,19 +71,21 @@ def copy(
         sink: Another dataset. One without snapshots takes over layout, codec and compressor.
         progress: Called with (snapshots done, snapshots in all) now and then.
     """
-    origin = reachable(opened(source))
-    target = _alike(origin, reachable(opened(sink)))
+    origin, into = reachable(opened(source)), reachable(opened(sink))
+    if is_same(origin, into):
+        raise InvalidOptionError(f"copy to another dataset than {origin.id!r} itself")
+    target = _alike(origin, into)
     name = f"copy:{origin.store.url}/{origin.id}"
     start = _copied_up_to(target, name)
     waiting = between(origin, start, position_of(origin, origin.latest()))
     columns = _Columns.of(origin, start, waiting)
-    _check_readable(origin, columns, start, waiting)
+    _check_readable(origin, columns, waiting)
     copies = _Copies(origin, target, name)
     done: list[Snapshot] = []
     for group in _groups(waiting):
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
-            up_to = Position(start.sequence + 1, snapshot.id)
+            up_to = position_of(origin, snapshot)
             lineage = Lineage(name, (input_of(origin, start, up_to),))
             done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns, copies))
             copies.add(snapshot.manifest, done[-1].manifest)
@@ -135,7 +140,7 @@ class _Courier:
         except BaseException:
             copied.abort()
             raise
-        return FileRef(stored.path, stored.size_bytes, stored.checksum, errand.file.stats)
+        return FileRef(stored.path, stored.size_bytes, stored.checksum)
 
 
 def _copy_files(
@@ -150,28 +155,32 @@ def _copy_files(
     ]
     courier = _Courier(origin.store, target.stager())
     work = [errand for _, errand in errands]
+    # They are as large as all else together, and tasks have no use for them.
+    statistics = [file.stats for snapshot in group for file in _in_order(snapshot.files)]
     copied = spread(spark, courier, work, [errand.file.size_bytes for errand in work])
     found: dict[str, tuple[str, list[FileRef]]] = {old: (new, []) for old, new in ids.items()}
-    for (old, _), file in zip(errands, copied, strict=True):
-        found[old][1].append(file)
+    for (old, _), file, stats in zip(errands, copied, statistics, strict=True):
+        found[old][1].append(msgspec.structs.replace(file, stats=stats))
     return found
 
 
 def _errand(origin: Dataset, manifest: Manifest, file: FileRef, snapshot_id: str, number: int) -> _Errand:
     partition = origin.layout.partition_of(origin.id, file.path)
-    return _Errand(file, manifest.checksum_algorithm, snapshot_id, partition, number)
+    slim = msgspec.structs.replace(file, stats=None)
+    return _Errand(slim, manifest.checksum_algorithm, snapshot_id, partition, number)
 
 
 def _in_order(files: Iterable[FileRef]) -> list[FileRef]:
     return sorted(files, key=lambda file: file.path)
 
 
-def _check_readable(origin: Dataset, columns: _Columns, start: Position, waiting: Sequence[Snapshot]) -> None:
+def _check_readable(origin: Dataset, columns: _Columns, waiting: Sequence[Snapshot]) -> None:
     """Refuse to copy snapshots whose files may be gone."""
-    if waiting and columns.floor > start.sequence + 1:
+    first = position_of(origin, waiting[0]).sequence if waiting else columns.floor
+    if columns.floor > first:
         raise SnapshotExpiredError(
             f"dataset {origin.id!r} can be read from snapshot number {columns.floor} on, and its copy needs "
-            f"those after {start.sequence}: write the rows of now to another dataset with rewrite()"
+            f"those from {first} on: write the rows of now to another dataset with rewrite()"
         )
 
 
@@ -315,7 +324,7 @@ def _commit(
     key = (lineage.made_by, snapshot.id)
     # The files have the columns of the origin at that snapshot, not those of the stager's codec.
     named = components_named(manifest.codec, manifest.compressor, manifest.checksum_algorithm)
-    stager = replace(target.stager(new_id), components=named)
+    stager = msgspec.structs.replace(target.stager(new_id), components=named)
     evolution = columns.evolution(snapshot.id, target.id)
     removal = copies.removal(manifest, files)
     if removal is not None:

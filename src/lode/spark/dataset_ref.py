@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
-from lode.spark.options import Options, dataset_of, file_options
+from lode.spark.options import STORE_PREFIX, Options, dataset_of, exists, file_options
 from lode.spark.read import read
 from lode.spark.write import write
 from lode.store.protocol import SupportsLocalPath
+from lode.store.urls import shown
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
 
 
-@dataclass(frozen=True, slots=True, init=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class DatasetRef:
     """A reference to a dataset: its store, its id, and the options of ``format("lode")``. Pickles.
 
@@ -43,6 +44,14 @@ class DatasetRef:
         object.__setattr__(self, "dataset", dataset)
         object.__setattr__(self, "options", {name: _text(value) for name, value in options.items()})
 
+    def __repr__(self) -> str:
+        # Options of the store may be secrets.
+        hidden = {
+            name: "…" if name.lower().startswith(STORE_PREFIX) else value
+            for name, value in self.options.items()
+        }
+        return f"DatasetRef({shown(self.path)}, {self.dataset!r}, {hidden})"
+
     @property
     def given(self) -> dict[str, str]:
         """All of it, as options of ``format("lode")``."""
@@ -54,6 +63,11 @@ class DatasetRef:
         return DatasetRef(
             self.path, self.dataset, **{k: v for k, v in self.options.items() if k.lower() not in left_out}
         )
+
+    @property
+    def exists(self) -> bool:
+        """Whether the dataset has a snapshot now."""
+        return exists(Options(self.given))
 
     def open(self) -> Dataset:
         """The dataset."""
@@ -85,6 +99,7 @@ class DatasetRef:
         *,
         key: tuple[str, str],
         dataset: Dataset | None = None,
+        before_commit: Callable[[], object] | None = None,
     ) -> Snapshot:
         """Append a DataFrame as one snapshot, once for each key."""
         options = Options(self.given)
@@ -95,6 +110,7 @@ class DatasetRef:
             idempotency_key=key,
             on_conflict="append",
             evolve=options.flag("mergeSchema"),
+            before_commit=before_commit,
             **file_options(options),
         )
 
@@ -125,6 +141,18 @@ def dataset_ref(where: Where) -> DatasetRef:
 def opened(where: Where) -> Dataset:
     """Open the dataset that ``where`` refers to."""
     return where if isinstance(where, Dataset) else dataset_ref(where).open()
+
+
+def is_same(one: Dataset, other: Dataset) -> bool:
+    """Whether two objects are the same dataset, opened with whatever options."""
+    return one.id == other.id and _root(one) == _root(other)
+
+
+def _root(dataset: Dataset) -> str:
+    store = dataset.store
+    if isinstance(store, SupportsLocalPath):
+        return str(store.local_path("datasets").parent.resolve())
+    return store.url
 
 
 def _text(value: Any) -> str:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, NotFoundError
 from lode.spark.dataset_ref import dataset_ref
 from lode.spark.lineage import Input, input_of
+from lode.spark.options import Options, store_options
 from lode.spark.position import ends, plan_between
+from lode.spark.session import is_connect
+from lode.store.open import open_store
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -18,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lode.reads import SnapshotRef
-    from lode.spark.dataset_ref import Where
+    from lode.spark.dataset_ref import DatasetRef, Where
 
 FORMATS: Final = ("parquet", "json", "csv", "orc")
 # Spark's readers pass over names that begin with an underscore.
@@ -62,7 +66,8 @@ def export(
     Args:
         spark: The session.
         where: The dataset.
-        path: The folder, as Spark names it (``s3a://…``, ``file://…``, a directory).
+        path: The folder, as Spark names it (``s3a://…``, ``file://…``, a directory). With Spark Connect, this
+            process keeps the receipt there too, in a bucket with the options of the dataset's store.
         file_format: parquet, json, csv or orc.
         since: Leave out this snapshot and everything before it.
         as_of: Up to this snapshot, named as in ``Dataset.snapshot``; None is the newest.
@@ -77,7 +82,7 @@ def export(
     after, up_to = ends(dataset, since, as_of)
     rows = plan_between(dataset, after, up_to).row_count
     receipt = Receipt(input_of(dataset, after, up_to), file_format, rows)
-    folder = _Folder(spark, path)
+    folder: _Folder = _StoreFolder(path, place) if is_connect(spark) else _HadoopFolder(spark, path)
     if folder.receipt() == receipt:
         return Export(path, receipt, replayed=True)
     if folder.holds_something() and not overwrite:
@@ -91,7 +96,57 @@ def export(
     return Export(path, receipt, replayed=False)
 
 
-class _Folder:
+class _Folder(ABC):
+    """A folder with exported files."""
+
+    @abstractmethod
+    def holds_something(self) -> bool: ...
+
+    @abstractmethod
+    def read(self) -> str | bytes | None:
+        """The content of the receipt; None without one."""
+
+    @abstractmethod
+    def write(self, receipt: bytes) -> None: ...
+
+    def receipt(self) -> Receipt | None:
+        found = self.read()
+        try:
+            return None if found is None else msgspec.json.decode(found, type=Receipt)
+        except msgspec.MsgspecError:
+            return None
+
+    def description(self) -> str:
+        found = self.receipt()
+        if found is None:
+            return "files that are no finished export"
+        return f"an export of {found.source.dataset!r} up to {found.source.up_to.snapshot} as {found.format}"
+
+    def leave(self, receipt: Receipt) -> None:
+        self.write(msgspec.json.format(msgspec.json.encode(receipt)))
+
+
+class _StoreFolder(_Folder):
+    """A folder that this process opens itself: a client of Spark Connect has none of Spark's file systems."""
+
+    def __init__(self, path: str, place: DatasetRef) -> None:
+        shared = path.partition("://")[0] in ("s3", "s3a", "gs", "gcs", "az", "abfss")
+        self._store = open_store(path, **(store_options(Options(place.given)) if shared else {}))
+
+    def holds_something(self) -> bool:
+        return next(iter(self._store.list()), None) is not None
+
+    def read(self) -> bytes | None:
+        try:
+            return self._store.get(RECEIPT)
+        except NotFoundError:
+            return None
+
+    def write(self, receipt: bytes) -> None:
+        self._store.put(RECEIPT, receipt)
+
+
+class _HadoopFolder(_Folder):
     """A folder wherever Spark can write, through the file systems Spark itself uses."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
@@ -104,28 +159,18 @@ class _Folder:
     def holds_something(self) -> bool:
         return bool(self._files.exists(self._path)) and len(self._files.listStatus(self._path)) > 0
 
-    def receipt(self) -> Receipt | None:
+    def read(self) -> str | None:
         if not self._files.exists(self._receipt):
             return None
         stream = self._files.open(self._receipt)
         try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        try:
-            return msgspec.json.decode(text, type=Receipt)
-        except msgspec.MsgspecError:
-            return None
 
-    def description(self) -> str:
-        found = self.receipt()
-        if found is None:
-            return "files that are no finished export"
-        return f"an export of {found.source.dataset!r} up to {found.source.up_to.snapshot} as {found.format}"
-
-    def leave(self, receipt: Receipt) -> None:
+    def write(self, receipt: bytes) -> None:
         stream = self._files.create(self._receipt, True)
         try:
-            stream.write(bytearray(msgspec.json.format(msgspec.json.encode(receipt))))
+            stream.write(bytearray(receipt))
         finally:
             stream.close()

@@ -6,20 +6,29 @@ job that is run again, after it finished or after it died, does only what is not
 
 from __future__ import annotations
 
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.spark.copier import copy
-from lode.spark.dataset_ref import DatasetRef, dataset_ref, opened
+from lode.spark.dataset_ref import DatasetRef, dataset_ref, is_same, opened
 from lode.spark.export import Export, export
 from lode.spark.lineage import Lineage, input_of
 from lode.spark.options import Options
 from lode.spark.position import ends, plan_between
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
-from lode.upkeep.verify import ExpectedObject, Problem, Verification, check_copy, check_object, take_inventory
+from lode.upkeep.verify import (
+    ExpectedCopy,
+    ExpectedObject,
+    Problem,
+    Verification,
+    check_copy,
+    check_object,
+    take_inventory,
+)
 from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
@@ -34,6 +43,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
 
+_IMPORTS_AT_ONCE: Final = 4
+# How many objects one job checks, so that the driver holds no more results at once.
+_OBJECTS_PER_JOB: Final = 100_000
 # A file that is only looked at costs about as much as reading this much of one.
 _LOOK: Final = 1 << 20
 
@@ -50,9 +62,12 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
     found = take_inventory(dataset)
     for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
         found.problems += problems
-    costs = [_LOOK + (expected.file.size_bytes if checksums else 0) for expected in found.objects]
-    for problems in spread(spark, _ObjectCheck(dataset.store, checksums), found.objects, costs):
-        found.problems += problems
+    check = _ObjectCheck(dataset.store, checksums)
+    for start in range(0, len(found.objects), _OBJECTS_PER_JOB):
+        batch = found.objects[start : start + _OBJECTS_PER_JOB]
+        costs = [_LOOK + (expected.file.size_bytes if checksums else 0) for expected in batch]
+        for problems in spread(spark, check, batch, costs):
+            found.problems += problems
     return found.verification()
 
 
@@ -72,27 +87,38 @@ def import_(
         key: Names this import. A second one of the same name writes nothing, and returns the first's
             snapshots.
         split_by: A column each of whose values becomes a snapshot of its own, in their order; without it,
-            everything becomes one. The frame is read once for each value: choose a column its source can
-            find quickly, such as a partition.
+            everything becomes one. The frame is read once for each value, several at once: choose a column
+            its source can find quickly, such as a partition.
         metadata: For every snapshot.
     """
     if not key:
         raise InvalidOptionError("an import needs a key: it is how a second one is recognised")
     if split_by is None:
-        return [_import_one(frame, into, (f"import:{key}", "all"), metadata)]
+        return [_import_one(frame, into, (f"import:{key}", "all"), metadata, None)]
     if split_by not in frame.columns:
         raise InvalidOptionError(f"split_by names {split_by!r}: the columns are {', '.join(frame.columns)}")
     column = frame[split_by]
     values = [row[0] for row in frame.select(column).distinct().orderBy(column).collect()]
-    return [
-        _import_one(
-            frame.where(column.eqNullSafe(value)),
-            into,
-            (f"import:{key}", f"{split_by}={value}"),
-            {**(metadata or {}), split_by: value if isinstance(value, str | int | None) else str(value)},
-        )
-        for value in values
-    ]
+    done: list[Future[Snapshot]] = []
+    # Several jobs run at once; each waits with its commit for the one before it.
+    with ThreadPoolExecutor(_IMPORTS_AT_ONCE) as pool:
+        for value in values:
+            part = frame.where(column.eqNullSafe(value))
+            named = value if isinstance(value, str | int | None) else str(value)
+            done.append(
+                pool.submit(
+                    _import_one,
+                    part,
+                    into,
+                    (f"import:{key}", f"{split_by}={value}"),
+                    {**(metadata or {}), split_by: named},
+                    done[-1] if done else None,
+                )
+            )
+        try:
+            return [each.result() for each in done]
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def rewrite(
@@ -122,7 +148,7 @@ def rewrite(
     dataset = ref.open()
     after, up_to = ends(dataset, since, as_of)
     target = opened(sink)
-    if (target.store.url, target.id) == (dataset.store.url, dataset.id):
+    if is_same(dataset, target):
         raise InvalidOptionError(
             f"rewrite into another dataset than {dataset.id!r}: history is never changed"
         )
@@ -155,8 +181,8 @@ class _CopyCheck:
 
     store: Store
 
-    def __call__(self, path: str) -> list[Problem]:
-        return check_copy(self.store, path)
+    def __call__(self, expected: ExpectedCopy) -> list[Problem]:
+        return check_copy(self.store, expected)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,9 +197,14 @@ class _ObjectCheck:
 
 
 def _import_one(
-    frame: DataFrame, into: Where, key: tuple[str, str], metadata: dict[str, Any] | None
+    frame: DataFrame,
+    into: Where,
+    key: tuple[str, str],
+    metadata: dict[str, Any] | None,
+    before: Future[Snapshot] | None,
 ) -> Snapshot:
     extended = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
+    wait = None if before is None else before.result
     if isinstance(into, DatasetRef) or not hasattr(into, "transaction"):
-        return dataset_ref(into).write(frame, extended, key=key)
-    return write(opened(into), frame, extended, idempotency_key=key, on_conflict="append")
+        return dataset_ref(into).write(frame, extended, key=key, before_commit=wait)
+    return write(opened(into), frame, extended, idempotency_key=key, on_conflict="append", before_commit=wait)

@@ -22,7 +22,7 @@ from lode.codec.columnar import to_batch
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.evolution import check_columns
 from lode.spark.schema import arrow_schema, spark_schema, written_schema
-from lode.spark.spread import slices_of
+from lode.spark.spread import slices_of, work_frame
 from lode.spark.staging import in_utc
 from lode.spark.workers import attempt_number, cost_of
 from lode.spark.write import answer, answers, check_types, quoted
@@ -72,7 +72,6 @@ class MergedFrame:
         return self._matched
 
     def open(self, base: Base, keys: Sequence[str], *, whole_rows: bool) -> None:
-        self._workers.check_tasks()
         given = written_schema(self._df.schema)
         for key in keys:
             if key not in given.names:
@@ -176,8 +175,7 @@ class MergedFrame:
         spark = self._workers.spark
         parts = base.parts(paths)
         slices = slices_of(spark, [cost_of(part) for part in parts])
-        work = [(pickle.dumps([parts[index] for index in indexes]),) for indexes in slices]
-        frame = spark.createDataFrame(spark.sparkContext.parallelize(work, len(work)), "parts binary")
+        frame = work_frame(spark, [[parts[index] for index in indexes] for indexes in slices])
         types = StructType(
             [*self._key_types.fields, StructField(_PATH, StringType()), StructField(_COUNT, LongType())]
         )

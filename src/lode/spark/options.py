@@ -75,7 +75,7 @@ _SIZE: Final = re.compile(r"(\d+)\s*([kmg]?)(?:i?b)?", re.IGNORECASE)
 _POWERS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)  # options of the store may be secrets
 class Options:
     """Options by name, in any case. Every error names the option and an accepted value."""
 
@@ -176,6 +176,11 @@ def open_dataset(options: Mapping[str, str], *, also: Iterable[str] = ()) -> Dat
     return dataset_of(Options(options, also=also))
 
 
+def exists(options: Options) -> bool:
+    """Whether the dataset that these options name has a snapshot now."""
+    return Dataset(options.required("dataset", "visits"), _store(options)).exists
+
+
 def dataset_of(options: Options) -> Dataset:
     """Open the dataset that these options name."""
     store = _store(options)
@@ -225,19 +230,24 @@ def file_options(options: Options) -> dict[str, Any]:
 
 def _store(options: Options) -> Store:
     path = options.required("path", "s3://bucket/lake")
-    config: dict[str, Any] = {}
-    for name, value in options.values.items():
-        if name.startswith(STORE_PREFIX):
-            inner, _, leaf = name.removeprefix(STORE_PREFIX).rpartition(".")
-            place = config.setdefault(inner, {}) if inner else config
-            place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
-    store = open_store(path, **config)
+    store = open_store(path, **store_options(options))
     if is_in_memory(store):
         raise InvalidOptionError(
             f"option 'path' is {path!r}, which lives in one process: Spark's executors are others and "
             "cannot reach it; give a directory they share or a bucket"
         )
     return store
+
+
+def store_options(options: Options) -> dict[str, Any]:
+    """The options of the store, as ``open_store`` takes them."""
+    config: dict[str, Any] = {}
+    for name, value in options.values.items():
+        if name.startswith(STORE_PREFIX):
+            inner, _, leaf = name.removeprefix(STORE_PREFIX).rpartition(".")
+            place = config.setdefault(inner, {}) if inner else config
+            place[leaf] = {"true": True, "false": False}.get(value.lower(), value)
+    return config
 
 
 def _layout(options: Options) -> Layout | None:
@@ -274,7 +284,7 @@ def _codec(name: str, options: Options) -> Codec:
 def _parquet(options: Options, schema: dict[str, Any] | None) -> Parquet:
     return Parquet(
         schema,
-        compression=options.text("compression") or "zstd",
+        compression=options.text("compression") or "auto",
         level=options.number("compressionLevel", least=-50),
         row_group_rows=options.number("rowGroupRows") or 1 << 20,
         row_group_bytes=options.size("rowGroupBytes", 32 << 20),

@@ -15,23 +15,32 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from lode.errors import InvalidOptionError
+from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError
 from lode.read.incremental import CHANGE, INSERT
-from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref
+from lode.read.which import ExactId
+from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref, is_same
 from lode.spark.lineage import Input, Lineage, input_of, lineage_of
 from lode.spark.options import Options, removal_option
 from lode.spark.position import BEGINNING, Frontier, Limit, Position, plan_between, starting_position
+from lode.spark.schema import known_schema
+from lode.spark.write import begin
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
+    from lode.read.scan import Scan
     from lode.snapshot import Snapshot
 
 logger = logging.getLogger("lode.spark")
+
+_Step: TypeAlias = "Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]"
+_Tables: TypeAlias = "dict[str, tuple[DatasetRef, Input]]"
 
 Step: TypeAlias = str | Callable[..., Any]
 Mode: TypeAlias = Literal["batch", "continuous"]
@@ -40,6 +49,7 @@ INPUT: Final = "input"
 SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch", "onRemoval")
 _RESTART: Final = "start it under another name, from 'earliest' or with a snapshot or tag as startingPosition"
 _REFERENCE: Final = re.compile(r"\s*([\w.]+):(\w+)\s*")
+_NAME: Final = re.compile(r"\{([^\W\d]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +99,8 @@ class Pipeline:
             ``onRemoval``.
         steps: Each is SQL over ``{input}``, what the step before made, and over tables by ``{name}``; or a
             function over a DataFrame, itself or as ``"module:function"``, which is also handed the tables
-            that its further parameters name.
+            that its further parameters name. Other braces in SQL, such as those of JSON, are left alone;
+            ``{{name}}`` is the text ``{name}``.
         sink: The dataset that each batch becomes one snapshot of.
         tables: Datasets that are read whole with every batch, to look things up in.
         mode: ``"batch"`` ends when all that was there at the beginning is done, ``"continuous"`` never.
@@ -116,6 +127,44 @@ class Pipeline:
                 raise InvalidOptionError(
                     f"table {name!r} cannot be named so: a plain name other than 'input'"
                 )
+        for name in ("source", "sink"):
+            object.__setattr__(self, name, dataset_ref(getattr(self, name)))
+        object.__setattr__(self, "tables", {name: dataset_ref(where) for name, where in self.tables.items()})
+
+    def check(self) -> None:
+        """Check everything that needs no Spark: options, steps, and that source and sink differ.
+
+        Raises:
+            InvalidOptionError: Something is wrong.
+        """
+        for step in self.steps:
+            _step(step, self.tables)
+        options = Options(self.source_ref.given, also=SOURCE_OPTIONS)
+        _limit(options)
+        removal_option(options)
+        for ref in (self.sink_ref, *self.table_refs.values()):
+            Options(ref.given)
+        source, sink = self.source_ref.without(SOURCE_OPTIONS).open(), self.sink_ref.open()
+        if is_same(source, sink):
+            raise InvalidOptionError(
+                f"pipeline {self.name!r} reads dataset {source.id!r} and writes to it: it would read its own "
+                "output for ever; write to another dataset"
+            )
+
+    @property
+    def source_ref(self) -> DatasetRef:
+        """The source as a reference."""
+        return dataset_ref(self.source)
+
+    @property
+    def sink_ref(self) -> DatasetRef:
+        """The sink as a reference."""
+        return dataset_ref(self.sink)
+
+    @property
+    def table_refs(self) -> dict[str, DatasetRef]:
+        """The tables as references."""
+        return {name: dataset_ref(where) for name, where in self.tables.items()}
 
     def run(
         self,
@@ -160,54 +209,64 @@ class _Runner:
     """A running pipeline: the opened datasets and its position."""
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
-        source = dataset_ref(pipeline.source)
-        options = Options(source.given, also=SOURCE_OPTIONS)
+        pipeline.check()
+        options = Options(pipeline.source_ref.given, also=SOURCE_OPTIONS)
         self._pipeline = pipeline
         self._spark = spark
-        self._steps = [_step(step) for step in pipeline.steps]
-        self._source_ref = source.without(SOURCE_OPTIONS)
-        self._source = self._source_ref.open()
-        self._frontier = Frontier(self._source)
-        self._limit = Limit(
-            options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None
-        )
+        self._steps = [_step(step, pipeline.tables) for step in pipeline.steps]
+        self._source_ref = pipeline.source_ref.without(SOURCE_OPTIONS)
+        self._limit = _limit(options)
         self._on_removal = removal_option(options)
-        self._tables = {name: dataset_ref(where) for name, where in pipeline.tables.items()}
-        self._sink_ref = dataset_ref(pipeline.sink)
+        self._tables = pipeline.table_refs
+        self._sink_ref = pipeline.sink_ref
         self._sink = self._sink_ref.open()
+        self._sink_has_columns = False
+        self._waits_for = ""
+        # Without snapshots nobody knows what a dataset is.
+        self._source_exists = self._source_ref.exists
+        self._open_source()
         self._position = self._stored_position() or self._begin(
             options.text("startingPosition") or "earliest"
         )
-        if pipeline.mode == "batch":
+        if pipeline.mode == "batch" and self._source_exists:
             self._frontier.stop_at_head()
+
+    def _open_source(self) -> None:
+        self._source = self._source_ref.open()
+        self._frontier = Frontier(self._source, remedy=_RESTART)
 
     def next(self, number: int) -> Batch | None:
         """Do the next batch; None if nothing is waiting."""
         began = time.monotonic()
+        if not self._source_exists:
+            self._wait_for(self._source_ref)
+            if self._pipeline.mode == "batch" or not self._source_ref.exists:
+                return None
+            self._source_exists = True
+            self._open_source()
         after = self._position
         up_to = self._frontier.advance(after, self._limit)
         if up_to == after:
             return None
+        tables = self._newest_tables()
+        if tables is None:
+            return None
         taken = plan_between(self._source, after, up_to, self._on_removal, remedy=_RESTART)
-        tables = {name: (ref, _newest(ref)) for name, ref in self._tables.items()}
         lineage = Lineage(
             self._pipeline.name,
             (input_of(self._source, after, up_to),),
             {name: read for name, (_, read) in tables.items()},
         )
-        if taken.files:
-            frame = self._read(after, up_to)
-            frames = {
-                name: ref.read(self._spark, as_of=read.up_to.snapshot) for name, (ref, read) in tables.items()
-            }
-            for step in self._steps:
-                frame = step(frame, frames)
+        if taken.row_count:
+            frame = self._output(self._read(after, up_to), tables)
             snapshot = self._sink_ref.write(
                 frame, lineage.as_metadata(), key=self._key(after), dataset=self._sink
             )
         else:
             # Such as a compaction: there is nothing to compute, only the position advances.
-            snapshot = self._store_position(lineage, self._key(after))
+            columns = self._columns(taken, after, up_to, tables)
+            snapshot = self._store_position(lineage, self._key(after), columns)
+        self._waits_for = ""
         replayed = snapshot.commit is not None and snapshot.commit.replayed
         source = _input(snapshot) if replayed else lineage.inputs[0]
         self._position = source.up_to
@@ -221,6 +280,47 @@ class _Runner:
             time.monotonic() - began,
             replayed,
         )
+
+    def _newest_tables(self) -> _Tables | None:
+        """The tables and their newest snapshots; None if one of them has nothing to read yet."""
+        found = {}
+        for name, ref in self._tables.items():
+            try:
+                dataset = ref.open()
+                newest = input_of(dataset, BEGINNING, Frontier(dataset).head())
+                plan = dataset.plan(as_of=ExactId(newest.up_to.snapshot))
+            except NoSnapshotsError:
+                plan = None
+            if plan is None or not (plan.row_count or known_schema(plan)):
+                self._wait_for(ref)
+                return None
+            found[name] = (ref, newest)
+        return found
+
+    def _wait_for(self, ref: DatasetRef) -> None:
+        """Log once that an input has nothing to read yet."""
+        if self._waits_for != ref.dataset:
+            self._waits_for = ref.dataset
+            logger.warning("pipeline %s waits: %r has no rows yet", self._pipeline.name, ref)
+
+    def _output(self, frame: DataFrame, tables: _Tables) -> DataFrame:
+        frames = {
+            name: ref.read(self._spark, as_of=read.up_to.snapshot) for name, (ref, read) in tables.items()
+        }
+        for step in self._steps:
+            frame = step(frame, frames)
+        return frame
+
+    def _columns(self, taken: Scan, after: Position, up_to: Position, tables: _Tables) -> StructType | None:
+        """The columns of the output, for a sink that has none yet; None if they need not or cannot be known.
+
+        Whoever reads the sink needs them, also before it has rows.
+        """
+        if not self._sink_has_columns:
+            self._sink_has_columns = self._sink.exists and self._sink.definition.columns is not None
+        if self._sink_has_columns or known_schema(taken) is None:
+            return None
+        return self._output(self._read(after, up_to).limit(0), tables).schema
 
     def _read(self, after: Position, up_to: Position) -> DataFrame:
         """The rows of a batch."""
@@ -239,21 +339,46 @@ class _Runner:
         for snapshot in self._sink.history():
             lineage = lineage_of(snapshot)
             if lineage is not None and lineage.made_by == self._pipeline.name:
+                self._check_source(lineage.inputs[0])
                 return lineage.inputs[0].up_to
         return None
+
+    def _check_source(self, stored: Input) -> None:
+        """Refuse a position in another dataset. A lake may have moved: its history is the same."""
+        if (stored.store, stored.dataset) == (
+            self._source.store.url,
+            self._source.id,
+        ) or not stored.up_to.snapshot:
+            return
+        try:
+            self._source.snapshot(ExactId(stored.up_to.snapshot))
+        except NotFoundError:
+            raise InvalidOptionError(
+                f"pipeline {self._pipeline.name!r} has written dataset {self._sink.id!r} from dataset "
+                f"{stored.dataset!r} in {stored.store}, and is to read {self._source.id!r} in "
+                f"{self._source.store.url} now: give it another name, or the source that it had"
+            ) from None
 
     def _begin(self, where: str) -> Position:
         """Store a starting position other than the first snapshot, so that the next run begins there too."""
         position = starting_position(self._source, where)
-        if position == BEGINNING:
+        if where.strip() == "earliest":
             return position
         lineage = Lineage(self._pipeline.name, (input_of(self._source, position, position),))
-        return _input(self._store_position(lineage, (self._writer, "beginning"))).up_to
+        columns = None
+        if position != BEGINNING and (tables := self._newest_tables()) is not None:
+            columns = self._columns(
+                plan_between(self._source, BEGINNING, position), BEGINNING, position, tables
+            )
+        return _input(self._store_position(lineage, (self._writer, "beginning"), columns)).up_to
 
-    def _store_position(self, lineage: Lineage, key: tuple[str, str]) -> Snapshot:
+    def _store_position(self, lineage: Lineage, key: tuple[str, str], columns: StructType | None) -> Snapshot:
         """Commit a snapshot without rows, whose lineage has the position."""
-        with self._sink.transaction(
-            lineage.as_metadata(), idempotency_key=key, on_conflict="append"
+        metadata = lineage.as_metadata()
+        with (
+            self._sink.transaction(metadata, idempotency_key=key, on_conflict="append")
+            if columns is None
+            else begin(self._sink, columns, metadata, idempotency_key=key, on_conflict="append")
         ) as transaction:
             return transaction.commit()
 
@@ -265,11 +390,6 @@ class _Runner:
         return self._writer, f"after {after.sequence} {after.snapshot}".strip()
 
 
-def _newest(ref: DatasetRef) -> Input:
-    dataset = ref.open()
-    return input_of(dataset, BEGINNING, Frontier(dataset).head())
-
-
 def _input(snapshot: Snapshot) -> Input:
     lineage = lineage_of(snapshot)
     if lineage is None:
@@ -277,26 +397,59 @@ def _input(snapshot: Snapshot) -> Input:
     return lineage.inputs[0]
 
 
-def _step(step: Step) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+def _limit(options: Options) -> Limit:
+    return Limit(options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None)
+
+
+def _step(step: Step, tables: Mapping[str, Any]) -> _Step:
     if callable(step):
         return _function(step)
     match = _REFERENCE.fullmatch(step)
-    return _sql(step) if match is None else _function(_load(match[1], match[2]))
+    return _sql(step, (INPUT, *tables)) if match is None else _function(_load(match[1], match[2]))
 
 
-def _sql(text: str) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+def _sql(text: str, names: Sequence[str]) -> _Step:
+    pattern = _escaped(text, names)
+    try:
+        fields = {field for _, field, _, _ in Formatter().parse(pattern)}
+    except ValueError:
+        fields = {""}
+    if not fields <= {None, *names}:
+        raise InvalidOptionError(f"a step has double and single braces: double all of them, or none: {text}")
+
     def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
         frames: dict[str, Any] = {INPUT: frame, **tables}
-        try:
-            return frame.sparkSession.sql(text, **frames)
-        except KeyError as error:
-            known = ", ".join(f"{{{name}}}" for name in (INPUT, *tables))
-            raise InvalidOptionError(f"a step asks for {{{error.args[0]}}}: there are {known}") from None
+        return frame.sparkSession.sql(pattern, **frames)
 
     return step
 
 
-def _function(function: Callable[..., Any]) -> Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]:
+def _escaped(text: str, names: Sequence[str]) -> str:
+    """SQL as Spark's formatter takes it: ``{name}`` is a frame, every other brace is doubled."""
+    whole: list[str] = []
+    end = 0
+    for found in _NAME.finditer(text):
+        start, name = found.start(), found[1]
+        literal = text[start - 1 : start] == "{" and text[found.end() : found.end() + 1] == "}"
+        if not literal and name not in names:
+            known = ", ".join(f"{{{name}}}" for name in names)
+            raise InvalidOptionError(
+                f"a step asks for {{{name}}}: there are {known}; the text {{{name}}} is {{{{{name}}}}}"
+            )
+        if not literal:
+            whole += [_doubled(text[end:start]), found[0]]
+            end = found.end()
+    return "".join([*whole, _doubled(text[end:])])
+
+
+def _doubled(text: str) -> str:
+    # Who doubled them already meant one each.
+    if "{{" not in text:
+        return text.replace("{", "{{").replace("}", "}}")
+    return text
+
+
+def _function(function: Callable[..., Any]) -> _Step:
     name = getattr(function, "__name__", repr(function))
     wanted = list(inspect.signature(function).parameters)[1:]
 

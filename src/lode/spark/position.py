@@ -52,6 +52,9 @@ class Position:
 
 
 BEGINNING = Position(0, "")
+NEW_CHECKPOINT = "start with a new checkpoint"
+# How many snapshots are read ahead of a limited batch.
+WINDOW = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,35 +80,60 @@ class _Waiting:
 
 
 class Frontier:
-    """The snapshots that a stream has not read yet. Each part of history is read once."""
+    """The snapshots that a stream has not read yet.
 
-    def __init__(self, dataset: Dataset) -> None:
+    Without a limit a batch ends at the newest snapshot, and nothing in between is read. With one, the next
+    snapshots are read, at most ``WINDOW`` at a time, each once.
+
+    Args:
+        dataset: The dataset. One without snapshots has nothing to read yet.
+        remedy: What to do if the dataset was replaced.
+    """
+
+    def __init__(self, dataset: Dataset, *, remedy: str = NEW_CHECKPOINT) -> None:
         self._dataset = dataset
-        self._waiting: deque[_Waiting] = deque()
+        self._remedy = remedy
         self._start = BEGINNING
+        self._waiting: deque[_Waiting] = deque()
+        self._known = BEGINNING
         self._end: Position | None = None
         # The number of the oldest readable snapshot. A stream that begins before it reads the state there.
         self._floor = 1
 
     def head(self) -> Position:
-        """The position of the newest snapshot, read from the store."""
+        """The position of the newest snapshot, read from the store.
+
+        Raises:
+            NoSnapshotsError: There is none yet.
+        """
         newest = self._dataset.latest()
-        self._floor = newest.manifest.floor
+        self._floor = max(newest.manifest.floor, newest.manifest.begins)
         return position_of(self._dataset, newest)
 
     def stop_at_head(self) -> None:
         """Never advance past the snapshot that is the newest now."""
-        self._end = self.head()
+        try:
+            self._end = self.head()
+        except NoSnapshotsError:
+            self._end = BEGINNING
 
     def known(self) -> Position:
         """The position of the newest snapshot seen so far, without a request."""
-        return self._waiting[-1].position if self._waiting else self._start
+        return self._known
 
     def advance(self, start: Position, limit: Limit = NO_LIMIT) -> Position:
         """Return the end of a batch that begins at ``start``; ``start`` itself if there is nothing new."""
-        self._refresh(start)
-        end, size = start, 0
-        for taken, waiting in enumerate(self._waiting, 1):
+        newest = self._newest(start)
+        if newest == start:
+            return start
+        if limit == NO_LIMIT:
+            self._check(start)
+            return newest
+        self._skip_to(start)
+        end, size, taken = start, 0, 0
+        while taken < len(self._waiting) or self._read_more(newest):
+            waiting = self._waiting[taken]
+            taken += 1
             size += waiting.bytes
             full = (limit.snapshots is not None and taken > limit.snapshots) or (
                 limit.bytes is not None and size > limit.bytes
@@ -115,28 +143,52 @@ class Frontier:
             end = waiting.position
         return end
 
-    def _refresh(self, start: Position) -> None:
+    def _newest(self, start: Position) -> Position:
+        """The position of the newest snapshot that may be read."""
+        try:
+            newest = self._end or self.head()
+        except NoSnapshotsError:
+            newest = BEGINNING
+        if newest.sequence < start.sequence or (newest.sequence == start.sequence and newest != start):
+            raise replaced(self._dataset, start, self._remedy)
+        self._known = newest
+        return newest
+
+    def _check(self, start: Position) -> None:
+        if start != BEGINNING and self._position_at(start.sequence) != start:
+            raise replaced(self._dataset, start, self._remedy)
+
+    def _position_at(self, sequence: int) -> Position:
+        return position_of(self._dataset, self._dataset.snapshot(sequence))
+
+    def _skip_to(self, start: Position) -> None:
+        """Forget the snapshots up to ``start``."""
         while self._waiting and self._start != start:
             self._start = self._waiting.popleft().position
         if self._start != start:
             self._waiting.clear()
             self._start = start
-        last = self._waiting[-1].position if self._waiting else start
-        try:
-            end = self._end or self.head()
-        except NoSnapshotsError:
-            if start == BEGINNING:
-                raise
-            raise replaced(self._dataset, start) from None
-        if end.sequence > last.sequence or end.sequence < start.sequence:
-            self._waiting.extend(
-                # The rows of a compaction are not read.
-                _Waiting(Position(sequence, snapshot.id), _size(snapshot))
-                for sequence, snapshot in enumerate(between(self._dataset, last, end), last.sequence + 1)
-                if last != BEGINNING or sequence >= self._floor
-            )
-        elif end.sequence == last.sequence and end != last:
-            raise replaced(self._dataset, last)
+
+    def _read_more(self, newest: Position) -> bool:
+        """Read the next snapshots up to ``newest``; False if there are none."""
+        last = self._waiting[-1].position if self._waiting else self._start
+        # Snapshots before the floor are part of the state there.
+        first = last.sequence + 1 if last != BEGINNING else self._floor
+        if first > newest.sequence:
+            return False
+        full = newest.sequence - first >= WINDOW
+        stop = self._position_at(first + WINDOW - 1) if full else newest
+        sequence, found = stop.sequence, []
+        # Newest first, so that there is one manifest in memory at a time.
+        for snapshot in self._dataset.history(as_of=ExactId(stop.snapshot)):
+            if sequence < first:
+                if last not in (BEGINNING, Position(sequence, snapshot.id)):
+                    raise replaced(self._dataset, last, self._remedy)
+                break
+            found.append(_Waiting(Position(sequence, snapshot.id), _size(snapshot)))
+            sequence -= 1
+        self._waiting.extend(reversed(found))
+        return bool(found)
 
 
 def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
@@ -148,9 +200,10 @@ def between(dataset: Dataset, start: Position, end: Position) -> list[Snapshot]:
             since=ExactId(start.snapshot) if start.snapshot else None, as_of=ExactId(end.snapshot)
         )
     except NotFoundError:
-        raise replaced(dataset, start) from None
-    if len(found) != end.sequence - start.sequence:
-        raise replaced(dataset, start)
+        raise replaced(dataset, start, NEW_CHECKPOINT) from None
+    before = found[0].manifest.begins - 1 if found and start == BEGINNING else start.sequence
+    if len(found) != end.sequence - before:
+        raise replaced(dataset, start, NEW_CHECKPOINT)
     return found
 
 
@@ -174,7 +227,7 @@ def plan_between(
             return dataset.plan(since=since, as_of=as_of, on_removal=on_removal)
         found = dataset.plan(as_of=ExactId(end.snapshot))
     except NotFoundError:
-        raise replaced(dataset, start) from None
+        raise replaced(dataset, start, remedy or NEW_CHECKPOINT) from None
     except SnapshotExpiredError as error:
         raise SnapshotExpiredError(f"{error}{remedy and '; '}{remedy}") from None
     except RowsRemovedError as error:
@@ -185,21 +238,21 @@ def plan_between(
 
 
 def _size(snapshot: Snapshot) -> int:
+    # The rows of a compaction are not read.
     return 0 if snapshot.manifest.is_compaction else snapshot.size_bytes
 
 
-def replaced(dataset: Dataset, position: Position) -> UsageError:
+def replaced(dataset: Dataset, position: Position, remedy: str) -> UsageError:
     return InvalidOptionError(
         f"snapshot {position.snapshot!r} at position {position.sequence} is not in the history of dataset "
-        f"{dataset.id!r} in {dataset.store.url}: it was replaced by another one of this name; "
-        "start with a new checkpoint"
+        f"{dataset.id!r} in {dataset.store.url}: it was replaced by another one of this name; {remedy}"
     )
 
 
 def starting_position(dataset: Dataset, where: str) -> Position:
     """Return the position of the snapshot that ``where`` names; ``earliest`` is before the first.
 
-    A time names the last snapshot made at or before it.
+    A time names the last snapshot made at or before it. Without snapshots, ``latest`` is ``earliest``.
     """
     text = where.strip()
     if text in ("", "earliest"):
@@ -216,9 +269,9 @@ def _named_position(dataset: Dataset, ref: SnapshotRef) -> Position:
     try:
         return position_of(dataset, dataset.snapshot(ref))
     except NoSnapshotsError:
-        if isinstance(ref, Snapshot) or not isinstance(parsed(ref), Moment):
-            raise
-        return BEGINNING
+        if ref == "latest" or (not isinstance(ref, Snapshot) and isinstance(parsed(ref), Moment)):
+            return BEGINNING
+        raise
 
 
 def position_of(dataset: Dataset, snapshot: Snapshot) -> Position:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql.pandas.types import is_variant
+from pyspark.sql.types import StructType
 
 from lode.codec.parquet import Parquet
 from lode.errors import InvalidOptionError
@@ -15,7 +19,8 @@ from lode.read.change_scan import ChangeScan
 from lode.read.which import as_text
 from lode.spark.filters import together
 from lode.spark.options import Options, dataset_of, removal_option
-from lode.spark.schema import arrow_schema, check_names, projected, scan_schema, spark_schema
+from lode.spark.schema import arrow_schema, check_names, is_special, projected, scan_schema, spark_schema
+from lode.spark.session import is_connect, setting_before, temporary_setting
 from lode.spark.where import conditions_in
 from lode.spark.write import quoted
 from lode.store.protocol import SupportsLocalPath
@@ -23,20 +28,30 @@ from lode.store.protocol import SupportsLocalPath
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructType
+    from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 
     from lode.dataset import Dataset
     from lode.format.manifest import FileRef
     from lode.read.incremental import OnRemoval
     from lode.read.scan import Scan
     from lode.reads import SnapshotRef
+    from lode.store.protocol import Store
 
 Reader = Literal["auto", "spark", "python"]
 
 # What Hadoop calls the schemes of our stores; Azure's needs the account, which a URL of ours has not.
 _HADOOP_SCHEMES: Final = {"s3": "s3a", "gs": "gs"}
+# Up to so many rows, and as many bytes as Spark allows when they are decoded, a side of a join is small.
+_SMALL_ROWS: Final = 100_000
+_EXPANSION: Final = 8
+_LISTING_TASKS: Final = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+# Spark's own default.
+_SPARK_LISTING_TASKS: Final = "10000"
+_PATHS_PER_TASK: Final = 100
+_MIN_LISTING_TASKS: Final = 8
+_MAX_LISTING_TASKS: Final = 1000
 
 
 def read(
@@ -103,14 +118,24 @@ def read(
         if isinstance(opened.store, SupportsLocalPath):
             given["path"] = opened.store.url  # whole, for processes in another folder
         df = spark.read.format("lode").options(**given).schema(struct).load()
+        if _is_small(spark, scan):
+            df = df.hint("broadcast")
     else:
         conditions = conditions_in(where, struct, spark) if where is not None else []
         files = scan.pruned(together(conditions, found.names), arrow_schema(struct))
-        paths = [_hadoop_path(opened, file.path) for file in files]
+        paths = [_hadoop_path(opened.store, file.path) for file in files]
         df = _native(spark, paths, struct, trust_statistics=not may_hold_nan(files, found))
     if where is not None:
         df = df.where(where)
     return df if found is chosen else df.select(*(quoted(name) for name in chosen.names))
+
+
+def _is_small(spark: SparkSession, scan: Scan) -> bool:
+    """Whether a join should send these rows to every task. Spark knows no size of a Python source."""
+    text = spark.conf.get("spark.sql.autoBroadcastJoinThreshold") or ""
+    digits = text.lower().rstrip("b")
+    limit = int(digits) if digits.isdecimal() else 0  # -1 is never; a size with a unit is left to Spark
+    return scan.row_count <= _SMALL_ROWS and scan.size_bytes * _EXPANSION <= limit
 
 
 def _refers_only_to(schema: pa.Schema, where: str | Column, spark: SparkSession) -> bool:
@@ -169,6 +194,28 @@ def _native(
     if not paths:
         return spark.createDataFrame([], schema)
     trust = str(trust_statistics).lower()
+    with _few_listing_tasks(spark, len(paths)):
+        frame = (
+            _reader(spark, schema)
+            # A file's ranges leave NaN out, and Spark, to which NaN is the greatest number, would miss it.
+            .option("parquet.filter.stats.enabled", trust)
+            .option("parquet.filter.columnindex.enabled", trust)
+            .parquet(*paths)
+        )
+        if is_connect(spark):
+            _ = frame.schema  # the server lists them when it is first asked for something
+    return frame
+
+
+def _few_listing_tasks(spark: SparkSession, paths: int) -> AbstractContextManager[None]:
+    """Keep Spark from listing each path in a task of its own, which costs more than a small file."""
+    if paths <= _MIN_LISTING_TASKS or setting_before(spark, _LISTING_TASKS) != _SPARK_LISTING_TASKS:
+        return nullcontext()
+    tasks = min(max(paths // _PATHS_PER_TASK, _MIN_LISTING_TASKS), _MAX_LISTING_TASKS)
+    return temporary_setting(spark, _LISTING_TASKS, str(tasks))
+
+
+def _reader(spark: SparkSession, schema: StructType) -> DataFrameReader:
     return (
         spark.read.schema(schema)
         # Partition columns are in the files. In paths a null, an empty text and a day are not what they were.
@@ -178,10 +225,6 @@ def _native(
         # Days before 1582 are written as they are.
         .option("datetimeRebaseMode", "CORRECTED")
         .option("int96RebaseMode", "CORRECTED")
-        # A file's ranges leave NaN out, and Spark, to which NaN is the greatest number, would miss it.
-        .option("parquet.filter.stats.enabled", trust)
-        .option("parquet.filter.columnindex.enabled", trust)
-        .parquet(*paths)
     )
 
 
@@ -220,9 +263,9 @@ def _obstacle(spark: SparkSession, scan: Scan, schema: pa.Schema) -> str | None:
             return f"column {field.name!r} is {field.type}"
     if changed := _changed(scan, schema):
         return changed
-    if isinstance(scan.store, SupportsLocalPath) or _hadoop_has(spark, scan.store.url):
+    if isinstance(scan.store, SupportsLocalPath):
         return None
-    return f"its Hadoop has no file system for {scan.store.url}"
+    return _without_hadoop(spark, scan)
 
 
 def _changed(scan: Scan, schema: pa.Schema) -> str | None:
@@ -237,15 +280,20 @@ def _changed(scan: Scan, schema: pa.Schema) -> str | None:
         if then.schema is None or then.digest in seen or not manifest.files:
             continue
         seen.add(then.digest)
+        # Spark's reader finds columns by their names in any case.
+        lower = Counter(name.lower() for name in then.ids)
         for field in schema:
             id = now.ids.get(field.name)
             was = None if id is None else then.names.get(id)
+            if was is None and field.name in then.ids:
+                return f"column {field.name!r} was dropped and added again"
+            if lower[field.name.lower()] > (was is not None):
+                return f"some files have a column whose name differs from {field.name!r} only in case"
             if was is None:
-                if field.name in then.ids:
-                    return f"column {field.name!r} was dropped and added again"
-            elif was != field.name:
+                continue
+            if was != field.name:
                 return f"column {field.name!r} was {was!r} when some files were written"
-            elif not _can_widen(then.schema.field(was).type, field.type):
+            if not _can_widen(then.schema.field(was).type, field.type):
                 return f"column {field.name!r} is {field.type} and was {then.schema.field(was).type} before"
     return None
 
@@ -273,6 +321,8 @@ def _can_widen(narrow: Any, wide: Any) -> bool:
 
 
 def _is_native(kind: Any) -> bool:
+    if is_special(kind):
+        return bool(is_variant(kind))
     if pt.is_nested(kind) and not pt.is_dictionary(kind):
         return all(_is_native(kind.field(index).type) for index in range(kind.num_fields))
     return not (
@@ -285,10 +335,26 @@ def _is_native(kind: Any) -> bool:
     )
 
 
-def _hadoop_has(spark: SparkSession, url: str) -> bool:
-    scheme = _HADOOP_SCHEMES.get(url.partition("://")[0])
+def _without_hadoop(spark: SparkSession, scan: Scan) -> str | None:
+    """Why Spark cannot open files of an object store; None if it can, or has none to open."""
+    missing = f"its Hadoop has no file system for {scan.store.url}"
+    scheme = _HADOOP_SCHEMES.get(scan.store.url.partition("://")[0])
     if scheme is None:
-        return False
+        return missing
+    if not is_connect(spark):
+        return None if _hadoop_has(spark, scheme) else missing
+    # Only the server knows, and it tells when it looks at a file.
+    file = next(iter(scan.files), None)
+    if file is None:
+        return None
+    try:
+        _ = _reader(spark, StructType()).parquet(_hadoop_path(scan.store, file.path)).schema
+    except PySparkException as error:
+        return f"{missing}, or cannot open it: {str(error).splitlines()[0]}"
+    return None
+
+
+def _hadoop_has(spark: SparkSession, scheme: str) -> bool:
     from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 
     context: Any = spark.sparkContext
@@ -300,8 +366,8 @@ def _hadoop_has(spark: SparkSession, url: str) -> bool:
     return True
 
 
-def _hadoop_path(dataset: Dataset, path: str) -> str:
-    if isinstance(dataset.store, SupportsLocalPath):
-        return f"file://{dataset.store.local_path(path)}"
-    scheme, _, rest = dataset.store.url.partition("://")
+def _hadoop_path(store: Store, path: str) -> str:
+    if isinstance(store, SupportsLocalPath):
+        return f"file://{store.local_path(path)}"
+    scheme, _, rest = store.url.partition("://")
     return f"{_HADOOP_SCHEMES[scheme]}://{rest}/{path}"

@@ -23,6 +23,7 @@ def run(path: Path, *, once: bool = False, as_json: bool = False) -> None:
     definition = load(path)
     pipeline = replace(definition.pipeline, mode="batch") if once else definition.pipeline
     sys.path.insert(0, str(path.parent.resolve()))
+    pipeline.check()  # Spark takes long to start
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

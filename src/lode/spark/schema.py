@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.errors import PySparkTypeError
-from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+from pyspark.sql.pandas.types import (
+    from_arrow_schema,
+    is_geography,
+    is_geometry,
+    is_variant,
+    to_arrow_schema,
+)
+from pyspark.sql.types import StructType
 
 from lode.codec.arrow_cast import is_lossless
 from lode.codec.protocol import has_file_schema
@@ -19,8 +26,6 @@ from lode.read.files import check_components
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-    from pyspark.sql.types import StructType
 
     from lode.read.scan import Scan
 
@@ -50,8 +55,19 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
         InvalidOptionError: It has no columns, or nobody can say which.
         InvalidFormatError: Two files give a column types that do not go together.
     """
+    found = known_schema(scan, merge=merge)
+    if found is None:
+        raise InvalidOptionError(
+            f"dataset {scan.dataset_id!r} has no columns here yet: write rows first, or give .schema(…)"
+        )
+    return found
+
+
+def known_schema(scan: Scan, *, merge: bool = False) -> pa.Schema | None:
+    """The columns of a scan, as ``scan_schema`` finds them; None if nobody can say which."""
     if isinstance(scan, ChangeScan):
-        return with_change(scan_schema(scan.of(scan.manifests), merge=merge), scan.dataset_id)
+        found = known_schema(scan.of(scan.manifests), merge=merge)
+        return None if found is None else with_change(found, scan.dataset_id)
     for manifest in scan.manifests:
         check_components(manifest, scan.components)
     codec = scan.components.codec
@@ -66,11 +82,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
             if files
             else pa.schema([])
         )
-    if not found.names:
-        raise InvalidOptionError(
-            f"dataset {scan.dataset_id!r} has no file in this range that has columns: give .schema(…)"
-        )
-    return found
+    return found if found.names else None
 
 
 def check_names(scan: Scan, names: Iterable[str]) -> None:
@@ -118,8 +130,23 @@ def spark_schema(schema: pa.Schema) -> StructType:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """A Spark schema as Arrow batches on their way to or from Spark have it."""
-    return to_arrow_schema(schema, timezone="UTC")
+    """A Spark schema as Arrow batches on their way to or from Spark have it.
+
+    Raises:
+        InvalidOptionError: Arrow has no type for a column.
+    """
+    try:
+        return to_arrow_schema(schema, timezone="UTC")
+    except PySparkTypeError:
+        for field in schema:
+            try:
+                to_arrow_schema(StructType([field]), timezone="UTC")
+            except PySparkTypeError:
+                raise InvalidOptionError(
+                    f"column {field.name!r} is {field.dataType.simpleString()}, which cannot be stored: "
+                    "cast it first, such as an interval to a number of months"
+                ) from None
+        raise
 
 
 def written_schema(schema: StructType) -> pa.Schema:
@@ -158,7 +185,14 @@ def _is_list(kind: Any) -> bool:
     return bool(pt.is_list(kind) or pt.is_large_list(kind) or pt.is_fixed_size_list(kind))
 
 
+def is_special(kind: Any) -> bool:
+    """Whether a struct is how Arrow has a VARIANT, a GEOMETRY or a GEOGRAPHY of Spark."""
+    return pt.is_struct(kind) and bool(is_variant(kind) or is_geometry(kind) or is_geography(kind))
+
+
 def _nullable(kind: Any) -> Any:
+    if is_special(kind):
+        return kind
     if pt.is_struct(kind):
         return pa.struct([pa.field(member.name, _nullable(member.type)) for member in kind])
     if pt.is_map(kind):
@@ -180,6 +214,8 @@ def _is_too_precise(kind: Any) -> bool:
 def _plain(kind: Any) -> Any:
     """The type nearest to this one that Spark has."""
     kind = _nullable(kind)
+    if is_special(kind):
+        return kind
     if pt.is_struct(kind):
         return pa.struct([pa.field(member.name, _plain(member.type)) for member in kind])
     if pt.is_map(kind):

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lode import java
 from lode.spark.gateway import without_fork
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
 BYTES_PER_BATCH: Final = "spark.sql.execution.arrow.maxBytesPerBatch"
 # To Spark this very number means no bound. Below it, Spark asks every column for its size after every row,
@@ -40,10 +43,12 @@ def session(
     """Build a session, or return the one there is, with settings that suit Lode.
 
     Args:
-        master: Where it runs.
+        master: Where it runs; ``sc://host`` is a server of Spark Connect.
         name: The application's name.
         settings: More settings, or others than ``lode.spark.session.SETTINGS``.
     """
+    if is_remote_url(master):
+        return _remote_session(master, settings or {})
     # spark-submit has started Java already.
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         java.use()
@@ -56,3 +61,65 @@ def session(
         builder = builder.config(key, value)
     with without_fork():
         return builder.getOrCreate()
+
+
+def is_remote_url(master: str) -> bool:
+    """Whether this names a server of Spark Connect."""
+    return master.startswith("sc://")
+
+
+def is_connect(spark: SparkSession) -> bool:
+    """Whether a session is a client of Spark Connect: it has no Java of its own."""
+    return not hasattr(spark, "_jsparkSession")
+
+
+def _remote_session(url: str, settings: Mapping[str, str]) -> SparkSession:
+    builder: Any = SparkSession.builder
+    if SparkContext._active_spark_context is not None:
+        # pyspark refuses both kinds in one process, though they do not disturb each other.
+        from pyspark.sql.connect.session import SparkSession as RemoteSession
+
+        builder = RemoteSession.builder
+    builder = builder.remote(url)
+    # The rest is the server's.
+    own = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
+    for key, value in {**own, **settings}.items():
+        builder = builder.config(key, value)
+    return builder.getOrCreate()  # type: ignore[no-any-return]
+
+
+@contextmanager
+def temporary_setting(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """Set a setting of a session for a while.
+
+    Threads share the settings of a session. If several do this at once, the last to leave restores the value
+    that the first one found.
+    """
+    key = (id(spark), name)
+    with _lock:
+        users, before = _changed.get(key, (0, None))
+        if not users:
+            before = spark.conf.get(name)
+        _changed[key] = (users + 1, before)
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        with _lock:
+            users, before = _changed.pop(key)
+            if users > 1:
+                _changed[key] = (users - 1, before)
+            elif before is not None:
+                spark.conf.set(name, before)
+
+
+def setting_before(spark: SparkSession, name: str) -> str | None:
+    """The value of a setting, whatever ``temporary_setting`` has made of it."""
+    with _lock:
+        found = _changed.get((id(spark), name))
+    return found[1] if found is not None else spark.conf.get(name)
+
+
+_lock: Final = threading.Lock()
+# How many threads have changed a setting of a session, and its value before.
+_changed: dict[tuple[int, str], tuple[int, str | None]] = {}

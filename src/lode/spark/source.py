@@ -6,9 +6,11 @@ chosen, and every query on the DataFrame reads the same one.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.datasource import DataSource
+
+from lode.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
         DataSourceWriter,
     )
     from pyspark.sql.types import StructType
+
+
+_NO_TABLES: Final = (
+    "a table of the catalog cannot use lode: Spark passes the options of a table to no Python data source. "
+    "Use a temporary view, with lode.spark.attach(spark, path) or CREATE TEMPORARY VIEW … USING lode OPTIONS "
+    "(path '…', dataset '…'), or spark.read.format('lode') with the options path and dataset"
+)
 
 
 class LodeDataSource(DataSource):
@@ -34,17 +43,20 @@ class LodeDataSource(DataSource):
     _pinned: Mapping[str, str] = {}
 
     def schema(self) -> StructType:
+        self._refuse_catalog()
         from lode.spark.batch import schema_of
 
         schema, self._pinned = schema_of(self.options)
         return schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        self._refuse_catalog()
         from lode.spark.batch import BatchReader
 
         return BatchReader({**self.options, **self._pinned}, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        self._refuse_catalog()
         from lode.spark.batch import BatchWriter
 
         return BatchWriter(self.options, schema, overwrite)
@@ -60,3 +72,8 @@ class LodeDataSource(DataSource):
         from lode.spark.stream import StreamSink
 
         return StreamSink(self.options, schema, overwrite)
+
+    def _refuse_catalog(self) -> None:
+        """Refuse a table of the catalog: it is made with Spark's own options, and used without any."""
+        if "provider" in self.options or not ("path" in self.options or "dataset" in self.options):
+            raise InvalidOptionError(_NO_TABLES)

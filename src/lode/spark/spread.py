@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import heapq
+import pickle
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+
+import pyarrow as pa
 
 from lode.errors import InvalidOptionError
 from lode.runtime import REAL, one_by_one
+from lode.spark.session import is_connect
 from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lode.dataset import Dataset
 
@@ -22,6 +26,8 @@ R = TypeVar("R")
 
 # Several tasks for each core, so that one slow task does not keep the others waiting.
 _TASKS_PER_CORE: Final = 4
+# A client of Spark Connect does not know how many there are. The server has a task for each in any case.
+_CONNECT_CORES: Final = 32
 
 
 def spread(
@@ -44,15 +50,30 @@ def spread(
     if not items:
         return []
     work = [[(index, items[index]) for index in indexes] for indexes in slices_of(spark, costs)]
+    share = _Share(do, threads)
     found: dict[int, R] = {}
-    for part in spark.sparkContext.parallelize(work, len(work)).map(_Share(do, threads)).collect():
+    if is_connect(spark):
+        rows = work_frame(spark, work).mapInArrow(_InArrow(share), "result binary").collect()
+        done = [pickle.loads(bytes(row[0])) for row in rows]
+    else:
+        done = spark.sparkContext.parallelize(work, len(work)).map(share).collect()
+    for part in done:
         found.update(part)
     return [found[index] for index in range(len(items))]
 
 
+def work_frame(spark: SparkSession, work: Sequence[object]) -> DataFrame:
+    """A frame with one row for each piece of work, pickled, spread over tasks."""
+    rows = [(pickle.dumps(piece),) for piece in work]
+    if is_connect(spark):
+        return spark.createDataFrame(rows, "work binary")
+    return spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "work binary")
+
+
 def slices_of(spark: SparkSession, costs: Sequence[int]) -> list[list[int]]:
     """The numbers of the items that each task gets."""
-    return _balanced(costs, min(len(costs), spark.sparkContext.defaultParallelism * _TASKS_PER_CORE))
+    cores = _CONNECT_CORES if is_connect(spark) else spark.sparkContext.defaultParallelism
+    return _balanced(costs, min(len(costs), cores * _TASKS_PER_CORE))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +87,18 @@ class _Share(Generic[T, R]):
         each = REAL.each if self.threads else one_by_one
         done: list[R] = each(lambda item: self.do(item[1]), share)
         return [(index, result) for (index, _), result in zip(share, done, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class _InArrow(Generic[T, R]):
+    """Does the shares that it is given as rows."""
+
+    share: _Share[T, R]
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            work: list[Any] = batch.column(0).to_pylist()
+            yield pa.record_batch({"result": [pickle.dumps(self.share(pickle.loads(each))) for each in work]})
 
 
 def _balanced(costs: Sequence[int], count: int) -> list[list[int]]:

@@ -49,7 +49,6 @@ class TaskWorkers(Workers):
     def each(self, do: Callable[[Part], T], parts: Sequence[Part], progress: Progress | None) -> list[T]:
         if not parts:
             return []
-        self.check_tasks()
         with self.staging() as note:
             done = spread(self.spark, _InTask(do), parts, [cost_of(part) for part in parts], threads=False)
             for answer in done:
@@ -57,14 +56,6 @@ class TaskWorkers(Workers):
                     raise answer.result
             note(answer.attempt for answer in done)
         return [answer.result for answer in done]
-
-    def check_tasks(self) -> None:
-        """Refuse a session that can only run queries."""
-        if not hasattr(self.spark, "_jsparkSession"):
-            raise InvalidOptionError(
-                "Spark Connect cannot rewrite files in tasks: use the method of lode.Dataset with rows in "
-                "Arrow, or a session on the cluster itself"
-            )
 
     def stage(self, df: DataFrame, stager: Stager, check: Fulfils | None = None) -> list[Staged]:
         """Stage the rows of a frame."""

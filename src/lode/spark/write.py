@@ -10,12 +10,19 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
-from pyspark.sql.types import AtomicType, BinaryType, VariantType
+from pyspark.sql.types import AtomicType, BinaryType, GeographyType, GeometryType, VariantType
 
-from lode.errors import DataError, InvalidOptionError, LodeError, NotFoundError, UsageError
+from lode.errors import (
+    DataError,
+    InvalidOptionError,
+    LodeError,
+    NotFoundError,
+    SchemaViolationError,
+    UsageError,
+)
 from lode.evolution import check_type
 from lode.spark.schema import converts, written_schema
-from lode.spark.session import BYTES_PER_BATCH, UNBOUNDED
+from lode.spark.session import BYTES_PER_BATCH, UNBOUNDED, setting_before, temporary_setting
 from lode.spark.spread import reachable
 from lode.spark.staging import discard_unreferenced, stage_batches
 
@@ -27,6 +34,7 @@ if TYPE_CHECKING:
 
     from lode.change.overwrite import Fulfils
     from lode.dataset import Dataset
+    from lode.definition import Definition
     from lode.reads import SnapshotRef
     from lode.snapshot import Snapshot
     from lode.write.retry import OnConflict
@@ -36,6 +44,7 @@ if TYPE_CHECKING:
 
 # Spark's own default for the maximum bytes of an Arrow batch.
 _SPARK_DEFAULT: Final = "67108864b"
+_WIDE: Final = (BinaryType, VariantType, GeometryType, GeographyType)
 OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 
 
@@ -59,6 +68,7 @@ def write(
     sort_by: Sequence[str] | None = None,
     target_file_bytes: int | None = None,
     evolve: bool = False,
+    before_commit: Callable[[], object] | None = None,
 ) -> Snapshot:
     """Write a DataFrame as one new snapshot; ``dataset.write(df)`` does this.
 
@@ -75,6 +85,7 @@ def write(
         sort_by: As for ``Dataset.write``. Spark sorts the rows of each task, which can spill to disk.
         target_file_bytes: As for ``Dataset.write``.
         evolve: Let new columns and wider types become part of the dataset.
+        before_commit: Called when everything is staged. If it raises, nothing is committed.
     """
     check_batch(df)
     with begin(
@@ -93,6 +104,8 @@ def write(
             return transaction.replayed
         try:
             results = stage(df, stager)
+            if before_commit is not None:
+                before_commit()
         except BaseException:
             discard_unreferenced(stager)
             raise
@@ -138,7 +151,7 @@ def begin(
         target_file_bytes=target_file_bytes,
         sort_by=sort_by,
     )
-    check_frame(transaction.stager, columns)
+    check_frame(transaction, columns)
     return transaction
 
 
@@ -152,8 +165,9 @@ def commit(transaction: Transaction, results: Sequence[TaskResult]) -> Snapshot:
     return snapshot
 
 
-def check_frame(stager: Stager, schema: pa.Schema) -> None:
-    """Refuse at the driver what would fail in every task."""
+def check_frame(transaction: Transaction, schema: pa.Schema) -> None:
+    """Refuse at the driver what would fail in every task, or could not be read again."""
+    stager = transaction.stager
     codec = stager.components.codec
     if codec is None:
         raise InvalidOptionError(
@@ -173,6 +187,21 @@ def check_frame(stager: Stager, schema: pa.Schema) -> None:
     stored: pa.Schema | None = getattr(codec, "schema", None)
     if stored is not None:
         check_types(schema, stored, stager.dataset_id)
+    _check_case(schema, transaction.definition, stager.dataset_id)
+
+
+def _check_case(schema: pa.Schema, definition: Definition, dataset_id: str) -> None:
+    """Refuse a new column that Spark takes for another one."""
+    known = [] if definition.columns is None else list(definition.ids)
+    seen = {name.lower(): name for name in known}
+    for name in schema.names:
+        other = seen.setdefault(name.lower(), name)
+        if name != other and name not in known:
+            raise SchemaViolationError(
+                f"columns {other!r} and {name!r} of dataset {dataset_id!r} would differ only in case, and "
+                "Spark takes them for one: rename the column, or add it with Dataset.evolve(add=…)",
+                column=name,
+            )
 
 
 def check_types(schema: pa.Schema, stored: pa.Schema, dataset_id: str) -> None:
@@ -245,19 +274,15 @@ def quoted(name: str) -> str:
 @contextmanager
 def _cheap_batches(df: DataFrame) -> Iterator[None]:
     """Spare Spark the measuring of Arrow batches where rows are narrow, unless the session says otherwise."""
-    settings = df.sparkSession.conf
-    given = settings.get(BYTES_PER_BATCH)
-    if given not in (_SPARK_DEFAULT, UNBOUNDED):
+    spark = df.sparkSession
+    if setting_before(spark, BYTES_PER_BATCH) not in (_SPARK_DEFAULT, UNBOUNDED):
         yield
         return
-    settings.set(BYTES_PER_BATCH, _SPARK_DEFAULT if _may_be_wide(df.schema) else UNBOUNDED)
-    try:
+    with temporary_setting(spark, BYTES_PER_BATCH, _SPARK_DEFAULT if _may_be_wide(df.schema) else UNBOUNDED):
         yield
-    finally:
-        settings.set(BYTES_PER_BATCH, given)
 
 
 def _may_be_wide(schema: StructType) -> bool:
     """Whether some rows may be so large that ten thousand of them do not fit in memory."""
     kinds = [field.dataType for field in schema]
-    return any(not isinstance(k, AtomicType) or isinstance(k, BinaryType | VariantType) for k in kinds)
+    return any(not isinstance(kind, AtomicType) or isinstance(kind, _WIDE) for kind in kinds)

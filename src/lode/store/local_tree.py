@@ -22,7 +22,7 @@ import stat
 import struct
 import sys
 from contextlib import suppress
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
@@ -63,15 +63,19 @@ class Tree:
     def __init__(self, root: str, *, durable: bool) -> None:
         self.root = root
         self.durable = durable
-        self.real = _real(root)
+        # The root without links. They are resolved when the kernel refuses the first one.
+        self.real = root
         # Directories whose entry in their parent, and so on upwards, has been synced since they were made.
         # The store removes no directory. A directory removed by others is noticed when an open fails.
         self._anchored: set[str] = set()
         # Directories that existed when they were last opened: the start for making one below.
         self._known: set[str] = set()
         self._handle = _DIRECTORY if durable else _PLACE
-        # Whether unnamed files are possible, until the first failure.
-        self.unnamed = UNNAMED != 0 and _has_proc()
+
+    @cached_property
+    def unnamed(self) -> bool:
+        """Whether unnamed files are possible, until the first failure."""
+        return UNNAMED != 0 and _has_proc()
 
     def open(self, path: str, flags: int) -> int:
         """Open ``path`` without following a link; raises what ``os.open`` raises."""
@@ -332,7 +336,7 @@ class Tree:
 
     def _anchor_root(self) -> None:
         """Sync the entries that lead to the root, up to the mount point of its file system."""
-        inner = self.real or "/"
+        inner = _real(self.root) or "/"
         device = os.stat(inner).st_dev
         while (outer := os.path.dirname(inner)) != inner and os.stat(outer).st_dev == device:
             try:
@@ -394,9 +398,9 @@ def openat2() -> Callable[[str, int], int] | None:
     # Imported here: ctypes takes longer to load than all modules of the package.
     import ctypes
 
-    call = ctypes.CDLL(None, use_errno=True).syscall
-    call.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
-    call.restype = ctypes.c_long
+    arguments = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t)
+    # The function of the process itself. Another CDLL for it would take twice as long to make.
+    call = ctypes.CFUNCTYPE(ctypes.c_long, *arguments, use_errno=True)(("syscall", ctypes.pythonapi))
     get_errno = ctypes.get_errno
     # As os.fsencode, without its checks.
     encoding = (sys.getfilesystemencoding(), sys.getfilesystemencodeerrors())

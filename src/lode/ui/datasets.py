@@ -13,7 +13,7 @@ from lode.times import ns_to_rfc3339
 from lode.ui.paging import MAX_PAGE_ROWS, page_of
 from lode.ui.sample import text_of
 from lode.ui.snippets import SnippetTarget, kind_of, snippets
-from lode.ui.timeline import MAX_PARTITIONS, DatasetTimeline, buckets, view_partitions
+from lode.ui.timeline import MAX_PARTITIONS, DatasetTimeline, buckets, contention, view_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +90,7 @@ class Datasets:
             "first": view.first,
             "first_write": ns_to_rfc3339(view.lines[0].created_ns),
             "rebased": sum(line.rebased > 0 for line in view.lines),
+            "contention": contention(view.lines),
             "partitions": len(view.partitions),
             "definition": definition,
             "open": snippets(SnippetTarget(view.dataset.store.url, name, kind)),

@@ -45,6 +45,8 @@ def describe(view: HistoryView, snapshot: Snapshot) -> dict[str, Any]:
         "of": view.last,
         "created_at": manifest.created_at,
         "rebased": here.rebased if here else snapshot.rebases,
+        "group": snapshot.group,
+        "place": manifest.group.place,
         "writer": snapshot.writer,
         "operation": manifest.operation,
         "rows": snapshot.row_count,

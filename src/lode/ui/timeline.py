@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 # A line takes about 500 bytes of memory. Older snapshots of a longer history are left out.
 MAX_LINES: Final = 200_000
 MAX_OVERTAKEN: Final = 100
+# Older snapshots do not show whether there is contention now.
+MAX_RECENT: Final = 200
 # A partition takes about 300 bytes of memory. Further partitions are left out.
 MAX_PARTITIONS: Final = 50_000
 # The command line reads up to 12 digits as the number of a snapshot.
@@ -45,9 +47,13 @@ class HistoryLine(NamedTuple):
     bytes: int
     files: int
     partitions: int
-    # The number of snapshots that were committed between the start of its write and its own commit.
+    # The number of snapshots that were committed between the start of its write and its own commit, without
+    # those of its group.
     rebased: int
     keyed: bool
+    # How many snapshots the same swap committed, and its place among them, from 1.
+    group: int = 1
+    place: int = 1
     # append, overwrite, delete, merge, compact, restore, expire, create, define or evolve.
     operation: str = "append"
     # Rows that it added and removed, without those that it only rewrote.
@@ -74,6 +80,8 @@ class HistoryLine(NamedTuple):
             "partitions": self.partitions,
             "rebased": self.rebased,
             "keyed": self.keyed,
+            "group": self.group,
+            "place": self.place,
             "operation": self.operation,
             "added": self.added,
             "removed": self.removed,
@@ -255,6 +263,22 @@ def buckets(lines: Sequence[HistoryLine], limit: int) -> Iterator[dict[str, Any]
         }
 
 
+def contention(lines: Sequence[HistoryLine]) -> dict[str, Any]:
+    """How many of the newest snapshots met other writers, and the largest group of them."""
+    recent = lines[-MAX_RECENT:]
+    return {
+        "recent": len(recent),
+        "rebased": sum(line.rebased > 0 for line in recent),
+        "grouped": sum(line.group > 1 for line in recent),
+        "groups": len({line.sequence - line.place for line in recent if line.group > 1}),
+        "largest": max(line.group for line in recent),
+        "points": [
+            {"time": ns_to_rfc3339(line.created_ns), "rebased": line.rebased, "group": line.group}
+            for line in recent
+        ],
+    }
+
+
 def with_totals(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> list[HistoryLine]:
     """Set the rows and bytes of the dataset at each of the lines, which follow the ``known`` ones.
 
@@ -294,6 +318,7 @@ def _shared_length(one: str, other: str) -> int:
 def _line(snapshot: Snapshot, sequence: int, partitions: int) -> HistoryLine:
     manifest = snapshot.manifest
     change = row_change(manifest)
+    group = manifest.group
     return HistoryLine(
         sequence,
         snapshot.id,
@@ -304,6 +329,8 @@ def _line(snapshot: Snapshot, sequence: int, partitions: int) -> HistoryLine:
         partitions,
         rebased=snapshot.rebases,
         keyed=manifest.idempotency is not None,
+        group=group.size,
+        place=group.place,
         operation=manifest.operation,
         added=change.added,
         removed=change.removed,
@@ -318,7 +345,7 @@ def _marked(lines: list[HistoryLine], known: Sequence[HistoryLine] = ()) -> list
     """Set ``rebased`` of lines that follow the ``known`` ones."""
     placed = [*known, *lines]
     return [
-        line._replace(rebased=max(line.rebased, _overtaken(placed, place, line.id)))
+        line._replace(rebased=max(line.rebased, _overtaken(placed, max(0, place - line.place + 1), line.id)))
         for place, line in enumerate(lines, len(known))
     ]
 

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import date
 
-    from lode.read.resolve import EncodedManifest
+    from lode.read.resolve import Chain, EncodedManifest
     from lode.snapshot import Snapshot, VolumeSnapshot
     from lode.store.protocol import Store
     from lode.upkeep.copy_sides import CopiedFile, CopySides
@@ -316,7 +316,7 @@ class _Copier:
             except NotFoundError:
                 raise DataError(f"{source} is missing, and snapshots refer to it: run lode verify") from None
             decode_definition(data, digest, source)
-            self._create(self._target.paths.definition(digest), data)
+            _create(self._target.store, self._target.paths.definition(digest), data)
         for digest in sorted(plan.swept or ()):
             try:
                 data = get_bounded(
@@ -329,36 +329,11 @@ class _Copier:
                     f"{swept_path(self._origin.owner, digest)} is not the list of that name: it is damaged; "
                     "remove it and copy again"
                 )
-            self._create(swept_path(self._target.owner, digest), data)
+            _create(self._target.store, swept_path(self._target.owner, digest), data)
 
     def _copy_tags(self) -> None:
-        """Copy the tags of snapshots that the target has."""
-        if self._dry_run:
-            return
-        for tag in load_tags(self._origin):
-            if self._target.manifest(tag.snapshot_id) is not None:
-                known = load_tag(self._target, tag.name)
-                if known is None:
-                    data = get_bounded(self._origin.store, self._origin.paths.tag(tag.name), MAX_TAG_BYTES)
-                    self._create(self._target.paths.tag(tag.name), data)
-                elif known.snapshot_id != tag.snapshot_id:
-                    raise TagExistsError(
-                        f"tag {tag.name!r} of {self._target.name} in {self._target.store.url} names snapshot "
-                        f"{known.snapshot_id}, and that of the source {tag.snapshot_id}: all snapshots are "
-                        "copied; remove the tag there with untag and copy again"
-                    )
-
-    def _create(self, path: str, data: bytes) -> None:
-        """Put an object that is named by its content."""
-        store = self._target.store
-        try:
-            store.put(path, data)
-        except (PathExistsError, OutcomeUnknownError):
-            if store.get(path) != data:
-                raise DataError(
-                    f"{path} in {store.url} is not the object of that name: it is damaged; remove it and "
-                    "copy again"
-                ) from None
+        if not self._dry_run:
+            copy_tags(self._origin, self._target)
 
     def _commit(self, plan: _Plan) -> bool:
         """Commit the snapshots. False if another process has moved the pointer of the target."""
@@ -412,3 +387,32 @@ class _Copier:
 
         for level in sorted(plan.boundaries):
             self._runtime.each(write, plan.boundaries[level])
+
+
+def copy_tags(origin: Chain[Any], target: Chain[Any]) -> None:
+    """Copy the tags of snapshots that the target has."""
+    for tag in load_tags(origin):
+        if target.manifest(tag.snapshot_id) is None:
+            continue
+        known = load_tag(target, tag.name)
+        if known is None:
+            data = get_bounded(origin.store, origin.paths.tag(tag.name), MAX_TAG_BYTES)
+            _create(target.store, target.paths.tag(tag.name), data)
+        elif known.snapshot_id != tag.snapshot_id:
+            raise TagExistsError(
+                f"tag {tag.name!r} of {target.name} in {target.store.url} names snapshot "
+                f"{known.snapshot_id}, and that of the source {tag.snapshot_id}: all snapshots are copied; "
+                "remove the tag there with untag, and do this again"
+            )
+
+
+def _create(store: Store, path: str, data: bytes) -> None:
+    """Put an object that is named by its content."""
+    try:
+        store.put(path, data)
+    except (PathExistsError, OutcomeUnknownError):
+        if store.get(path) != data:
+            raise DataError(
+                f"{path} in {store.url} is not the object of that name: it is damaged; remove it and "
+                "copy again"
+            ) from None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
 from lode.format.ids import shortened
+from lode.read.tags import load_tags
 from lode.read.which import moment_of
 from lode.runtime import REAL, Runtime
 from lode.upkeep.retained import retained
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import Manifest
     from lode.handle import FoundDataset
+    from lode.read.resolve import Head
+    from lode.read.tags import Tag
     from lode.upkeep.retained import Retained
 
 EXPIRE: Final = "expire"
@@ -155,10 +158,14 @@ class _Expiry:
         plan = self._plan(found, newest, floor)
         if not dry_run:
             if floor > before:
-                newest = self._commit(found, floor)
-                # Others may have raised it further.
-                floor = found.definitions.floor_at(newest)
-                plan = self._plan(found, newest, floor)
+                self._commit(found, floor)
+            # The tags first: a restore of a tagged snapshot keeps a tag until it is committed.
+            tags = load_tags(found.chain)
+            newest = self._newest(found).manifest
+            assert newest is not None
+            # Others may have raised it further.
+            floor = found.definitions.floor_at(newest)
+            plan = self._plan(found, newest, floor, tags)
             self._remove([*plan.files, *plan.checkpoints])
         return ExpireReport(
             floor,
@@ -184,25 +191,27 @@ class _Expiry:
             oldest = list(islice(filter(moment.includes, kept), 1))
         return found.chain.sequence_of(oldest[0]) if oldest else newest.begins
 
-    def _commit(self, found: FoundDataset, floor: int) -> Manifest:
-        base = found.committer.settle()
-        if base.manifest is None:
-            raise self._context.reads.no_snapshots()
+    def _commit(self, found: FoundDataset, floor: int) -> None:
+        base = self._newest(found)
         definition = self._handle.definition_at(found, base.manifest)
         if self._handle.define(found, base, definition):
             base = found.committer.settle()
         self._handle.commit_definition(
             found, base, definition, {}, EXPIRE, lambda unchanged: unchanged, floor=floor
         )
-        newest = found.committer.settle().manifest
-        if newest is None:
+
+    def _newest(self, found: FoundDataset) -> Head[Manifest]:
+        head = found.committer.settle()
+        if head.manifest is None:
             raise self._context.reads.no_snapshots()
-        return newest
+        return head
 
     # -- what can be removed -------------------------------------------------------------------
 
-    def _plan(self, found: FoundDataset, newest: Manifest, floor: int) -> _Plan:
-        needed = retained(found, newest, floor)
+    def _plan(
+        self, found: FoundDataset, newest: Manifest, floor: int, tags: list[Tag] | None = None
+    ) -> _Plan:
+        needed = retained(found, newest, floor, tags)
         return _Plan(
             dict(self._existing(found, needed.expired)),
             list(self._old_checkpoints(found, needed)),

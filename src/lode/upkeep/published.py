@@ -79,7 +79,7 @@ class PublishedManifests:
             for path in places
             if snapshot_id not in covered or len(places) > 1
         )
-        # A copy repeats its manifest, so it is read only where that is missing or damaged.
+        # A copy repeats its manifest or a part of it, so it is read only where that is missing or damaged.
         self._read_each(
             path
             for snapshot_id, places in self.copies.items()
@@ -102,6 +102,8 @@ class PublishedManifests:
             if manifest.snapshot_id != snapshot_id or manifest.dataset_id != self._dataset_id:
                 whose = f"snapshot {manifest.snapshot_id} of dataset {manifest.dataset_id!r}"
                 self.damaged[snapshot_id] = f"its manifest {path} is that of {whose}"
+            elif manifest.partition is not None and path in self.manifests.get(snapshot_id, ()):
+                self.damaged[snapshot_id] = f"its manifest {path} is the copy of one partition"
 
     def _take(self, manifest: Manifest) -> None:
         self.files.update(file.path for file in manifest.files)

@@ -1,11 +1,14 @@
 """Give a dataset or a volume another name: copy it within its store, then drop it under the old name.
 
-The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too. A
-crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes it.
+The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too.
+Tags that were made since are copied after the drop is committed: from then on nobody can add one, and none is
+removed yet. A crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes
+it.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from lode.dataset import Dataset
@@ -13,7 +16,7 @@ from lode.errors import InvalidOptionError, NoSnapshotsError, SnapshotConflictEr
 from lode.format.ids import shortened
 from lode.read.which import ExactId
 from lode.runtime import REAL, Runtime
-from lode.upkeep.copy import copy
+from lode.upkeep.copy import copy, copy_tags
 from lode.volume import Volume
 
 if TYPE_CHECKING:
@@ -31,22 +34,24 @@ def rename(
     source: T,
     new_name: str,
     *,
+    dry_run: bool = False,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
 ) -> T:
     """Give a dataset or a volume another name in the same store. Its history and its tags come along.
 
     All files are copied, since their paths have the name in them. Writers that use the old name are refused
-    with ``DatasetDroppedError`` from then on. A tag that is made meanwhile may stay behind.
+    with ``DatasetDroppedError`` from then on.
 
     Args:
         source: The dataset or the volume.
         new_name: The new name. Nothing may have or have had it.
+        dry_run: Only check that it can be renamed so.
         progress: Called with (bytes copied, bytes in all) now and then.
         runtime: Provides the threads.
 
     Returns:
-        The dataset or the volume under its new name.
+        The dataset or the volume under its new name; after a dry run there is none yet.
 
     Raises:
         DatasetExistsError: There is another one of that name, or there was one that was dropped.
@@ -61,10 +66,18 @@ def rename(
     else:
         length = head.manifest.total_length if head.manifest is not None else source.total_length
         renamed = Volume(new_name, store, length)
+    drop = partial(
+        source._drop,
+        force=True,
+        dry_run=False,
+        progress=None,
+        before_removal=lambda dropped: copy_tags(dropped, renamed.chain),
+    )
     for _ in range(_MAX_ROUNDS):
         try:
-            copied = copy(source, store, name=new_name, progress=progress, runtime=runtime)
-            source.drop(force=True, base=ExactId(copied.head))
+            copied = copy(source, store, name=new_name, dry_run=dry_run, progress=progress, runtime=runtime)
+            if not dry_run:
+                drop(base=ExactId(copied.head))
         except SnapshotConflictError:
             continue  # another writer has committed since the copy
         except NoSnapshotsError:
@@ -72,7 +85,8 @@ def rename(
             dropped = source.chain.resolve().dropped
             if dropped is None or not _has(renamed.chain, dropped.parent_snapshot_id):
                 raise
-            source.drop()  # removes what another call has left
+            if not dry_run:
+                drop(base=None)  # removes what another call has left
         return renamed  # type: ignore[no-any-return]
     raise SnapshotConflictError(
         f"{source.chain.name} has new snapshots all the time, so it was not dropped; they are copied to "

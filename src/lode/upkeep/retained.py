@@ -9,8 +9,11 @@ from lode.definition import REMOVALS
 from lode.read.tags import load_tags, missing_target
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from lode.format.manifest import Manifest
     from lode.handle import FoundDataset
+    from lode.read.tags import Tag
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,9 @@ class Retained:
     lowest: Manifest | None = None
 
 
-def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
+def retained(
+    found: FoundDataset, newest: Manifest, floor: int, tags: Iterable[Tag] | None = None
+) -> Retained:
     """Find out which files are needed if snapshots below a floor cannot be read.
 
     These are the files that snapshots from the floor on add, the state at the floor, the states that later
@@ -42,6 +47,7 @@ def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
         found: The dataset.
         newest: The newest snapshot.
         floor: The sequence of the oldest snapshot that can be read.
+        tags: Its tags; read if not given.
 
     Raises:
         ManifestInvalidError: The history or a tag is damaged.
@@ -49,7 +55,7 @@ def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
     chain = found.chain
     if floor <= newest.begins:
         return Retained(floor)
-    tagged = _tagged(found, floor)
+    tagged = _tagged(found, floor, load_tags(chain) if tags is None else tags)
     # Without removals every file is visible from now on.
     if REMOVALS not in found.definitions.at(newest).features:
         return Retained(floor, tagged=tagged)
@@ -78,10 +84,10 @@ def retained(found: FoundDataset, newest: Manifest, floor: int) -> Retained:
     return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest)
 
 
-def _tagged(found: FoundDataset, floor: int) -> dict[str, int]:
+def _tagged(found: FoundDataset, floor: int, tags: Iterable[Tag]) -> dict[str, int]:
     """The snapshots below the floor that a tag keeps. The manifest tells its place, not the tag."""
     kept: dict[str, int] = {}
-    for tag in load_tags(found.chain):
+    for tag in tags:
         manifest = found.chain.manifest(tag.snapshot_id)
         if manifest is None:
             raise missing_target(found.chain, tag)

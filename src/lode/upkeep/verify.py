@@ -8,6 +8,7 @@ on a cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -24,16 +25,24 @@ from lode.errors import (
     UsageError,
 )
 from lode.format.ids import is_id
-from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest
+from lode.format.manifest import (
+    DROP,
+    MAX_MANIFEST_BYTES,
+    FileRef,
+    Manifest,
+    decode_manifest,
+    json_text,
+)
 from lode.read.checkpoint import load_checkpoint
 from lode.read.manifests import read_manifests, read_pointer
+from lode.read.resolve import EncodedManifest
 from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
 from lode.upkeep.retained import retained
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
     from lode.format.volume import VolumeManifest
     from lode.read.resolve import Chain
@@ -78,12 +87,19 @@ class ExpectedObject(msgspec.Struct, frozen=True, gc=False):
     checksum_algorithm: str | None = None
 
 
+class ExpectedCopy(msgspec.Struct, frozen=True, gc=False):
+    """A partition's copy of a manifest, and the digests of what it may hold. Pickles."""
+
+    path: str
+    digests: tuple[bytes, ...]
+
+
 @dataclass(slots=True)
 class Inventory:
     """The objects that must exist by the manifests, and the problems of the manifests themselves."""
 
     snapshots: int = 0
-    copies: list[str] = field(default_factory=list)
+    copies: list[ExpectedCopy] = field(default_factory=list)
     objects: list[ExpectedObject] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
 
@@ -109,7 +125,7 @@ def verify(
     """
     store = target.store
     found = take_inventory(target, runtime)
-    for copy in runtime.each(lambda path: check_copy(store, path), found.copies):
+    for copy in runtime.each(lambda expected: check_copy(store, expected), found.copies):
         found.problems += copy
     total = len(found.objects)
     for start in range(0, total, _BATCH):
@@ -139,20 +155,25 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     unreadable: set[str] = set()
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
-    copies: dict[str, Sequence[str]] = {}
+    copies: dict[str, list[ExpectedCopy]] = {}
     expired = _expired(target)
     # The sequence of the drop that history follows.
     first = 1
-    for path, manifest in read_manifests(chain.store, listed, chain.decode, runtime):
+
+    def decode(data: bytes, origin: str) -> EncodedManifest[Any]:
+        return EncodedManifest(chain.decode(data, origin), data)
+
+    for path, encoded in read_manifests(chain.store, listed, decode, runtime):
         snapshot_id = chain.paths.snapshot_of(path) or ""
-        if isinstance(manifest, DataError):
-            found.problems.append(Problem("manifest-invalid", path, str(manifest)))
+        if isinstance(encoded, DataError):
+            found.problems.append(Problem("manifest-invalid", path, str(encoded)))
             unreadable.add(snapshot_id)
             continue
+        manifest = encoded.manifest
         misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
         found.problems += misplaced
         if not misplaced:
-            copies[snapshot_id] = chain.copies(manifest)
+            copies[snapshot_id] = list(_expected_copies(chain, encoded))
         if manifest.operation == DROP:
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
@@ -167,7 +188,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     if first > 1:
         links = {id: link for id, link in links.items() if (link.sequence or first) >= first}
         found.objects = [expected for expected in found.objects if expected.snapshot_id in links]
-    found.copies = [path for id in links for path in copies.get(id, ())]
+    found.copies = [copy for id in links for copy in copies.get(id, ())]
     found.snapshots = len(links) - sum(link.parent is None for link in links.values() if first > 1)
     found.problems += _check_links(chain, links, unreadable, first)
     found.problems += _check_pointer(chain, links, unreadable)
@@ -236,15 +257,40 @@ def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
         yield Problem("definition", path, str(error))
 
 
-def check_copy(store: Store, path: str) -> list[Problem]:
-    """Check that a partition has its copy of a manifest."""
+def _expected_copies(chain: Chain[Any], encoded: EncodedManifest[Any]) -> Iterator[ExpectedCopy]:
+    """The copies of a manifest. Each is the whole manifest or the part of its partition.
+
+    The whole one is what version 0.1, the Go implementation and stores with links put everywhere.
+    """
+    copies = chain.copies(encoded)
+    whole = _digests(encoded.data) if copies else ()
+    for path, data in copies.items():
+        yield ExpectedCopy(path, whole if data is encoded.data else (*whole, *_digests(data)))
+
+
+def _digests(data: bytes) -> tuple[bytes, bytes]:
+    """The digest of these bytes, and that of their content in whatever form it is written."""
+    content = json_text(decode_manifest(data, "")).encode()
+    return sha256(data.strip()).digest(), sha256(content).digest()
+
+
+def check_copy(store: Store, expected: ExpectedCopy) -> list[Problem]:
+    """Check that a partition has its copy of a manifest, and that it is one."""
+    path = expected.path
     try:
-        if store.exists(path):
+        data = get_bounded(store, path, MAX_MANIFEST_BYTES)
+        # Decoding takes longer, and on a disk every copy may be the whole manifest.
+        if sha256(data.strip()).digest() in expected.digests or _digests(data)[1] in expected.digests:
             return []
+        reason = "it differs from the manifest of its snapshot: restore the one that is damaged"
+    except NotFoundError:
+        message = f"{path} is missing: its partition's readers do not see the snapshot"
+        return [Problem("missing-copy", path, message)]
+    except DataError as error:
+        reason = f"{str(error).removeprefix(': ')}: remove it, and copy the manifest of its snapshot there"
     except LodeError as error:
         return [Problem("unreadable", path, f"{path}: {error}")]
-    message = f"{path} is missing: its partition's readers do not see the snapshot"
-    return [Problem("missing-copy", path, message)]
+    return [Problem("copy-invalid", path, f"{path} is not the copy of a manifest: {reason}")]
 
 
 def check_object(store: Store, expected: ExpectedObject, *, checksums: bool) -> list[Problem]:

@@ -327,7 +327,7 @@ class Committer(Generic[M]):
             if self._chain.pointer() != base.pointer:
                 return False
             raise
-        except StoreError as error:
+        except LodeError as error:
             raise self._undecided(draft, error) from error
         finally:
             tally.waited += self._runtime.monotonic() - began
@@ -439,7 +439,7 @@ class Committer(Generic[M]):
     def _commits_since(self, draft: Draft[M], base: Head[M], head: Head[M]) -> list[CommitSummary]:
         """The commits after the base, newest first."""
         try:
-            later = commits_after(base.id, head.parent, draft, self._chain)
+            later = commits_after(base, head.parent, draft, self._chain)
         except LodeError as error:
             raise self._undecided(draft, error) from error
         if later is not None:

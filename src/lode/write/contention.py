@@ -28,9 +28,10 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
-# After how many rebases of one commit the writers commit together, and how old such a commit may be: so many
-# seconds, and on a slow store so many writes.
+# After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
+# are faster one by one. And how old such a commit may be: so many seconds, and on a slow store so many writes.
 MIN_REBASES: Final = 2
+MIN_GROUP: Final = 3
 MAX_CROWD_AGE_SECONDS: Final = 2.0
 MAX_CROWD_AGE_WRITES: Final = 20
 # In a crowd, for how many writes after it was read a head is probably still the newest.
@@ -73,7 +74,7 @@ class Contention:
 
     def is_crowd(self, head: AnyManifest) -> bool:
         """Whether the head was committed among so many writers that they should commit together."""
-        if self._nearby or (head.group.size == 1 and rebases_of(head.x) < MIN_REBASES):
+        if self._nearby or (head.group.size < MIN_GROUP and rebases_of(head.x) < MIN_REBASES):
             return False
         age = self._runtime.now_ns() - rfc3339_to_ns(head.created_at)
         return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_WRITES * self._write) * 1e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 from msgspec import to_builtins
@@ -67,7 +68,7 @@ class DatasetDraft(Draft[Manifest]):
             self.remedy = "run it again" + (', or with on_conflict="redo"' if can_redo else "")
 
     def place_on(self, parent: Manifest | None, sequence: int) -> Manifest:
-        components = self.stager.components
+        components, parts = self.stager.components, self._parts()
         before = parent
         if parent is not None and parent.operation == DROP:
             if not self.creates:
@@ -82,11 +83,11 @@ class DatasetDraft(Draft[Manifest]):
             snapshot_id=self.snapshot_id,
             created_at=moment_after(parent.created_at if parent else None, self.now_ns),
             metadata=self.metadata,
-            files=tuple(sorted(self._files(), key=lambda file: file.path)),
+            files=tuple(sorted((file for part in parts for file in part.files), key=attrgetter("path"))),
             parent_snapshot_id=parent.snapshot_id if parent else None,
-            row_count=sum(part.row_count for part in self._parts()),
-            min_timestamp=_pick(min, [part.min_timestamp for part in self._parts()]),
-            max_timestamp=_pick(max, [part.max_timestamp for part in self._parts()]),
+            row_count=sum([part.row_count for part in parts]),
+            min_timestamp=_pick(min, [part.min_timestamp for part in parts]),
+            max_timestamp=_pick(max, [part.max_timestamp for part in parts]),
             codec=components.codec.name if components.codec else None,
             compressor=components.compressor.name,
             partitioner=self.stager.layout.partitioner,
@@ -110,7 +111,7 @@ class DatasetDraft(Draft[Manifest]):
             if before.digest != self.definition.digest:
                 columns = self._still_there(columns, self.definition, before)
             # Records that were written without a schema need not fit the first one that is given later.
-            if parent is None or not takes_any_record(codec_named(before.codec)):
+            if before.columns is None and (parent is None or not takes_any_record(codec_named(before.codec))):
                 before = adopt(before, columns)
         after = self._evolved(before)
         if columns is not None:
@@ -345,5 +346,5 @@ def check_definition(stored: Definition, opened: Definition, dataset_id: str) ->
 
 
 def _pick(choose: Callable[..., str], moments: list[str | None]) -> str | None:
-    present = [moment for moment in moments if moment is not None]
+    present = list(filter(None, moments))
     return choose(present, key=rfc3339_to_ns) if present else None

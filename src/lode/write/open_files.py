@@ -10,7 +10,7 @@ from lode.errors import InvalidOptionError
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable
 
     from lode.codec.protocol import Chunk
     from lode.format.manifest import FileRef
@@ -74,9 +74,13 @@ class RollingFile:
                 continue
             file = self._file or self._begin_file()
             file.write(piece)
-            self._encoded_bytes += chunk_bytes(piece)
             if file.size >= self._target_bytes:
                 self._end_file()
+
+    def count_held(self, chunk: Chunk) -> None:
+        """Count a chunk that was written as held by the encoder. Measuring it takes as long as writing it."""
+        if self._file is not None:
+            self._encoded_bytes += chunk_bytes(chunk)
 
     def finish(self) -> None:
         """Finish the file that is open. Without any rows it is an empty one."""
@@ -87,16 +91,14 @@ class RollingFile:
         if self._file is not None:
             self._file.abort()
 
-    def _pieces(self, chunk: Chunk) -> Iterator[Chunk]:
+    def _pieces(self, chunk: Chunk) -> Iterable[Chunk]:
         """Cut a batch, so that a file does not grow far past the target."""
         limit = min(self._target_bytes, BYTES_PER_CHUNK)
         # Whole buffers are measured at once. The rows of a slice need a look at every column.
         if isinstance(chunk, list) or chunk.get_total_buffer_size() <= limit:
-            yield chunk
-            return
+            return (chunk,)
         rows = max(1, chunk.num_rows * limit // max(chunk.nbytes, 1))
-        for start in range(0, chunk.num_rows, rows):
-            yield chunk.slice(start, rows)
+        return (chunk.slice(start, rows) for start in range(0, chunk.num_rows, rows))
 
     def _begin_file(self) -> RecordFile:
         # "_" sorts after "." and "-", with which a name may go on.
@@ -131,6 +133,7 @@ class OpenFiles:
             self._begun += 1
         self._open.move_to_end(partition)
         file.write(chunk)
+        file.count_held(chunk)
         while len(self._open) > MAX_OPEN_FILES or self._held_bytes() > MAX_HELD_BYTES:
             self._finish(next(iter(self._open)))
 

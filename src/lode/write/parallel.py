@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
 # Files that a table is cut into at most for the sake of parallel encoding: readers pay for every file.
 MAX_TABLE_PARTS: Final = 16
+# Data that ``read_ahead`` holds: about a row group, so that reading goes on while one is encoded. A stream of
+# less than the second is not worth a thread.
+MAX_AHEAD_BYTES: Final = 32 << 20
+MIN_AHEAD_BYTES: Final = 4 << 20
 # Parts of a stream that are in memory at a time, each of a codec's ``bytes_per_file``. One thread pulls them
 # all and cannot keep more encoders busy.
 MAX_STREAM_PARTS: Final = 4
@@ -92,6 +96,39 @@ def drain(chunks: deque[Chunk]) -> Iterator[Chunk]:
     """Yield chunks and let go of each, so that a part gives memory back while it is encoded."""
     while chunks:
         yield chunks.popleft()
+
+
+def read_ahead(rows: Iterable[Any]) -> Iterator[Any]:
+    """Yield the batches of a stream, which another thread pulls meanwhile; records are pulled on this one.
+
+    An error of the stream is raised where its batch would be. No thread is running when this ends.
+    """
+    pulled = iter(rows)
+    seen = 0
+    for item in pulled:
+        yield item
+        # Python records are made and encoded under the same lock.
+        seen += item.nbytes if isinstance(item, pa.RecordBatch) else 0
+        if seen >= MIN_AHEAD_BYTES:
+            break
+    else:
+        return
+    waiting: deque[Future[pa.RecordBatch | None]] = deque()
+    with ThreadPoolExecutor(1, thread_name_prefix="lode-read") as thread:
+        try:
+            size = item.nbytes
+            while True:
+                # Batches of one stream are alike.
+                while len(waiting) <= MAX_AHEAD_BYTES // max(size, 1 << 16):
+                    waiting.append(thread.submit(next, pulled, None))
+                found = waiting.popleft().result()
+                if found is None:
+                    return
+                size = found.nbytes
+                yield found
+        finally:
+            for future in waiting:
+                future.cancel()
 
 
 def stream_threads() -> int:

@@ -14,6 +14,8 @@ from lode.runtime import one_by_one
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lode.read.resolve import Chain, EncodedManifest
     from lode.runtime import Runtime
 
@@ -83,7 +85,8 @@ class Publisher(Generic[M]):
             linked: Whether its own intent holds exactly its manifest, so that copies can be links to it.
         """
         each = one_by_one if self.nearby else self._runtime.each
-        each(lambda copy: self._copy(placed, copy, linked=linked), self._chain.copies(placed.manifest))
+        copies = self._chain.copies(placed)
+        each(lambda path: self._copy(placed, path, copies, linked=linked), list(copies))
         snapshot_id = placed.manifest.snapshot_id
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
@@ -128,11 +131,14 @@ class Publisher(Generic[M]):
                 "under one id, or the manifest is damaged; compare it with the intent beside it"
             )
 
-    def _copy(self, placed: EncodedManifest[M], path: str, *, linked: bool) -> None:
+    def _copy(
+        self, placed: EncodedManifest[M], path: str, copies: Mapping[str, bytes], *, linked: bool
+    ) -> None:
         """Put a partition's copy of the manifest: a link to the intent where the store supports links.
 
-        An intent in force never changes. The manifest itself is never a link: if one of the two is damaged,
-        the other can repair it.
+        A link has all files of the snapshot, not only those of its partition. It takes no room, and readers
+        accept both. An intent in force never changes. The manifest itself is never a link: if one of the two
+        is damaged, the other can repair it.
         """
         if linked and self._linking is not None:
             try:
@@ -142,4 +148,4 @@ class Publisher(Generic[M]):
                 return
             except (StoreError, NotFoundError):
                 logger.debug("%s: no link to an intent at %s", self._chain.name, path)
-        self.create(path, placed.data)
+        self.create(path, copies[path])

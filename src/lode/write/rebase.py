@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+from lode.errors import LodeError
 from lode.format.manifest import DROP
 from lode.format.paths import canonical_partition
+from lode.read.history import fetch_segment
 from lode.read.resolve import AnyManifest
+from lode.read.segment import LEVELS, decode_segment
+from lode.write.draft import CommitSummary
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -15,54 +19,162 @@ if TYPE_CHECKING:
 
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
-    from lode.read.resolve import Chain
-    from lode.write.draft import CommitSummary, Draft
+    from lode.read.resolve import Chain, Head
+    from lode.write.draft import Draft
 
 # How many earlier commits a manifest summarizes, and in how much text: two rounds of sixteen writers.
 MAX_RECENT_COMMITS: Final = 32
 MAX_RECENT_CHARS: Final = 4096
+# With fewer commits to go, manifests are read one by one: a segment may be missing.
+MIN_SEGMENT_COMMITS: Final = 4
 
 M = TypeVar("M", bound=AnyManifest)
 
 
 def commits_after(
-    base: str | None, head: M | None, draft: Draft[M], chain: Chain[M]
+    base: Head[M], head: M | None, draft: Draft[M], chain: Chain[M]
 ) -> list[CommitSummary] | None:
     """The commits after ``base`` up to ``head``, newest first; None if ``base`` is not an ancestor.
 
     They end with a drop if there is one after ``base``: what was before it is gone.
     """
     found: list[CommitSummary] = []
-    for commit in _walk_back(head, draft, chain):
-        if commit.snapshot_id == base:
+    for commit in _WalkBack(base, draft, chain).run(head):
+        if commit.snapshot_id == base.id:
             return found
         found.append(commit)
-    return found if base is None or (found and found[-1].operation == DROP) else None
+    return found if base.id is None or (found and found[-1].operation == DROP) else None
 
 
-def _walk_back(manifest: M | None, draft: Draft[M], chain: Chain[M]) -> Iterator[CommitSummary]:
-    """Walk back to the root. One read covers all commits that a manifest summarizes."""
-    seen: set[str] = set()
-    yielded = 0
-    while manifest is not None:
-        if manifest.snapshot_id in seen:
-            raise chain.damaged(manifest.snapshot_id, "is its own ancestor: the parents form a cycle")
-        seen.add(manifest.snapshot_id)
-        commits = list(draft.commits_in(manifest))
-        # The intent of a leader holds all members of its group. That of another member may hold a group that
-        # it led in vain.
-        is_covered = len(commits) >= manifest.group.size or not manifest.group.leads
-        group = None if is_covered else chain.intent(manifest.snapshot_id)
-        if group is not None and group.before:
-            members = [next(iter(draft.commits_in(each.manifest))) for each in reversed(group.before)]
-            commits = [commits[0], *members]
-        yield from commits[yielded:]
-        if manifest.operation == DROP:
-            return
-        # The walk continues with the last commit of the summary. It has been yielded.
-        yielded = int(len(commits) > 1)
-        before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id
-        manifest = chain.require(before) if before else None
+class _WalkBack(Generic[M]):
+    """Walks back to a base, or to the root if it is not an ancestor.
+
+    One read covers all commits that a manifest summarizes, or that a history segment holds. A segment only
+    repeats manifests: one that is missing, damaged or of another history is left out.
+    """
+
+    def __init__(self, base: Head[M], draft: Draft[M], chain: Chain[M]) -> None:
+        self._base = base.id
+        self._lowest = (base.parent.sequence or 0) if base.parent else 0
+        self._draft = draft
+        self._chain = chain
+        self._seen: set[str] = set()
+        # The places in history where no segment that fits was found to end.
+        self._without_segment: set[int] = set()
+
+    def run(self, manifest: M | None) -> Iterator[CommitSummary]:
+        """The commits from this one back."""
+        yielded = 0
+        while manifest is not None:
+            if manifest.snapshot_id in self._seen:
+                raise self._chain.damaged(
+                    manifest.snapshot_id, "is its own ancestor: the parents form a cycle"
+                )
+            commits = list(self._draft.commits_in(manifest))
+            if manifest.operation == DROP:
+                yield from commits[yielded:]
+                return
+            newer, segment = self._segment_before(manifest, commits)
+            members = [] if segment else self._members_before(manifest, len(commits))
+            if members:
+                known = [commits[0], *(next(self._draft.commits_in(each)) for each in members)]
+                newer, segment = self._segment_before(manifest, known)
+                commits = known if segment else commits
+            if members and not segment:
+                newer, segment = 1, members
+            self._seen.add(manifest.snapshot_id)
+            if segment:
+                yield from commits[yielded:newer]
+                for each in segment[:-1]:
+                    self._seen.add(each.snapshot_id)
+                    yield next(self._draft.commits_in(each))
+                    if each.operation == DROP:
+                        return
+                manifest, yielded = segment[-1], 0
+                continue
+            yield from commits[yielded:]
+            # The walk continues with the last commit of the summary. It has been yielded.
+            yielded = int(len(commits) > 1)
+            before = commits[-1].snapshot_id if yielded else manifest.parent_snapshot_id
+            if before == self._base and before is not None:
+                yield CommitSummary(before)
+                return
+            manifest = self._chain.require(before) if before else None
+
+    def _members_before(self, manifest: M, known: int) -> list[M]:
+        """The members of its group before this one, newest first, from the intent of the leader.
+
+        Args:
+            manifest: One that may be a member of a group.
+            known: How many commits its manifest has told of. With one member more, reading that is as good.
+        """
+        place, leader = manifest.group.place, manifest.group.leader or manifest.snapshot_id
+        intent = self._chain.intent(leader) if place > known + 1 else None
+        members = [] if intent is None else [*(each.manifest for each in intent.before), intent.manifest]
+        if len(members) < place or members[place - 1].snapshot_id != manifest.snapshot_id:
+            return []
+        return members[: place - 1][::-1]
+
+    def _segment_before(self, manifest: M, commits: Sequence[CommitSummary]) -> tuple[int, list[M]]:
+        """Manifests before another one, newest first, from a segment that ends there or soon before.
+
+        Args:
+            manifest: The other one.
+            commits: Its own commit and earlier ones that are known without a read.
+
+        Returns:
+            How many commits come before the segment, and its manifests as far as they are needed.
+        """
+        sequence = manifest.sequence
+        if sequence is None or not self._chain.has_segments:
+            return 0, []
+        # Below the place of the base the walk has missed it, and goes on to the root.
+        end = self._lowest if self._lowest < sequence else 0
+        ids = [commit.snapshot_id for commit in commits]
+        if len(ids) == 1 and manifest.parent_snapshot_id:
+            ids.append(manifest.parent_snapshot_id)
+        if sequence + 1 - len(ids) - end < MIN_SEGMENT_COMMITS:
+            return 0, []
+        for place, newest in reversed(list(enumerate(ids))):
+            last = sequence - place
+            if last % LEVELS[-1] == 0:
+                segment = self._ending_with(newest, last, last - end + 1)
+                # The other manifest itself is not one before it.
+                return (place, segment) if place else (1, segment[1:])
+        return 0, []
+
+    def _ending_with(self, newest: str, last: int, wanted: int) -> list[M]:
+        """Up to so many manifests of a segment that ends with this snapshot, newest first."""
+        if last in self._without_segment or newest in self._seen:
+            return []
+        levels = [level for level in LEVELS if last % level == 0]
+        # The smallest that has all of them, then larger ones, then those that have fewer.
+        enough = [level for level in reversed(levels) if level >= wanted]
+        for level in (*enough, *(level for level in levels if level < wanted)):
+            segment = self._fitting(level, last, newest, wanted)
+            if segment:
+                return segment
+        self._without_segment.add(last)
+        return []
+
+    def _fitting(self, level: int, last: int, newest: str, wanted: int) -> list[M]:
+        """So many manifests of one segment; none if they are not the newest one and its ancestors."""
+        found: dict[str, M] = {}
+        data = fetch_segment(self._chain, level, last)
+        expected: str | None = newest
+        try:
+            for raw in reversed(decode_segment(data)[-wanted:]) if data is not None else ():
+                origin = self._chain.paths.segment(level, last)
+                manifest = self._chain.checked(bytes(raw), origin, expected or "")
+                if manifest.sequence not in (None, last - len(found)):
+                    return []
+                found[manifest.snapshot_id] = manifest
+                expected = manifest.parent_snapshot_id
+                if expected in self._seen or expected in found:
+                    return []
+        except LodeError:
+            return []
+        return list(found.values()) if len(found) == min(level, wanted) else []
 
 
 def find_overlap(ours: AbstractSet[str], later: Sequence[CommitSummary]) -> str | None:

@@ -110,7 +110,8 @@ class Compaction(Removal):
 
     groups: tuple[Rewritten, ...] = ()
     given_up: list[Rewritten] = field(default_factory=list)
-    partition_of: Callable[[str], str] = field(kw_only=True)
+    # The partition of a file.
+    partition_of: Callable[[str], str] = field(kw_only=True, default=lambda _: "")
     # How much some of the files are.
     count: Callable[[Iterable[str]], Removed] = field(kw_only=True, default=lambda _: Removed())
 

@@ -6,7 +6,7 @@ A stager is a plain value: threads share it, processes and Spark tasks unpickle 
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -14,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
+from lode.codec.components import Components
 from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
 from lode.codec.records import chunk_bytes, chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
 from lode.evolution import column_names
 from lode.format.manifest import FileRef
+from lode.format.paths import Layout
 from lode.lazy import pa
 from lode.runtime import REAL, Runtime, one_by_one
-from lode.store.protocol import is_nearby
+from lode.store.protocol import Store, is_nearby
 from lode.times import datetime_to_rfc3339
 from lode.write.file import DataFile, RecordFile
 from lode.write.open_files import MAX_HELD_BYTES, TARGET_FILE_BYTES, OpenFiles, RollingFile, check_sort_by
@@ -31,6 +33,7 @@ from lode.write.parallel import (
     drain,
     parts_of,
     pipelined,
+    read_ahead,
     stream_parts,
     stream_threads,
     write_files,
@@ -40,10 +43,7 @@ from lode.write.partition import split
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lode.codec.components import Components
     from lode.codec.protocol import Chunk
-    from lode.format.paths import Layout
-    from lode.store.protocol import Store
     from lode.write.parallel import Each
 
 _RECORDS: Final = (
@@ -70,8 +70,7 @@ class Staged(msgspec.Struct, frozen=True):
     definition: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Stager:
+class Stager(msgspec.Struct, frozen=True):
     """Writes data files for one snapshot of one dataset."""
 
     store: Store
@@ -80,7 +79,7 @@ class Stager:
     components: Components
     snapshot_id: str
     timestamp_column: str | None = None
-    runtime: Runtime = field(default=REAL, repr=False)
+    runtime: Runtime = REAL
     # The digest of the definition that the files are staged for.
     definition: str | None = None
     # Another file of a partition begins at this many stored bytes.
@@ -153,11 +152,16 @@ class Stager:
         files = self._write_open(self._split(records, timestamps), f"-{self._token()}")
         return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
 
+    def rewrite(self, rows: Iterable[Any]) -> Staged:
+        """Stage the rows of other files: encoded on this thread, and read ahead on another."""
+        return self.write_records(read_ahead(rows), serial=True)
+
     def with_schema(self, schema: pa.Schema) -> Stager:
         """Return this stager with a codec of that schema."""
         codec = self.components.codec
         assert has_schema(codec)
-        return replace(self, components=replace(self.components, codec=codec.with_schema(schema)))
+        components = replace(self.components, codec=codec.with_schema(schema))
+        return msgspec.structs.replace(self, components=components)
 
     def with_files(
         self, target_file_bytes: int | None = None, sort_by: Iterable[str] | None = None
@@ -174,7 +178,7 @@ class Stager:
         schema: pa.Schema | None = getattr(self.components.codec, "schema", None)
         if order and schema is not None:
             check_sort_by(schema, order)
-        return replace(self, target_file_bytes=size, sort_by=order)
+        return msgspec.structs.replace(self, target_file_bytes=size, sort_by=order)
 
     def discard(self, files: Iterable[FileRef]) -> None:
         """Remove staged files, best effort. No reader sees those that remain, and sweep finds them."""
@@ -209,7 +213,13 @@ class Stager:
 
     def _stage_records(self, data: Any, suffix: str, task: str | None, serial: bool) -> Staged:
         codec = self.components.codec
-        if not serial and is_parallel(codec) and not isinstance(data, pa.Table) and stream_threads() > 1:
+        is_short = isinstance(data, list | tuple) and len(data) < MIN_PARALLEL_ROWS
+        if (
+            not (serial or is_short)
+            and is_parallel(codec)
+            and not isinstance(data, pa.Table)
+            and stream_threads() > 1
+        ):
             return self._stage_stream(data, suffix, task, codec.bytes_per_file)
         parts = parts_of(data, codec)
         alone = len(parts) == 1

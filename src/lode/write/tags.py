@@ -41,7 +41,13 @@ if TYPE_CHECKING:
 
 
 def put_tag(
-    chain: Chain[Any], name: str, manifest: AnyManifest, floor: Callable[[], int], now_ns: Callable[[], int]
+    chain: Chain[Any],
+    name: str,
+    manifest: AnyManifest,
+    floor: Callable[[], int],
+    now_ns: Callable[[], int],
+    *,
+    dry_run: bool,
 ) -> Tag:
     """Name a snapshot.
 
@@ -51,6 +57,7 @@ def put_tag(
         manifest: The snapshot.
         floor: Reads the sequence of the oldest snapshot that can be read now.
         now_ns: The clock.
+        dry_run: Only check that it can be made.
 
     Raises:
         TagExistsError: The name is that of another snapshot.
@@ -73,6 +80,8 @@ def put_tag(
             created_at=ns_to_rfc3339(now_ns()),
         )
         data = msgspec.json.format(msgspec.json.encode(record), indent=2)
+        if dry_run:
+            return decode_tag(chain, name, data)
         try:
             chain.store.put(chain.paths.tag(name), data)
             known = decode_tag(chain, name, data)
@@ -106,8 +115,8 @@ def _check_floor(chain: Chain[Any], name: str, snapshot_id: str, sequence: int, 
     )
 
 
-def remove_tag(chain: Chain[Any], name: str) -> None:
-    """Remove a tag, also a damaged one.
+def remove_tag(chain: Chain[Any], name: str, *, dry_run: bool) -> None:
+    """Remove a tag, also a damaged one; in a dry run only check that there is one.
 
     Raises:
         NotFoundError: There is none of this name.
@@ -116,4 +125,5 @@ def remove_tag(chain: Chain[Any], name: str) -> None:
     if not chain.store.exists(path):
         hint = did_you_mean(name, islice(tag_names(chain), MAX_NAMES)) or "tags() lists those it has"
         raise NotFoundError(f"{chain.name} in {chain.store.url} has no tag {shortened(name)}: {hint}")
-    chain.store.delete(path)
+    if not dry_run:
+        chain.store.delete(path)

@@ -190,8 +190,10 @@ class Transaction:
 
     def _finish(self, snapshot: Snapshot) -> Snapshot:
         self._state = "committed"
-        replayed = snapshot.commit is not None and snapshot.commit.replayed
-        self._discard([*self._staged.values(), *self._surplus] if replayed else self._surplus)
+        if snapshot.commit is not None and snapshot.commit.replayed:
+            self._discard([*self._staged.values(), *self._surplus])
+        elif self._surplus:
+            self._discard(self._surplus)
         return snapshot
 
     def _discard(self, parts: Iterable[Staged]) -> None:
@@ -199,8 +201,10 @@ class Transaction:
 
     def _require_one_blob(self) -> None:
         stager = self.stager
+        if stager.components.codec is not None:
+            return
         blobs = sum(len(part.files) for part in self._staged.values())
-        if stager.components.codec is None and blobs != 1:
+        if blobs != 1:
             raise InvalidOptionError(
                 f"a snapshot of dataset {stager.dataset_id!r}, which has no codec, is exactly one blob, and "
                 f"{blobs} are staged: stage one in each transaction"

@@ -40,7 +40,7 @@ def ask(
     port: int, method: str, path: str, headers: dict[str, str], body: Any = None
 ) -> tuple[int, Any, dict[str, str]]:
     """Send only these headers, and a host if none is given."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     try:
         connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
         sent = {"host": f"127.0.0.1:{port}", **headers}
@@ -225,7 +225,7 @@ def test_http_on_the_grpc_port_has_no_effect(server: LodeServer) -> None:
     body = json.dumps(INSERT).encode()
     lines = (f"POST {TABLE}/insertAll HTTP/1.1", "Host: 127.0.0.1", f"Content-Length: {len(body)}", "", "")
     host, _, port = server.grpc_address.rpartition(":")
-    with socket.create_connection((host, int(port)), timeout=20) as connection:
+    with socket.create_connection((host, int(port)), timeout=60) as connection:
         connection.sendall("\r\n".join(lines).encode() + body)
         answer = b""
         while part := connection.recv(1 << 16):

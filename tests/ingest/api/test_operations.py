@@ -161,6 +161,9 @@ def test_appends_rows_bytes_commits_and_groups_are_counted(server: LodeServer) -
     assert found['lode_commit_seconds_bucket{le="+Inf"}'] == 3
     assert found["lode_commit_group_size_count"] == 3
     assert found["lode_commit_group_size_sum"] == 3
+    assert found["lode_commit_swap_size_count"] == found["lode_commit_swap_size_sum"] == 3
+    assert found["lode_commit_wait_seconds_count"] == 3
+    assert found["lode_commit_wait_seconds_sum"] == 0
     assert found["lode_commit_rows_total"] == 5
     assert found["lode_staged_bytes"] > 0
     table.finalize(pending)
@@ -284,13 +287,33 @@ def test_a_request_above_grpcs_limit_ends_only_its_own_call(serve: Callable[...,
 # -- expiry --------------------------------------------------------------------------------------------
 
 
+class StreamClock:
+    """The time by which streams expire: it passes only when a test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1e6
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def stream_clock(monkeypatch: pytest.MonkeyPatch) -> StreamClock:
+    clock = StreamClock()
+    for module in ("engine", "streams"):
+        monkeypatch.setattr(f"lode.ingest.core.{module}.time", clock)
+    return clock
+
+
 def test_an_unused_stream_is_removed_with_its_staged_rows(
-    serve: Callable[..., LodeServer], tmp_path: Path
+    serve: Callable[..., LodeServer], tmp_path: Path, stream_clock: StreamClock
 ) -> None:
-    server = serve(stream_ttl=0.5, state=tmp_path / "state")
+    # A server looks for unused streams as often as this.
+    server = serve(stream_ttl=0.1, state=tmp_path / "state")
     table = Table(server)
     streams = [table.stream(kind, [1]) for kind in KINDS]
     assert len(list((tmp_path / "state" / "streams").iterdir())) == 3
+    stream_clock.now += 1
     deadline = threading.Event()
     while any((tmp_path / "state" / "streams").iterdir()):
         assert not deadline.wait(0.05)
@@ -326,14 +349,15 @@ def test_the_disk_space_of_finished_streams_is_released(
     assert again.finalize_write_stream(name=buffered).row_count == 5000
 
 
-def test_a_stream_in_use_does_not_expire(serve: Callable[..., LodeServer]) -> None:
-    table = Table(serve(stream_ttl=0.6))
+def test_a_stream_in_use_does_not_expire(serve: Callable[..., LodeServer], stream_clock: StreamClock) -> None:
+    table = Table(serve(stream_ttl=60.0))
+    server: Any = table.server
     used, unused = table.stream("committed"), table.stream("committed")
-    pause = threading.Event()
     with Call(table.client) as call:
-        for number in range(30):
+        for number in range(3):
+            stream_clock.now += 40
             assert "append_result" in call.ask(arrow_request(used, batch_of([number])))
-            pause.wait(0.05)
+    server._running.engine.expire()
     with ends_with(grpc.StatusCode.NOT_FOUND):
         table.get(unused)
     assert table.get(used).name == used
@@ -422,7 +446,7 @@ def test_a_server_sees_a_schema_change_of_another_server(
         found = client.get_table(table.id)
         found.schema = [*found.schema, SchemaField("more", "STRING")]
         client.update_table(found, ["schema"])
-        for _ in range(100):
+        for _ in range(1000):
             answer = call.ask(arrow_request(table.default, batch_of([2])))
             if "updated_schema" in answer:
                 break

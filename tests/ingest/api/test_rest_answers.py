@@ -271,10 +271,10 @@ def test_invalid_fields_are_refused(fields: str) -> None:
 
 @pytest.mark.parametrize("fields", ["(" * (1 << 20), "a(" * 4000, "a/" * 4000, "a," * 4000, ")" * 8000])
 def test_hostile_fields_are_refused_at_once(fields: str) -> None:
-    began = time.monotonic()
+    began = time.thread_time()
     with pytest.raises(Refused, match="Invalid value for fields"):
         parse_fields(fields)
-    assert time.monotonic() - began < 0.5
+    assert time.thread_time() - began < 0.5
 
 
 def test_the_maximum_length_of_fields_is_accepted() -> None:

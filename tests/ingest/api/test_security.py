@@ -60,13 +60,13 @@ class Client:
             write_stream=types.WriteStream(type_=1),
             metadata=self._metadata,
             retry=None,
-            timeout=20,
+            timeout=60,
         )
         return created
 
     def append(self, ids: list[int]) -> types.AppendRowsResponse:
         requests = iter([arrow_request(f"{NAME}/_default", batch_of(ids))])
-        answers = self._write.append_rows(requests, metadata=self._metadata, retry=None, timeout=20)
+        answers = self._write.append_rows(requests, metadata=self._metadata, retry=None, timeout=60)
         answer: types.AppendRowsResponse = next(iter(answers))
         return answer
 
@@ -78,20 +78,20 @@ class Client:
             read_session=types.ReadSession(table=NAME, data_format=types.DataFormat.ARROW),
             metadata=self._metadata,
             retry=None,
-            timeout=20,
+            timeout=60,
         )
         return session
 
     def health(self) -> int:
         stub: Any = health_pb2_grpc.HealthStub(self.channel)
-        status: int = stub.Check(health_pb2.HealthCheckRequest(), timeout=20).status
+        status: int = stub.Check(health_pb2.HealthCheckRequest(), timeout=60).status
         return status
 
     def http(self, path: str, body: Any = None) -> tuple[int, bytes]:
         data = None if body is None else json.dumps(body).encode()
         request = Request(f"{self._url}{path}", data, {"content-type": "application/json", **self._headers})
         try:
-            with urlopen(request, context=self._tls, timeout=20) as response:
+            with urlopen(request, context=self._tls, timeout=60) as response:
                 return response.status, response.read()
         except HTTPError as error:
             with error:

@@ -44,10 +44,10 @@ def calls(server: LodeServer) -> list[Any]:
     wanted = types.WriteStream(type_=1)
     session = types.ReadSession(table=NAME, data_format=types.DataFormat.ARROW)
     return [
-        lambda: write.create_write_stream(parent=NAME, write_stream=wanted, retry=None, timeout=20),
-        lambda: write.get_write_stream(name=stream, retry=None, timeout=20),
+        lambda: write.create_write_stream(parent=NAME, write_stream=wanted, retry=None, timeout=60),
+        lambda: write.get_write_stream(name=stream, retry=None, timeout=60),
         lambda: read.create_read_session(
-            parent="projects/p", read_session=session, max_stream_count=1, retry=None, timeout=20
+            parent="projects/p", read_session=session, max_stream_count=1, retry=None, timeout=60
         ),
     ]
 

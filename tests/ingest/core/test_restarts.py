@@ -187,6 +187,7 @@ class Writer(threading.Thread):
                     self.acknowledged += self._per_append
 
 
+@pytest.mark.slow
 def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProcess) -> None:
     kinds = [COMMITTED, COMMITTED, PENDING, BUFFERED]
     streams = [new_stream(server, kind) for kind in kinds]
@@ -199,6 +200,9 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
     for _ in range(5):
         time.sleep(chance.uniform(0.2, 0.9))
         restart(server)
+    deadline = time.monotonic() + 60
+    while not all(writer.acknowledged for writer in writers) and time.monotonic() < deadline:
+        time.sleep(0.02)
     for writer in writers:
         writer.stopping.set()
     for writer in writers:
@@ -223,6 +227,7 @@ def check_rows(found: list[int], writers: list[Writer]) -> None:
         )
 
 
+@pytest.mark.slow
 def test_two_servers_on_one_table_of_an_s3_server_lose_and_double_nothing_under_kill_9(
     s3_server: S3Server, tmp_path: Path
 ) -> None:

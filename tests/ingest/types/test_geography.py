@@ -204,9 +204,9 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_text_is_refused_in_bounded_time(name: str) -> None:
-    started = time.monotonic()
+    started = time.process_time()
     assert list(problems(lambda: by_json(GEOGRAPHY, ["POINT(1 2)", HOSTILE[name]]))) == [1]
-    assert time.monotonic() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_large_shapes_that_are_what_they_should_be_are_stored() -> None:

@@ -17,6 +17,7 @@ import pyspark
 
 from lode import java
 from lode.testing.servers import end_process
+from support import SUPPORT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -28,9 +29,6 @@ T = TypeVar("T")
 HOME = Path(pyspark.__file__).parent
 DRIVER = Path(__file__).with_name("cluster_driver.py")
 SECONDS = 240.0
-
-# JVMs that live for seconds are not worth much compiling.
-_JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def wait_for(what: str, look: Callable[[], T | None]) -> T:
@@ -51,10 +49,10 @@ def environment() -> dict[str, str]:
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": _JAVA_OPTIONS,
+        "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_LAUNCHER_OPTS"],
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
-        "SPARK_LAUNCHER_OPTS": _JAVA_OPTIONS,
         "PYSPARK_PYTHON": sys.executable,
+        "PYTHONPATH": str(SUPPORT.parent),
     }
 
 

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import lode
 import lode.spark
+from support.spark.tasks import KillsExecutor
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,9 +29,7 @@ if TYPE_CHECKING:
 SETTINGS = {
     "spark.log.level": "ERROR",
     "spark.driver.memory": "512m",
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     "spark.executor.memory": "512m",
-    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     # No job begins before both executors are there.
     "spark.cores.max": "2",
     "spark.scheduler.minRegisteredResourcesRatio": "1.0",
@@ -37,6 +37,8 @@ SETTINGS = {
     "spark.sql.execution.arrow.maxRecordsPerBatch": "500",
     "spark.sql.shuffle.partitions": "2",
 }
+# Where KillsExecutor writes which executor it kills.
+VICTIM = Path("victim").resolve()
 COLUMNS = "id long, text string"
 
 
@@ -95,8 +97,16 @@ def stream_held(
     query.awaitTermination()
 
 
+def write_killing(spark: SparkSession, lake: str) -> int:
+    """Write with a codec that kills its executor; returns the executor's process."""
+    dataset = lode.Dataset("d", lake, codec=KillsExecutor(row_group_rows=1), layout=lode.HiveLayout("half"))
+    frame = spark.range(0, 40, 1, 4).selectExpr("id", "id % 2 as half")
+    lode.spark.write(dataset, frame, target_file_bytes=1)
+    return int(VICTIM.read_text())
+
+
 JOBS: dict[str, Callable[..., Any]] = {
-    function.__name__: function for function in (write_and_read, write_held, stream_held)
+    function.__name__: function for function in (write_and_read, write_held, write_killing, stream_held)
 }
 
 
@@ -104,7 +114,9 @@ def main(master: str) -> None:
     # Whatever else is printed is none of the answers.
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    spark = lode.spark.session(master, name="cluster-tests", settings=SETTINGS)
+    spark = lode.spark.session(
+        master, name="cluster-tests", settings={**SETTINGS, "spark.executorEnv.VICTIM": str(VICTIM)}
+    )
     for line in sys.stdin:
         job, arguments = json.loads(line)
         try:

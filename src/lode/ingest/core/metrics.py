@@ -46,6 +46,18 @@ class Metrics:
             "lode_commit_group_size", "Appends that shared one commit.", buckets=_SIZES, **of
         )
         self.rebases = Counter("lode_commit_rebases", "Commits rebased onto those of other writers.", **of)
+        self.swap_size = Histogram(
+            "lode_commit_swap_size",
+            "Snapshots, of any writer, that the swap of a commit made visible.",
+            buckets=_SIZES,
+            **of,
+        )
+        self.wait_seconds = Histogram(
+            "lode_commit_wait_seconds",
+            "Time in which a commit waited for other writers, to share a swap.",
+            buckets=_SECONDS,
+            **of,
+        )
         self.conflicts = Counter("lode_commit_conflicts", "Commits tried again after a conflict.", **of)
         self._damaged = Gauge(
             "lode_write_streams_damaged", "Write streams that are refused, as their logs are damaged.", **of
@@ -78,6 +90,8 @@ class Metrics:
         self.commit_rows.inc(snapshot.row_count)
         if snapshot.commit is not None:
             self.rebases.inc(snapshot.commit.rebases)
+            self.swap_size.observe(snapshot.commit.group)
+            self.wait_seconds.observe(snapshot.commit.waited)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

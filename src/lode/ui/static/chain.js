@@ -67,6 +67,7 @@ export class Chain {
         { class: "legend", id: `${this.#id}-help` },
         h("span", {}, mark("circle"), "commit, larger with more rows"),
         h("span", {}, mark("diamond"), "rebased: began before its parent was there"),
+        h("span", {}, mark("bar"), "a group: committed together"),
         h("span", {}, mark("ring"), "not yet published"),
         h("span", { class: "keys" }, "Arrow keys, Home and End move along, Enter opens."),
       ),
@@ -170,6 +171,7 @@ export class Chain {
     this.layer.replaceChildren(
       ...this.#backbone(from, to, place),
       ...commits.flatMap((sequence) => this.#arc(sequence, place) ?? []),
+      ...this.#groups(from, to, place),
       ...this.#days(from, to, place),
       ...commits.map((sequence) => this.#commit(sequence, place(sequence))),
       ...this.#unpublished(to, place),
@@ -193,10 +195,23 @@ export class Chain {
   #arc(sequence, place) {
     const line = this.#line(sequence);
     if (!line?.rebased) return null;
-    const from = place(Math.max(this.#first, sequence - line.rebased - 1));
+    const from = place(Math.max(this.#first, sequence - line.place - line.rebased));
     const to = place(sequence);
     const lift = Math.min(46, 14 + line.rebased * 8);
     return [s("path", { class: "arc", d: `M${from},${AXIS}C${from + 10},${AXIS - lift} ${to - 10},${AXIS - lift} ${to},${AXIS}` })];
+  }
+
+  /** A bar below the members of each group, as far as they are drawn. */
+  #groups(from, to, place) {
+    const parts = [];
+    for (let sequence = from; sequence <= to; sequence += 1) {
+      const line = this.#line(sequence);
+      if (!line || line.group === 1) continue;
+      const last = Math.min(to, sequence - line.place + line.group);
+      parts.push(s("line", { class: "group", x1: place(sequence) - 9, x2: place(last) + 9, y1: AXIS + 17, y2: AXIS + 17 }));
+      sequence = last;
+    }
+    return parts;
   }
 
   #days(from, to, place) {
@@ -273,6 +288,7 @@ export class Chain {
       line.partitions ? h("span", {}, count(line.partitions, "partition")) : "",
       line.operation === "append" ? "" : h("span", { class: "mark" }, line.operation),
       line.rebased ? h("span", { class: "mark" }, moved(line)) : "",
+      line.group > 1 ? h("span", { class: "mark" }, together(line)) : "",
     );
   }
 
@@ -369,12 +385,14 @@ export class Chain {
 }
 
 export const moved = (line) => `rebased behind ${count(line.rebased, "other")}`;
+export const together = (line) => `${number(line.place)} of ${number(line.group)} in a group`;
 
 function spoken(line) {
   const parts = [`Snapshot ${number(line.sequence)}`, moment(line.created_at), count(line.added, "row"), bytes(line.bytes)];
   if (line.removed) parts.push(`${count(line.removed, "row")} removed`);
   if (line.operation !== "append") parts.push(line.operation);
   if (line.rebased) parts.push(moved(line));
+  if (line.group > 1) parts.push(together(line));
   return parts.join(", ");
 }
 
@@ -385,6 +403,7 @@ function shape(kind, x, y, size) {
 }
 
 function mark(kind) {
+  if (kind === "bar") return s("svg", { width: 20, height: 16, "aria-hidden": "true" }, s("line", { class: "group", x1: 2, x2: 18, y1: 8, y2: 8 }));
   const own = { circle: "commit", diamond: "commit rebased", ring: "commit pending" }[kind];
   return s("svg", { width: 16, height: 16, "aria-hidden": "true" }, s("g", { class: own }, shape(kind, 8, 8, 5)));
 }

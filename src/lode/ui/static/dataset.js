@@ -36,6 +36,7 @@ async function healthy(visit, name) {
   const columns = h("div", {});
   const shown = h("div", {});
   const growth = h("div", { class: "charts" });
+  const busy = h("div", {});
 
   function draw() {
     replace(top, found.definition.description ? h("p", { class: "lead" }, found.definition.description) : "", ...warnings(visit, found, verify), numbers(found));
@@ -47,6 +48,7 @@ async function healthy(visit, name) {
       chart(visit, { title: "Rows", points: series("total_rows"), format: compact }),
       chart(visit, { title: "Bytes", points: series("total_bytes"), format: bytes }),
     );
+    replace(busy, ...contention(visit, found.contention));
   }
 
   visit.every(AGAIN, async () => {
@@ -72,6 +74,7 @@ async function healthy(visit, name) {
     section("Rows", shown),
     found.partitioned_by.length ? section("Partitions", parts.node) : "",
     section("Growth", growth),
+    busy,
     section("History", lines.node),
   ];
 }
@@ -113,6 +116,24 @@ function described(found) {
     ["First write", time(found.first_write)],
     ...(definition.properties ?? []),
   ];
+}
+
+/** How the writers of recent snapshots met; nothing if none of them did. */
+function* contention(visit, { recent, rebased, grouped, groups, largest, points }) {
+  if (!rebased && !grouped) return;
+  const told = [`Of the newest ${count(recent, "snapshot")}, ${number(rebased)} ${rebased === 1 ? "was" : "were"} rebased behind others.`];
+  if (grouped) told.push(`${number(grouped)} were committed in ${count(groups, "group")}, the largest of ${number(largest)}, each by one swap.`);
+  const series = (key) => points.map((point) => ({ time: point.time, value: point[key] }));
+  yield section(
+    "Contention",
+    h(
+      "div",
+      { class: "charts" },
+      chart(visit, { title: "Rebased behind", points: series("rebased"), format: number }),
+      chart(visit, { title: "Group size", points: series("group"), format: number }),
+    ),
+    note(told.join(" ")),
+  );
 }
 
 function origin(name, rows) {

@@ -1,6 +1,6 @@
 // The history of a dataset as a table, newest first: the same as the chain, for everybody.
 
-import { moved } from "./chain.js";
+import { moved, together } from "./chain.js";
 import { bytes, number } from "./format.js";
 import { PagedTable } from "./paged.js";
 import { idLink, snapshotLink, timeOrAgo } from "./parts.js";
@@ -33,5 +33,6 @@ function rows(line) {
 }
 
 function notes(line) {
-  return [line.operation !== "append" && line.operation, line.rebased && moved(line), line.keyed && "idempotent"].filter(Boolean).join(", ");
+  const found = [line.operation !== "append" && line.operation, line.rebased && moved(line), line.group > 1 && together(line), line.keyed && "idempotent"];
+  return found.filter(Boolean).join(", ");
 }

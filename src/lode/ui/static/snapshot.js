@@ -1,5 +1,6 @@
 // One snapshot: its rows, columns, partitions, files and metadata.
 
+import { together } from "./chain.js";
 import { copyButton } from "./copy.js";
 import { h } from "./dom.js";
 import { bytes, count, number } from "./format.js";
@@ -49,6 +50,7 @@ function described(found) {
     ["Covers", found.min_timestamp ? [time(found.min_timestamp), " to ", time(found.max_timestamp)] : null],
     ["Writer", found.writer],
     ["Rebased", found.rebased ? `behind ${count(found.rebased, "other")}` : null],
+    ["Committed with", found.group > 1 ? `${count(found.group - 1, "other")}: ${together(found)}` : null],
     ["Idempotency key", found.idempotency ? found.idempotency.filter(Boolean).join(" / ") : null],
     ["Stored as", `${found.codec ?? "a blob, without a codec"}${found.compressor === "noop" ? "" : ` + ${found.compressor}`}`],
     ["Checksum", found.checksum ?? "none"],
