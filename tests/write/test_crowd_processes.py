@@ -194,7 +194,7 @@ def deleted(log: Log, written: set[int]) -> None:
     assert written <= (acknowledged | {len(acknowledged)}) - gone
 
 
-def nothing(log: Log, written: set[int]) -> None:
+def nothing(_: Log, written: set[int]) -> None:
     """A process that writes no rows."""
     assert not written
 

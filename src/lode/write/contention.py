@@ -29,7 +29,7 @@ MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
 # After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
-# are faster one by one. And how old such a commit may be: so many seconds, and on a slow store so many writes.
+# are faster one by one. And how old such a commit may be, in seconds, or in writes where these take long.
 MIN_REBASES: Final = 2
 MIN_GROUP: Final = 3
 MAX_CROWD_AGE_SECONDS: Final = 2.0

@@ -52,7 +52,7 @@ class Proxy:
 
     Args:
         port: The server's port.
-        choose: Chooses a trick for a request for which none is waiting, or None. Called by one thread at a time.
+        choose: Chooses a trick, or none, for a request that has none; called by one thread at a time.
     """
 
     def __init__(self, port: int, choose: Callable[[Request], Trick | None] | None = None) -> None:
