@@ -49,7 +49,9 @@ def store() -> Distant:
     store = Distant(MemoryStore())
     for part in ("first", "second", "third"):
         head = write(store, part)
-    crowd(store, f"{ROOT}/segments/{head.id}/manifest.json")
+    for entry in list(store.list(f"{ROOT}/")):
+        if f"/{head.id}/" in entry.path and entry.path.endswith(".json"):
+            crowd(store, entry.path)
     return store
 
 

@@ -200,12 +200,12 @@ class Member:
         return count
 
     def _check_line(self, last: Snapshot, head: Snapshot) -> None:
-        assert head.sequence >= last.sequence, f"history went back from {last.id} to {head.id}"
-        while head.sequence > last.sequence:
+        goal, number = last.sequence or 0, head.sequence or 0
+        assert number >= goal, f"history went back from {last.id} to {head.id}"
+        while number > goal:
             assert head.parent_id is not None
-            parent = self.dataset.snapshot(head.parent_id)
-            assert parent.sequence == head.sequence - 1, f"{head.id} follows {parent.id}"
-            head = parent
+            head, number = self.dataset.snapshot(head.parent_id), number - 1
+            assert head.sequence == number, f"{head.id} is not number {number}"
         assert head.id == last.id, f"{head.id} and {last.id} are both number {last.sequence}"
 
     def _numbers(self, word: str) -> Any:

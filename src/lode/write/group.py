@@ -193,9 +193,11 @@ class Groups(Generic[M]):
         try:
             data = get_bounded(self._store, path, 2 * MAX_WAITING_BYTES)
             waiting = decode_waiting(data, path)
-            manifest = self._chain.checked(bytes(waiting.manifest), path)
+            encoded = bytes(waiting.manifest)
+            manifest = self._chain.checked(encoded, path)
             # What cannot be published must not be committed.
-            for target in (self._chain.paths.manifest(manifest.snapshot_id), *self._chain.copies(manifest)):
+            copies = self._chain.copies(EncodedManifest(manifest, encoded))
+            for target in (self._chain.paths.manifest(manifest.snapshot_id), *copies):
                 check_path(target)
         except (NotFoundError, DataError, InvalidPathError):
             return None
