@@ -57,9 +57,12 @@ class Log:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        if path.exists():
-            text = path.read_text()
-            path.write_text(text[: text.rfind("\n") + 1])  # a line cut short was never acknowledged
+
+    def repair(self) -> None:
+        """Remove a line that a kill cut short: it was never acknowledged. Only for the process that writes."""
+        if self.path.exists():
+            text = self.path.read_text()
+            self.path.write_text(text[: text.rfind("\n") + 1])
 
     def say(self, *words: object) -> None:
         with self.path.open("a") as file:
@@ -86,6 +89,7 @@ class Member:
         self.options = options
         self.name = name
         self.log = Log(folder / f"{name}.log")
+        self.log.repair()
         self.stop = folder / "stop"
         self.dataset = opened(url, options)
 
