@@ -35,10 +35,12 @@ def written(store: lode.Store) -> lode.Dataset:
 
 
 def without_definitions(store: lode.Store) -> None:
-    """Make a lake look as 0.1 wrote it."""
-    for path, data in contents(store).items():
+    """Make a lake look as 0.1 wrote it, with whole manifests in partitions."""
+    found = contents(store)
+    whole = {path.split("/")[-2]: data for path, data in found.items() if "/segments/" in path}
+    for path, data in found.items():
         if path.endswith(("manifest.json", "intent.json")):
-            manifest = json.loads(data)
+            manifest = json.loads(whole.get(path.split("/")[-2], data))
             manifest.pop("x", None)
             store.delete(path)
             store.put(path, json.dumps(manifest).encode())

@@ -521,7 +521,7 @@ def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> N
 
 @pytest.mark.parametrize("codec", ["parquet", "jsonl"])
 def test_a_small_dataset_is_broadcast_in_a_join(spark: SparkSession, lake: str, codec: str) -> None:
-    opened(lake, codec=lode.JSONL() if codec == "jsonl" else codec).write([{"n": 1, "name": "one"}])
+    opened(lake, codec=codec).write(pa.table({"n": [1], "name": ["one"]}))
     small = lode.spark.read(spark, lake, "events")
     joined: Any = spark.range(10_000_000).withColumnRenamed("id", "n").join(small, "n")
     plan = joined._jdf.queryExecution().executedPlan().toString()

@@ -177,7 +177,7 @@ def run_driver(lake: str, folder: Path, die_at: str | None) -> int:
     environment = {**os.environ, **({"DIE_AT": die_at} if die_at else {})}
     arguments = [lake, str(folder / "checkpoint"), str(folder / "pids")]
     return subprocess.run(
-        [sys.executable, str(DRIVER), *arguments], env=environment, timeout=240, check=False
+        [sys.executable, str(DRIVER), *arguments], env=environment, timeout=600, check=False
     ).returncode
 
 

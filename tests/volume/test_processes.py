@@ -53,7 +53,7 @@ def test_eight_processes_each_fill_their_stripe_of_one_volume_without_an_error(t
         start(url, length, number * stripe, (number + 1) * stripe, stripe // pieces, log=log)
         for number, log in enumerate(logs)
     ]
-    assert [process.wait(timeout=240) for process in group] == [0] * 8
+    assert [process.wait(timeout=600) for process in group] == [0] * 8
     head = is_whole(url, length)
     assert len(head.blocks) == head.sequence == 8 * pieces
     assert sum(len(acknowledged(log)) for log in logs) == 8 * pieces
@@ -104,7 +104,7 @@ def test_kill_9_at_random_moments_loses_no_acknowledged_block(tmp_path: Path) ->
             logs[victim].write_text(text[: text.rfind("\n") + 1])
             group[victim] = begin(victim)
             kills += 1
-    assert [process.wait(timeout=240) for process in group] == [0, 0, 0]
+    assert [process.wait(timeout=600) for process in group] == [0, 0, 0]
     assert kills >= 2
     head = is_whole(url, length)
     blocks = {(block.offset, block.end) for block in head.blocks}

@@ -74,7 +74,7 @@ class Crawler:
 
     def finish(self) -> None:
         assert self.process is not None
-        assert self.process.wait(timeout=240) == 0, f"{self.name} failed"
+        assert self.process.wait(timeout=600) == 0, f"{self.name} failed"
 
 
 def crawlers(url: str, number: int, count: int, folder: Path, **options: Any) -> list[Crawler]:

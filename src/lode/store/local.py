@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from lode.errors import InvalidPathError, NotFoundError, TransactionClosedError, UsageError
-from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_file, queued
+from lode.store.local_files import NewFile, is_hidden, link_file, locked, put_file, queued, replace_file
 from lode.store.local_tree import Tree, not_plain, translated
 from lode.store.local_walk import abandoned, delete_abandoned, walk
 from lode.store.protocol import ObjectInfo, byte_view, check_path, check_prefix, check_range, same_content
@@ -175,9 +175,7 @@ class LocalStore:
         with locked(self._tree, path, make=expected is None) as place:
             if place is None or not same_content(self._content(path, place), expected):
                 return False
-            with NewFile(self._tree, path, place) as file:
-                file.write(memoryview(replacement))
-                file.replace(durable=durable)
+            replace_file(self._tree, path, memoryview(replacement), place, durable=durable)
         # Readers take no lock and see the new content from the replace on, so holding it during this
         # sync would protect no one. The next swap syncs the same directory.
         if durable:

@@ -5,6 +5,7 @@ synced. That includes names that another process has made and not synced yet.
 """
 
 # os calls, not pathlib: a commit makes dozens of them, and the objects of pathlib would cost more.
+# ruff: noqa: PTH108
 
 from __future__ import annotations
 
@@ -12,7 +13,6 @@ import errno
 import fcntl
 import os
 import random
-import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -31,23 +31,24 @@ if TYPE_CHECKING:
 _NO_HARD_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV)
 # The errors of a file system, or a kernel, without unnamed files.
 _NO_UNNAMED = (errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOSYS)
+_SWAP_PREFIX = ".lode-cas-"
 LOCK_SUFFIX = ".lock"
 QUEUE_SUFFIX = ".queue.lock"
 
 
 def is_temporary(name: str) -> bool:
     """Return whether this is the name of an unfinished file, of this library or the Go implementation."""
-    return name.startswith(".lode-") and (name.endswith(".tmp") or is_go_temporary(name))
+    return name.startswith(".lode-") and (name.endswith(".tmp") or is_swap_temporary(name))
 
 
-def is_go_temporary(name: str) -> bool:
-    """Return whether the Go implementation uses this name while it swaps a pointer."""
-    return name.startswith(".lode-cas-")
+def is_swap_temporary(name: str) -> bool:
+    """Return whether this is the name of a file that replaces an object under its lock."""
+    return name.startswith(_SWAP_PREFIX)
 
 
 def is_hidden(name: str) -> bool:
     """Return whether a file of this name belongs to the store and is no object."""
-    return name.endswith(LOCK_SUFFIX) or is_temporary(name)
+    return name.endswith(LOCK_SUFFIX) or (name.startswith(".lode-") and is_temporary(name))
 
 
 def put_file(tree: Tree, path: str, view: memoryview, *, durable: bool) -> None:
@@ -110,7 +111,7 @@ def _name_unnamed(tree: Tree, descriptor: int, path: str, place: int, *, durable
 
 
 class NewFile:
-    """A hidden file that ``link`` or ``replace`` gives its final name. Leaving the block discards it.
+    """A hidden file that ``link`` gives its final name. Leaving the block discards it.
 
     It is opened without following a link and has a random name. If a link replaces its directory meanwhile,
     later calls by that name fail: the target of the link does not contain it. The file is locked as long as
@@ -119,26 +120,21 @@ class NewFile:
     Args:
         tree: The directory tree.
         path: The object's path.
-        place: Its directory, if that is open and stays open until the file has its name.
     """
 
-    def __init__(self, tree: Tree, path: str, place: int | None = None) -> None:
+    def __init__(self, tree: Tree, path: str) -> None:
         self.path = path
         self._tree = tree
         self._owner = os.getpid()
-        self._place = place
         directory, slash, final = path.rpartition("/")
-        prefix = f"{tree.real}/{directory}{slash}" if place is None else ""
+        prefix = f"{tree.real}/{directory}{slash}"
         self._final = f"{prefix}{final}"
         self._temporary: str | None = None
         self._descriptor: int | None = None
         while self._temporary is None:
-            name = f".lode-{secrets.token_hex(8)}.tmp"
-            if place is None:
-                entered, self._descriptor = tree.enter(path, name, CREATE)
-                os.close(entered)
-            else:
-                self._descriptor = tree.open_in(place, path, name, CREATE)
+            name = f".lode-{os.urandom(8).hex()}.tmp"
+            entered, self._descriptor = tree.enter(path, name, CREATE)
+            os.close(entered)
             if _claim(self._descriptor):
                 self._temporary = f"{prefix}{name}"
             else:
@@ -150,15 +146,12 @@ class NewFile:
 
     def link(self, *, durable: bool) -> None:
         """Give the file its final name unless that exists."""
-        temporary = self._finish(durable=durable)
+        assert self._descriptor is not None
+        assert self._temporary is not None
+        if durable:
+            _fsync(self._descriptor, self.path)
         try:
-            os.link(
-                temporary,
-                self._final,
-                src_dir_fd=self._place,
-                dst_dir_fd=self._place,
-                follow_symlinks=False,
-            )
+            os.link(self._temporary, self._final, follow_symlinks=False)
         except FileExistsError as error:
             raise taken(self._tree, self.path, durable=durable) from error
         except OSError as error:
@@ -170,33 +163,15 @@ class NewFile:
             ) from error
         self.discard()
         if durable:
-            self._tree.sync(self.path, self._place)
-
-    def replace(self, *, durable: bool) -> None:
-        """Give the file its final name and replace an existing object. The caller syncs the directory."""
-        temporary = self._finish(durable=durable)
-        try:
-            os.replace(temporary, self._final, src_dir_fd=self._place, dst_dir_fd=self._place)
-        except IsADirectoryError as error:
-            raise _directory_there(self.path) from error
-        except OSError as error:
-            raise translated(error, self.path) from error
-        self._temporary = None
+            self._tree.sync(self.path)
 
     def discard(self) -> None:
         """Remove the hidden name, ignoring errors. Does nothing the second time."""
         temporary, self._temporary = self._temporary, None
         if temporary is not None:
             with suppress(OSError):
-                os.unlink(temporary, dir_fd=self._place)
+                os.unlink(temporary)
         self._close()
-
-    def _finish(self, *, durable: bool) -> str:
-        assert self._descriptor is not None
-        assert self._temporary is not None
-        if durable:
-            _fsync(self._descriptor, self.path)
-        return self._temporary
 
     def _close(self) -> None:
         descriptor, self._descriptor = self._descriptor, None
@@ -216,6 +191,39 @@ class NewFile:
         if os.getpid() == self._owner:
             self.discard()
         self._close()
+
+
+def replace_file(tree: Tree, path: str, view: memoryview, place: int, *, durable: bool) -> None:
+    """Replace an object whose lock the caller holds, or create it. The caller syncs the directory.
+
+    The hidden file has a name as in the Go implementation, and as there it is not locked: it exists only
+    while its writer holds the lock of the object, so the leftover of a dead writer is recognized by that.
+
+    Args:
+        tree: The directory tree.
+        path: The object's path.
+        view: The content.
+        place: Its directory, which is open.
+        durable: Whether the content is synced first.
+    """
+    hidden = f"{_SWAP_PREFIX}{os.urandom(8).hex()}"
+    descriptor = tree.open_in(place, path, hidden, CREATE)
+    try:
+        try:
+            _write(descriptor, view, path)
+            if durable:
+                _fsync(descriptor, path)
+        finally:
+            os.close(descriptor)
+        os.replace(hidden, path.rpartition("/")[2], src_dir_fd=place, dst_dir_fd=place)
+    except BaseException as error:
+        with suppress(OSError):
+            os.unlink(hidden, dir_fd=place)
+        if isinstance(error, IsADirectoryError):
+            raise _directory_there(path) from error
+        if isinstance(error, OSError):
+            raise translated(error, path) from error
+        raise
 
 
 def link_file(tree: Tree, source: str, path: str) -> None:

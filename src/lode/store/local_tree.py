@@ -21,7 +21,6 @@ import os
 import stat
 import struct
 import sys
-from contextlib import suppress
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
@@ -266,10 +265,12 @@ class Tree:
         for name in directory[len(known) :].lstrip("/").split("/"):
             made = f"{made}/{name}" if made else name
             try:
-                with suppress(FileExistsError):
+                try:
                     os.mkdir(name, dir_fd=place)
                     if made in self._anchored:
                         self._anchored.clear()
+                except FileExistsError:
+                    pass
                 below = os.open(name, self._handle | os.O_NOFOLLOW, dir_fd=place)
             except OSError:
                 # Opening the whole path raises the right error.

@@ -10,8 +10,8 @@ from lode.errors import InvalidPathError, NotFoundError, PermissionDeniedError, 
 from lode.store.local_files import (
     LOCK_SUFFIX,
     QUEUE_SUFFIX,
-    is_go_temporary,
     is_hidden,
+    is_swap_temporary,
     is_temporary,
     try_lock,
 )
@@ -93,17 +93,17 @@ def _open_abandoned(directory: int, path: str) -> int | None:
     """
     name = path.rpartition("/")[2]
     descriptor = _open_and_lock(directory, name)
-    if descriptor is not None and is_go_temporary(name) and _swap_under_way(directory):
+    if descriptor is not None and is_swap_temporary(name) and _swap_under_way(directory):
         os.close(descriptor)
         return None
     return descriptor
 
 
 def _swap_under_way(directory: int) -> bool:
-    """Return whether a pointer's lock file is held here, as by the Go implementation during a swap.
+    """Return whether a pointer's lock file is held here, as during a swap.
 
-    Go does not lock its temporary file, but makes it while it holds the pointer's lock. If all such locks
-    are free after the file was seen, its writer is dead.
+    A swap does not lock its temporary file, here and in the Go implementation, but makes it while it holds
+    the pointer's lock. If all such locks are free after the file was seen, its writer is dead.
     """
     for name in os.listdir(directory):
         if name.endswith(LOCK_SUFFIX) and not name.endswith(QUEUE_SUFFIX):

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 HOME = Path(pyspark.__file__).parent
 DRIVER = Path(__file__).with_name("cluster_driver.py")
-SECONDS = 240.0
+SECONDS = 600.0
 
 
 def wait_for(what: str, look: Callable[[], T | None]) -> T:

@@ -61,7 +61,7 @@ class Hold:
                 marker.write(str(os.getpid()))
         except FileExistsError:
             return
-        time.sleep(240)
+        time.sleep(600)
         raise TimeoutError("nobody killed this task's executor")
 
 

@@ -40,7 +40,7 @@ class Trouble:
             raise RuntimeError("this attempt fails")
 
     def _wait(self) -> None:
-        for _ in range(600):
+        for _ in range(6000):
             if sum(1 for _ in Path(self.root).rglob("data-*")) >= self.files:
                 return
             time.sleep(0.05)
@@ -91,5 +91,5 @@ class KillsExecutor(lode.Parquet):
             daemon = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
             Path(os.environ["VICTIM"]).write_text(daemon[1])
             os.kill(int(daemon[1]), signal.SIGKILL)
-            time.sleep(60)
+            time.sleep(600)
         return super().stream_encoder(sink)
