@@ -160,6 +160,8 @@ class VolumeLine:
     def place(self, other: VolumeManifest, follows: Follows) -> VolumeManifest | None:
         parent = self._parent
         if parent is None:
+            if not self._known <= {block.path for block in other.blocks}:
+                return None  # it is no child of the head
             self._parent = other
             return other
         # Its writer compared its blocks with the lists of swept blocks of the head, and with no others.

@@ -29,10 +29,11 @@ MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
 # After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
-# are faster one by one. And how old such a commit may be.
+# are faster one by one. And how old such a commit may be, in seconds, or in writes where these take long.
 MIN_REBASES: Final = 2
 MIN_GROUP: Final = 3
 MAX_CROWD_AGE_SECONDS: Final = 2.0
+MAX_CROWD_AGE_WRITES: Final = 20
 # In a crowd, for how many writes after it was read a head is probably still the newest.
 MAX_FRESH_WRITES: Final = 3
 # How long a group takes, in writes: what does not depend on its size, and for each member.
@@ -76,7 +77,7 @@ class Contention:
         if self._nearby or (head.group.size < MIN_GROUP and rebases_of(head.x) < MIN_REBASES):
             return False
         age = self._runtime.now_ns() - rfc3339_to_ns(head.created_at)
-        return age < MAX_CROWD_AGE_SECONDS * 1e9
+        return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_WRITES * self._write) * 1e9
 
     def observe_write(self, seconds: float) -> None:
         """Record how long a small write took."""

@@ -16,12 +16,20 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from msgspec.structs import replace
 
-from lode.errors import DataError, LodeError, NotFoundError, OutcomeUnknownError, PathExistsError
+from lode.errors import (
+    DataError,
+    InvalidPathError,
+    LodeError,
+    NotFoundError,
+    OutcomeUnknownError,
+    PathExistsError,
+)
 from lode.format.group import decode_waiting, encode_waiting
 from lode.format.manifest import DROP, encode_manifest
 from lode.read.resolve import AnyManifest, EncodedManifest
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
+from lode.store.protocol import check_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -159,11 +167,19 @@ class Groups(Generic[M]):
         """The drafts that wait for this head, in the order of their slots."""
         assert head.id is not None, "a group follows a snapshot"
         each = one_by_one if self._publisher.nearby else self._runtime.each_small
-        room = MAX_GROUP_BYTES
+        room = unread = MAX_GROUP_BYTES
+
+        def read(path: str) -> _Found[M] | None:
+            # Large drafts must not fill the memory, however many there are: at most one more per thread.
+            nonlocal unread
+            found = self._read(path) if unread >= 0 else None
+            unread -= found.size if found is not None else 0
+            return found
+
         expected = head.manifest.group.size if head.manifest is not None else 1
         for level in self.levels(head):
             taken = 0
-            for found in each(self._read, [self._chain.paths.slot(head.id, slot) for slot in level]):
+            for found in each(read, [self._chain.paths.slot(head.id, slot) for slot in level]):
                 taken += found is not None
                 room -= found.size if found is not None else 0
                 if found is not None and room >= 0:
@@ -177,8 +193,13 @@ class Groups(Generic[M]):
         try:
             data = get_bounded(self._store, path, 2 * MAX_WAITING_BYTES)
             waiting = decode_waiting(data, path)
-            manifest = self._chain.checked(bytes(waiting.manifest), path)
-        except (NotFoundError, DataError):
+            encoded = bytes(waiting.manifest)
+            manifest = self._chain.checked(encoded, path)
+            # What cannot be published must not be committed.
+            copies = self._chain.copies(EncodedManifest(manifest, encoded))
+            for target in (self._chain.paths.manifest(manifest.snapshot_id), *copies):
+                check_path(target)
+        except (NotFoundError, DataError, InvalidPathError):
             return None
         return _Found(manifest, waiting.follows, len(data))
 
@@ -191,7 +212,7 @@ class Groups(Generic[M]):
         """
         declared = draft.declared
         assert declared is not None, "a draft is declared before it leads"
-        line, members = draft.line(), list[M]()
+        line, members, room = draft.line(), list[M](), MAX_GROUP_BYTES
         ids = {draft.snapshot_id, declared.manifest.parent_snapshot_id}
         keys = {draft.idempotency} - {None}
         for waiting in sorted(found, key=lambda each: each.follows != "head"):
@@ -205,6 +226,10 @@ class Groups(Generic[M]):
             placed = line.place(other, waiting.follows)
             if placed is None:
                 continue
+            # A manifest of a volume repeats the blocks of the members before it.
+            room -= len(encode_manifest(placed))
+            if room < 0:
+                break
             members.append(placed)
             ids.add(other.snapshot_id)
             keys |= {other.idempotency} - {None}

@@ -7,6 +7,7 @@ import random
 import shutil
 import threading
 import time
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
@@ -15,6 +16,7 @@ import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery_storage_v1 import types
 
+import lode
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.names import parse_table
 from lode.store.local import LocalStore
@@ -24,6 +26,9 @@ from support.ingest.processes import ServerProcess
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from lode.store.protocol import Store
+    from lode.testing.servers import S3Server
 
 NAME = "projects/p/datasets/d/tables/t"
 COMMITTED, PENDING, BUFFERED = 1, 2, 3
@@ -49,9 +54,9 @@ def new_stream(server: ServerProcess, kind: int) -> str:
     return server.write_client().create_write_stream(parent=NAME, write_stream=wanted).name
 
 
-def ids_in(server: ServerProcess) -> list[int]:
+def ids_in(server: ServerProcess, store: Store | None = None) -> list[int]:
     """The rows that the library reads from the lake, without the server."""
-    store = LocalStore(server.root)
+    store = store or LocalStore(server.root)
     dataset = Catalog(store).table(parse_table(NAME)).open(store)
     found: list[Any] = dataset.scan().read_all().column("id").to_pylist() if dataset.exists else []
     return found
@@ -208,7 +213,10 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
     for stream in streams:
         server.write_client().finalize_write_stream(name=stream)
     commit(server, streams[2])
-    found = ids_in(server)
+    check_rows(ids_in(server), writers)
+
+
+def check_rows(found: list[int], writers: list[Writer]) -> None:
     assert len(found) == len(set(found)), "a row was stored twice"
     assert sum(writer.acknowledged for writer in writers) > 0
     for number, writer in enumerate(writers):
@@ -217,6 +225,43 @@ def test_nothing_acknowledged_is_lost_or_doubled_under_kill_9(server: ServerProc
         assert mine[: writer.acknowledged] == list(range(writer.acknowledged)), (
             "an acknowledged row is missing"
         )
+
+
+@pytest.mark.slow
+def test_two_servers_on_one_table_of_an_s3_server_lose_and_double_nothing_under_kill_9(
+    s3_server: S3Server, tmp_path: Path
+) -> None:
+    url = s3_server.create("two-servers")
+    given = {**s3_server.options, **s3_server.options["client_options"]}
+    del given["client_options"]
+    options = [word for name, value in given.items() for word in ("--store-option", f"{name}={value}")]
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(ServerProcess(url, "--state", str(tmp_path / name), *options))
+            for name in ("one", "two")
+        ]
+        create_table(servers[0], FIELDS)
+        writers = [
+            Writer(server, new_stream(server, COMMITTED), number * 1_000_000, 7)
+            for number, server in enumerate(servers * 3)
+        ]
+        for writer in writers:
+            writer.start()
+        for server in (servers[0], servers[1], servers[0]):
+            goal = sum(writer.acknowledged for writer in writers) + 70
+            deadline = time.monotonic() + 300
+            while sum(writer.acknowledged for writer in writers) < goal:
+                assert time.monotonic() < deadline, "no rows are acknowledged any more"
+                time.sleep(0.02)
+            restart(server)
+        for writer in writers:
+            writer.stopping.set()
+        for writer in writers:
+            writer.join()
+    store = lode.open_store(url, **s3_server.options)
+    check_rows(ids_in(servers[0], store), writers)
+    dataset = Catalog(store).table(parse_table(NAME)).open(store)
+    assert lode.verify(dataset).problems == ()
 
 
 def test_a_lake_restored_from_an_older_copy_is_authoritative(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 class ServerProcess:
     """``python -m lode.ingest`` on a lake; ``kill`` is SIGKILL."""
 
-    def __init__(self, root: Path, *options: str) -> None:
+    def __init__(self, root: Path | str, *options: str) -> None:
         self.root = root
         self._options = options
         self._channels: list[Any] = []

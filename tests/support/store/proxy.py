@@ -1,10 +1,12 @@
-"""A proxy before a server, to count requests on the wire and to lose or forge answers."""
+"""A proxy before a server, to count requests on the wire, to lose or forge answers, and to delay requests."""
 
 from __future__ import annotations
 
 import http.client
 import socket
+import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -26,22 +28,39 @@ class Trick(NamedTuple):
     """What to do with one request instead of passing it on and back."""
 
     method: str
-    what: Literal["lose request", "lose answer", "answer"]
+    what: Literal["lose request", "lose answer", "answer", "delay", "late"]
     status: int = 0
     body: bytes = b""
     meanwhile: Callable[[], object] | None = None
     forwards: bool = False
+    # How long the request is on its way. The client of a late one is left without an answer at once.
+    seconds: float = 0.0
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    request_queue_size = 128
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing of a client that was killed, or of a server that has ended before a late request."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class Proxy:
-    """Passes requests on to a port of this machine and notes them; plays each trick once, in order."""
+    """Passes requests on to a port of this machine and notes them; plays each trick once, in order.
 
-    def __init__(self, port: int) -> None:
+    Args:
+        port: The server's port.
+        choose: Chooses a trick, or none, for a request that has none; called by one thread at a time.
+    """
+
+    def __init__(self, port: int, choose: Callable[[Request], Trick | None] | None = None) -> None:
         self.requests: list[Request] = []
         self.tricks: list[Trick] = []
+        self._choose = choose
         self._lock = threading.Lock()
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(port))
-        self._server.daemon_threads = True
+        self._server = _Server(("127.0.0.1", 0), self._handler(port))
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
 
     @property
@@ -57,7 +76,7 @@ class Proxy:
             self.requests.append(request)
             if self.tricks and self.tricks[0].method == request.method:
                 return self.tricks.pop(0)
-            return None
+            return self._choose(request) if self._choose is not None else None
 
     def _handler(self, port: int) -> type[BaseHTTPRequestHandler]:
         proxy = self
@@ -75,8 +94,14 @@ class Proxy:
                 if trick is not None and trick.what == "answer" and not trick.forwards:
                     self.answer(trick.status, [], trick.body)
                     return
+                if trick is not None and trick.what == "late":
+                    self.hang_up(trick)
+                if trick is not None and trick.seconds:
+                    time.sleep(trick.seconds)
                 status, headers, content = self.forward(body)
-                if trick is None:
+                if trick is not None and trick.what == "late":
+                    return
+                if trick is None or trick.what == "delay":
                     self.answer(status, headers, content)
                 elif trick.what == "answer":
                     self.answer(trick.status, [], trick.body)
