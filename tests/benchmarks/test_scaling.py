@@ -163,10 +163,10 @@ def test_a_seed_replays_a_crowd() -> None:
     assert simulate(6, warm=3, watched=9, seed=4) == simulate(6, warm=3, watched=9, seed=4)
 
 
-def test_more_writers_ask_for_more_and_commit_no_more_than_the_pointer_takes() -> None:
-    few, many = (simulate(writers, warm=5, watched=15) for writers in (4, 32))
-    assert many.reads_per_commit > 4 * few.reads_per_commit
-    assert many.commits_per_second < 2 * few.commits_per_second
+def test_many_writers_commit_together_with_about_as_many_requests_for_each() -> None:
+    few, many = (simulate(writers, warm=100, watched=150) for writers in (4, 32))
+    assert many.reads_per_commit + many.writes_per_commit < 14
+    assert many.commits_per_second > 4 * few.commits_per_second
 
 
 def test_the_page_shows_what_was_measured() -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lode.read.resolve import EncodedManifest
     from lode.testing.actor import Actor
     from lode.testing.scenario import View
+    from lode.testing.sim import Contents
 
 IDS = {"a": snapshot_id(1), "b": snapshot_id(2), "c": snapshot_id(3)}
 HEAD = 7
@@ -111,14 +112,13 @@ def two(**options: Any) -> tuple[dict[str, Actor], dict[str, bytes]]:
     return {name: prepared(n, initial, append=True, **options) for name, n in (("a", 1), ("b", 2))}, initial
 
 
+def group_sizes(store: Contents) -> set[int]:
+    return {each.group.size for each in published(store) if each.snapshot_id != HEAD_ID}
+
+
 def sizes(report: Report) -> set[int]:
     """The sizes of all groups in all endings."""
-    return {
-        manifest.group.size
-        for ending in report.endings
-        for manifest in published(ending.view.store)
-        if manifest.snapshot_id != snapshot_id(HEAD)
-    }
+    return {size for ending in report.endings for size in group_sizes(ending.view.store)}
 
 
 # -- what holds --------------------------------------------------------------------------------------
@@ -329,3 +329,17 @@ def test_the_intent_of_a_leader_holds_the_exact_manifests_that_are_published() -
                 found = {bytes(value) for name, value in store.items() if name.endswith("manifest.json")}
                 if leader in found:
                     assert set(members) <= found
+
+
+def test_a_leader_that_version_0_1_published_with_its_group_is_accepted() -> None:
+    report = explored(WHOLE, *two())
+    together = next(each.view.store for each in report.endings if 2 in group_sizes(each.view.store))
+    leader = next(
+        manifest.snapshot_id
+        for manifest in published(together)
+        if manifest.group.size == 2 == manifest.group.place and manifest.snapshot_id != HEAD_ID
+    )
+    folder = f"datasets/d/snapshots/{leader}"
+    foreign = {**together, f"{folder}/manifest.json": together[f"{folder}/intent.json"]}
+    report = explored(WHOLE, {"c": writer(3, append=True)}, foreign)
+    assert report.endings[0].view.returned == {"c": snapshot_id(3)}

@@ -74,7 +74,9 @@ class Publisher(Generic[M]):
     def publish(self, placed: EncodedManifest[M]) -> None:
         """Make a snapshot visible, by the bytes of its intent, after the other members of its group."""
         each = one_by_one if self.nearby else self._runtime.each_small
-        each(lambda member: self._publish(member, linked=False), placed.before)
+        # Version 0.1 publishes a leader once the last member is there. So that one comes after the others.
+        for members in (placed.before[:-1], placed.before[-1:]):
+            each(lambda member: self._publish(member, linked=False), members)
         self._publish(placed, linked=not placed.before)
 
     def _publish(self, placed: EncodedManifest[M], *, linked: bool) -> None:
@@ -125,7 +127,8 @@ class Publisher(Generic[M]):
     def _check_existing(self, placed: EncodedManifest[M]) -> None:
         """Check that an existing manifest is the one that was declared."""
         path = self._chain.paths.manifest(placed.manifest.snapshot_id)
-        if self._store.get(path).strip() != placed.data.strip():
+        # Version 0.1 publishes the intent of a leader as it is, with its group.
+        if self._store.get(path).strip() not in (placed.data.strip(), placed.intent.strip()):
             raise DataError(
                 f"{path} is another manifest than the one its intent declares: two snapshots were committed "
                 "under one id, or the manifest is damaged; compare it with the intent beside it"
