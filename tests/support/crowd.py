@@ -59,7 +59,7 @@ class Log:
         self.path = path
 
     def repair(self) -> None:
-        """Remove a line that a kill cut short: it was never acknowledged. Only for the process that writes."""
+        """Remove a line that a kill cut short: it was never acknowledged. Only for its writer."""
         if self.path.exists():
             text = self.path.read_text()
             self.path.write_text(text[: text.rfind("\n") + 1])
