@@ -1,4 +1,4 @@
-"""One browser, and the lakes to look at, for all tests of the console."""
+"""A browser for each module, and the lakes to look at, for all tests of the console."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ MANY = 10_000
 expect.set_options(timeout=60_000)
 
 
-@pytest.fixture(scope="session")
+# Playwright keeps an event loop running in this thread until it stops. Tests of other modules need their own.
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     # CI installs Chromium; there, its absence is a failure.
     if find_chromium() is None and "CI" not in os.environ:

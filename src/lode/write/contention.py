@@ -71,6 +71,8 @@ class Contention:
         # Duration of a small write, and when the cached head was read.
         self._write = 0.0
         self._learned = 0.0
+        # How many writers commit together, by the last groups.
+        self._crowd = 1
 
     def is_crowd(self, head: AnyManifest) -> bool:
         """Whether the head was committed among so many writers that they should commit together."""
@@ -90,7 +92,9 @@ class Contention:
             size: How many members the last group had.
             leads: Whether this writer leads: then it waits only for the members to arrive.
         """
-        work = self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * size / PARALLEL_SMALL_REQUESTS)
+        # A small group among large ones does not show that most writers have stopped.
+        self._crowd = max(size, self._crowd * 3 // 4)
+        work = self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * self._crowd / PARALLEL_SMALL_REQUESTS)
         if leads:
             return [GATHER * work]
         late = work * (1 + self._runtime.random() * min(size, MAX_CONTENDERS))
