@@ -330,13 +330,19 @@ def test_a_tagged_snapshot_can_be_restored_after_it_expired(dataset: lode.Datase
     assert lode.verify(dataset).ok
 
 
-def test_files_of_a_tagged_snapshot_stay_if_it_is_untagged_and_expired_during_its_restore(
-    store: MemoryStore,
-) -> None:
+def tagged_and_expired(store: MemoryStore) -> tuple[lode.Dataset, list[int]]:
+    """A dataset whose third snapshot is expired and tagged "v1", and the rows of that snapshot."""
     dataset = written(store)
     then = numbers(dataset, as_of=3)
     dataset.tag("v1", 3)
     lode.expire(dataset, keep=1, dry_run=False)
+    return dataset, then
+
+
+def test_files_of_a_tagged_snapshot_stay_if_it_is_untagged_and_expired_during_its_restore(
+    store: MemoryStore,
+) -> None:
+    dataset, then = tagged_and_expired(store)
 
     def act() -> None:
         dataset.untag("v1")
@@ -352,10 +358,7 @@ def test_files_of_a_tagged_snapshot_stay_if_it_is_untagged_and_expired_during_it
 def test_files_stay_if_a_tagged_snapshot_is_restored_while_an_expiry_looks_for_files(
     store: MemoryStore,
 ) -> None:
-    dataset = written(store)
-    then = numbers(dataset, as_of=3)
-    dataset.tag("v1", 3)
-    lode.expire(dataset, keep=1, dry_run=False)
+    dataset, then = tagged_and_expired(store)
     dataset.write([{"p": "a", "n": 9}])
     other = lode.Dataset("d", store)
 

@@ -138,6 +138,11 @@ class Head(msgspec.Struct, Generic[M], frozen=True):
         return None if parent is None else parent.snapshot_id
 
     @property
+    def group_size(self) -> int:
+        """How many snapshots the swap to the newest one committed."""
+        return self.manifest.group.size if self.manifest is not None else 1
+
+    @property
     def names_manifest(self) -> bool:
         """Whether the pointer names the snapshot that the next commit follows; also if there is neither."""
         parent = self.manifest or self.dropped
@@ -154,6 +159,13 @@ def head_at(pointer: bytes | None, newest: M | None, pending: EncodedManifest[M]
     if newest is not None and newest.operation == DROP:
         return Head(pointer, None, pending, newest)
     return Head(pointer, newest, pending)
+
+
+def decode_intent(data: bytes, path: str, decode: Callable[[bytes, str], M]) -> EncodedManifest[M]:
+    """The snapshot of an intent with the other members of its group, or ``ManifestInvalidError``."""
+    own, others = decode_group(data, path)
+    before = tuple(EncodedManifest(decode(other, path), other) for other in others)
+    return EncodedManifest(decode(own, path), own, before)
 
 
 def begins_with(manifest: AnyManifest) -> bool:
@@ -288,17 +300,15 @@ class Chain(Generic[M]):
     def decode_intent(self, data: bytes, path: str, snapshot_id: str) -> EncodedManifest[M] | None:
         """The snapshot of an intent with the other members of its group; None if it cannot be read."""
         try:
-            own, others = decode_group(data, path)
-            manifest = self.decode(own, path)
-            before = tuple(EncodedManifest(self.decode(other, path), other) for other in others)
+            intent = decode_intent(data, path, self.decode)
         except ManifestInvalidError:
             return None
-        self._own(manifest, path, snapshot_id)
-        line = [*(member.manifest for member in before), manifest]
+        self._own(intent.manifest, path, snapshot_id)
+        line = [*(member.manifest for member in intent.before), intent.manifest]
         for member, child in pairwise(line):
             if self._own(member, path, None).snapshot_id != child.parent_snapshot_id:
                 return None
-        return EncodedManifest(manifest, own, before)
+        return intent
 
     def require(self, snapshot_id: str) -> M:
         """The snapshot's manifest, or ``NotFoundError``."""

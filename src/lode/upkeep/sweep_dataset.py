@@ -17,12 +17,11 @@ from lode.errors import (
     NotFoundError,
     PathExistsError,
 )
-from lode.format.group import decode_group
 from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_pointer
-from lode.read.resolve import ANY_KEYS, EncodedManifest
+from lode.read.resolve import ANY_KEYS, EncodedManifest, decode_intent
 from lode.read.source import get_bounded
 from lode.store.protocol import SupportsCompareAndSwap
 from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
@@ -244,9 +243,7 @@ class DatasetSweeper:
         except ManifestInvalidError:
             return b""  # too large to be one
         try:
-            own, others = decode_group(data, path)
-            before = tuple(EncodedManifest(decode_manifest(each, path), each) for each in others)
-            return EncodedManifest(decode_manifest(own, path), own, before)
+            return decode_intent(data, path, decode_manifest)
         except (DataError, RecursionError):
             return data.strip()
 

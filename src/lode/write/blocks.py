@@ -17,8 +17,7 @@ from lode.errors import (
 from lode.format.manifest import DROP, FORMAT_VERSION
 from lode.format.volume import SCHEMA_NAME, BlockRef, VolumeManifest, blocks_root
 from lode.store.protocol import byte_view
-from lode.times import rfc3339_to_ns
-from lode.write.draft import CommitSummary, Draft, dropped, moment_after
+from lode.write.draft import CommitSummary, Draft, behind, dropped, moment_after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -174,14 +173,11 @@ class VolumeLine:
             blocks = merge(parent.blocks, new, self._volume_id)
         except OverlappingBlocksError:
             return None
-        created = rfc3339_to_ns(other.created_at)
         self._parent = replace(
             other,
             blocks=blocks,
-            parent_snapshot_id=parent.snapshot_id,
-            sequence=(parent.sequence or 0) + 1,
-            created_at=moment_after(parent.created_at, lambda: created),
             checksum_algorithm=other.checksum_algorithm or parent.checksum_algorithm,
+            **behind(parent, other),
         )
         return self._parent
 

@@ -214,9 +214,10 @@ class Committer(Generic[M]):
         tally = _Tally(self._runtime.monotonic())
         captures = draft.base is None
         try:
-            known = self._head.manifest if self._head is not None else None
-            with self._lock, self._contention.hold_turn(known) as is_stale:
-                manifest = self._place(draft, tally, is_stale=is_stale)
+            with self._lock:
+                known = self._head.manifest if self._head is not None else None
+                with self._contention.hold_turn(known) as is_stale:
+                    manifest = self._place(draft, tally, is_stale=is_stale)
         except SnapshotConflictError:
             raise
         except LodeError:
@@ -307,7 +308,7 @@ class Committer(Generic[M]):
         """
         # From now on, until the pointer leaves the base, any writer may commit this draft.
         draft.landed = None
-        size = base.manifest.group.size if base.manifest is not None else 1
+        size = base.group_size
         began = self._runtime.monotonic()
         try:
             slot = self._groups.enter(draft, base)

@@ -24,7 +24,7 @@ from lode.evolution import adopt, check_schema
 from lode.format.manifest import COMPACT, DROP, FORMAT_VERSION, SCHEMA_NAME, Manifest, Removed
 from lode.lazy import pa
 from lode.times import rfc3339_to_ns
-from lode.write.draft import CommitSummary, Draft, dropped, moment_after
+from lode.write.draft import CommitSummary, Draft, behind, dropped, moment_after
 from lode.write.rebase import Touched, find_overlap, partitions_of, recent_commits
 
 if TYPE_CHECKING:
@@ -279,22 +279,15 @@ class DatasetLine:
         if self._reserved.overlaps(changes):
             return None
         self._touched.add(changes)
-        self._parent = other if parent is None else _behind(parent, other)
+        self._parent = other if parent is None else _append_behind(parent, other)
         return self._parent
 
 
-def _behind(parent: Manifest, draft: Manifest) -> Manifest:
+def _append_behind(parent: Manifest, draft: Manifest) -> Manifest:
     """The plain append of another writer as the child of ``parent`` instead of the head before it."""
     extension = {name: value for name, value in (draft.x or {}).items() if name != "recent"}
     floor = max(draft.floor, parent.floor)
-    created = rfc3339_to_ns(draft.created_at)
-    return replace(
-        draft,
-        parent_snapshot_id=parent.snapshot_id,
-        sequence=(parent.sequence or 0) + 1,
-        created_at=moment_after(parent.created_at, lambda: created),
-        x=extension | ({"floor": floor} if floor > 1 else {}),
-    )
+    return replace(draft, x=extension | ({"floor": floor} if floor > 1 else {}), **behind(parent, draft))
 
 
 def summary_of(manifest: Manifest, layout: Layout) -> CommitSummary:

@@ -136,6 +136,16 @@ class Draft(ABC, Generic[M]):
         return self.rebase
 
 
+def behind(parent: AnyManifest, draft: AnyManifest) -> dict[str, Any]:
+    """The fields of the draft of another writer as the child of ``parent`` instead of the head before it."""
+    created = rfc3339_to_ns(draft.created_at)
+    return {
+        "parent_snapshot_id": parent.snapshot_id,
+        "sequence": (parent.sequence or 0) + 1,
+        "created_at": moment_after(parent.created_at, lambda: created),
+    }
+
+
 def dropped(name: str, snapshot_id: str) -> DatasetDroppedError:
     """The error for a commit to what another process has dropped."""
     return DatasetDroppedError(

@@ -83,7 +83,7 @@ class Groups(Generic[M]):
         The first level has room for a group as large as the last one. A leader reads the next level only if
         many of this one are taken, so a group can grow at once, and a small one costs few reads.
         """
-        size = head.manifest.group.size if head.manifest is not None else 1
+        size = head.group_size
         levels = [range(size + size // 4 + SPARE_SLOTS)]
         while levels[-1].stop < MAX_SLOTS:
             levels.append(range(levels[-1].stop, 2 * levels[-1].stop))
@@ -176,7 +176,7 @@ class Groups(Generic[M]):
             unread -= found.size if found is not None else 0
             return found
 
-        expected = head.manifest.group.size if head.manifest is not None else 1
+        expected = head.group_size
         for level in self.levels(head):
             taken = 0
             for found in each(read, [self._chain.paths.slot(head.id, slot) for slot in level]):

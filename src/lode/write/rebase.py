@@ -106,7 +106,7 @@ class _WalkBack(Generic[M]):
 
         Args:
             manifest: One that may be a member of a group.
-            known: How many commits its manifest has told of. With one member more, reading that is as good.
+            known: How many commits its manifest summarizes. One member more is read from its manifest.
         """
         place, leader = manifest.group.place, manifest.group.leader or manifest.snapshot_id
         intent = self._chain.intent(leader) if place > known + 1 else None
