@@ -260,7 +260,7 @@ def test_a_file_that_was_changed_is_refused_when_it_is_opened(tmp_path: Path, da
 
 
 def test_readers_of_other_engines_end_although_files_are_opened_in_python(tmp_path: Path) -> None:
-    """The ``to_reader`` of pyarrow keeps the interpreter's lock meanwhile, and may wait for ever."""
+    """The ``to_reader`` of pyarrow keeps the interpreter's lock meanwhile, which can be a deadlock."""
     dataset = visits(LocalStore(tmp_path, durable=False))
     for _ in range(30):
         assert dataset.dataset().scanner().to_reader().read_all().num_rows == 30

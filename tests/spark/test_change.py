@@ -75,7 +75,7 @@ def counted(spark: SparkSession) -> Iterator[Callable[[], int]]:
     try:
         yield lambda: len(spark.sparkContext.statusTracker().getJobIdsForGroup(group))
     finally:
-        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None clears it
 
 
 def orphans(ds: lode.Dataset) -> set[str]:

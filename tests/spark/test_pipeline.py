@@ -193,7 +193,7 @@ def test_a_continuous_pipeline_finds_out_what_its_source_is_when_it_exists(
     )
     writer.start()
     assert next(running).rows_out == 1
-    running.close()  # type: ignore[attr-defined]
+    running.close()  # type: ignore[attr-defined]  # it is a generator
 
 
 def test_a_pipeline_may_not_read_what_it_writes(lake: str, tmp_path: Path) -> None:

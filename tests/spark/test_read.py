@@ -507,7 +507,7 @@ def test_many_files_are_listed_in_few_tasks(spark: SparkSession, lake: str) -> N
     try:
         df = lode.spark.read(spark, lake, "events", reader="spark")
     finally:
-        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]  # None clears it
     assert spark.conf.get(setting) == before
     tracker: Any = context.statusTracker()
     stages = [

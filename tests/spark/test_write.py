@@ -443,7 +443,7 @@ def test_variants_and_geometries_come_back_as_they_went(
     ).collect() == [(n, n, POINT[2:-1], "[1]") for n in range(2)]
     only = lode.spark.read(spark, lake, "events", columns=["id", "v", "many", "s"], reader="spark")
     assert only.schema["v"].dataType.simpleString() == "variant"
-    assert only.selectExpr("sum(v:a::int + s.v::int)").first()[0] == 5  # type: ignore[index]
+    assert only.selectExpr("sum(v:a::int + s.v::int)").first()[0] == 5  # type: ignore[index]  # a sum has a row
 
 
 def test_a_type_that_cannot_be_stored_is_refused_at_the_driver(spark: SparkSession, lake: str) -> None:

@@ -340,7 +340,7 @@ def test_the_thread_ends_when_the_caller_stops(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(5):
         next(stream)
     assert any(thread.name.startswith("lode-read") for thread in threading.enumerate())
-    stream.close()  # type: ignore[attr-defined]
+    stream.close()  # type: ignore[attr-defined]  # it is a generator
     assert not any(thread.name.startswith("lode-read") for thread in threading.enumerate())
 
 

@@ -229,7 +229,7 @@ def test_a_reader_of_a_partition_gets_the_copy_and_of_the_dataset_the_manifest()
 
 
 def restored_from_copy(store: lode.Store, snapshot: lode.Snapshot) -> str:
-    """The manifest, replaced by the copy of a partition as if somebody had restored it from there."""
+    """The manifest, replaced by the copy of a partition as if it had been restored from there."""
     path = f"datasets/events/segments/{snapshot.id}/manifest.json"
     replace(store, path, list(copies(store, snapshot).values())[-1])
     return path

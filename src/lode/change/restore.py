@@ -74,7 +74,7 @@ def _kept(context: ChangeContext, found: FoundDataset, target: Manifest) -> Iter
         yield MAX_SEQUENCE
     except SnapshotConflictError as error:
         conflict = error
-    with suppress(NotFoundError):  # somebody has removed it
+    with suppress(NotFoundError):  # another process has removed it
         remove_tag(found.chain, name, dry_run=False)
     if conflict is not None:
         raise conflict

@@ -60,7 +60,7 @@ class EngineDataset(pads.FileSystemDataset):  # type: ignore[misc, unused-ignore
     """A dataset whose readers never wait for themselves.
 
     ``Scanner.to_reader`` of pyarrow keeps the interpreter's lock while it waits for threads that open files.
-    A file system in Python needs that lock, so both may wait for ever. DuckDB makes such readers. Here they
+    A file system in Python needs that lock, which is a deadlock. DuckDB makes such readers. Here they
     pull batches, for which pyarrow releases the lock.
     """
 

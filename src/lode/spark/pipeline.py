@@ -148,7 +148,7 @@ class Pipeline:
         if is_same(source, sink):
             raise InvalidOptionError(
                 f"pipeline {self.name!r} reads dataset {source.id!r} and writes to it: it would read its own "
-                "output for ever; write to another dataset"
+                "output endlessly; write to another dataset"
             )
 
     @property
@@ -222,7 +222,7 @@ class _Runner:
         self._sink = self._sink_ref.open()
         self._sink_has_columns = False
         self._waits_for = ""
-        # Without snapshots nobody knows what a dataset is.
+        # Without snapshots it is not known what a dataset is.
         self._source_exists = self._source_ref.exists
         self._open_source()
         self._position = self._stored_position() or self._begin(
@@ -314,7 +314,7 @@ class _Runner:
     def _columns(self, taken: Scan, after: Position, up_to: Position, tables: _Tables) -> StructType | None:
         """The columns of the output, for a sink that has none yet; None if they need not or cannot be known.
 
-        Whoever reads the sink needs them, also before it has rows.
+        Readers of the sink need them, also before it has rows.
         """
         if not self._sink_has_columns:
             self._sink_has_columns = self._sink.exists and self._sink.definition.columns is not None

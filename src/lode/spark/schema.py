@@ -64,7 +64,7 @@ def scan_schema(scan: Scan, *, merge: bool = False) -> pa.Schema:
 
 
 def known_schema(scan: Scan, *, merge: bool = False) -> pa.Schema | None:
-    """The columns of a scan, as ``scan_schema`` finds them; None if nobody can say which."""
+    """The columns of a scan, as ``scan_schema`` finds them; None if they are not known."""
     if isinstance(scan, ChangeScan):
         found = known_schema(scan.of(scan.manifests), merge=merge)
         return None if found is None else with_change(found, scan.dataset_id)

@@ -85,7 +85,7 @@ def _remote_session(url: str, settings: Mapping[str, str]) -> SparkSession:
     own = {name: value for name, value in SETTINGS.items() if name.startswith("spark.sql.")}
     for key, value in {**own, **settings}.items():
         builder = builder.config(key, value)
-    return builder.getOrCreate()  # type: ignore[no-any-return]
+    return builder.getOrCreate()  # type: ignore[no-any-return]  # pyspark types the client as Any
 
 
 @contextmanager

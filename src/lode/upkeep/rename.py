@@ -1,7 +1,7 @@
 """Give a dataset or a volume another name: copy it within its store, then drop it under the old name.
 
 The drop is refused if another writer has committed since the copy. Then the new snapshots are copied too.
-Tags that were made since are copied after the drop is committed: from then on nobody can add one, and none is
+Tags that were made since are copied after the drop is committed: from then on none can be added, and none is
 removed yet. A crash leaves both names, or the new one and leftovers of the old one. Calling it again finishes
 it.
 """

@@ -44,7 +44,7 @@ class _Server(ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of a client that was killed, or of a server that has ended before a late request."""
         if not isinstance(sys.exception(), OSError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # as it was called
 
 
 class Proxy:
