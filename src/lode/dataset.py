@@ -267,7 +267,9 @@ class Dataset:
     def definition(self) -> Definition:
         """What the dataset is: read from the store, or, if it does not exist, what it would be created as."""
         found, head = self._handle.look()
-        return self._handle.definition_at(found, head.manifest)
+        # Of a dataset whose first commit is not published yet, its intent says what it is.
+        first = head.pending.manifest if head.pending is not None else None
+        return self._handle.definition_at(found, head.manifest or first)
 
     @property
     def schema(self) -> pa.Schema | None:

@@ -524,3 +524,13 @@ def test_a_later_foreign_snapshot_keeps_our_definition(memory: CountingStore) ->
     assert opened.schema.names == ["day", "n", "note"]
     assert opened.scan().read_all().num_rows == 4
     assert opened.write(ROWS).manifest.definition == opened.definition.digest
+
+
+def test_a_dataset_whose_first_commit_is_not_published_yet_is_what_that_commit_says(
+    memory: CountingStore,
+) -> None:
+    first = lode.Dataset("events", memory, codec="jsonl").write([{"id": 1}])
+    memory.delete(f"datasets/events/snapshots/{first.id}/manifest.json")
+    opened = lode.Dataset("events", memory)
+    assert opened.exists
+    assert opened.definition.codec == "jsonl"
