@@ -17,10 +17,11 @@ MODULES: Final[Mapping[str, tuple[str, ...]]] = {
     "s3": ("obstore",),
     "gcs": ("obstore",),
     "azure": ("obstore",),
-    "sql": ("duckdb",),
+    "sql": ("duckdb", "sqlglot"),
     "pandas": ("pandas",),
     "polars": ("polars",),
     "server": (
+        "fastavro",
         "google.api_core",
         "google.cloud.bigquery_storage_v1",
         "google.protobuf",
