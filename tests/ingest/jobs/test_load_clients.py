@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
+from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
 
 if TYPE_CHECKING:
@@ -209,23 +210,27 @@ def test_a_large_file_is_resumed_in_chunks(client: bigquery.Client, table: str, 
     assert sum(row["n"] for row in rows(table)) == sum(range(2000))
 
 
-def test_pandas_gbq_writes_and_appends_a_frame(server: LodeServer, table: str, rows: Rows) -> None:
+def test_pandas_gbq_writes_appends_and_replaces_a_frame(
+    server: LodeServer, table: str, rows: Rows, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BIGQUERY_EMULATOR_HOST", server.http_url)
     frame = pd.DataFrame({"id": [1, 2], "name": ["a", "b"]})
-    name = table.removeprefix("p.")
-    with server.bigquery_client("p") as own:
-        for method, if_exists in (("load_parquet", "fail"), ("load_csv", "append")):
-            pandas_gbq.to_gbq(
-                frame,
-                name,
-                project_id="p",
-                if_exists=if_exists,
-                api_method=method,
-                bigquery_client=own,
-                progress_bar=False,
-            )
+
+    def write(frame: pd.DataFrame, if_exists: str, method: str = "default") -> None:
         pandas_gbq.to_gbq(
-            frame.head(1), name, project_id="p", if_exists="replace", bigquery_client=own, progress_bar=False
+            frame,
+            table.removeprefix("p."),
+            project_id="p",
+            if_exists=if_exists,
+            api_method=method,
+            credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
+            progress_bar=False,
         )
+
+    write(frame, "fail")
+    write(frame, "append", "load_csv")
+    assert rows(table) == 2 * frame.to_dict("records")
+    write(frame.head(1), "replace", "load_parquet")
     assert rows(table) == [{"id": 1, "name": "a"}]
 
 

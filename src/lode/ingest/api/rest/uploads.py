@@ -202,8 +202,8 @@ async def _append(request: Request, upload: Upload, start: int, end: int | None,
     length = request.headers.get("content-length")
     if limit is not None and length is not None and length != str(limit - start):
         raise invalid(
-            f"The Content-Range has {limit - start} bytes and the Content-Length is {shortened(length)}: they "
-            "must agree."
+            f"The Content-Range has {limit - start} bytes and the Content-Length is {shortened(length)}: "
+            "they must agree."
         )
     position = start
     waiting = bytearray()

@@ -172,12 +172,30 @@ class Csv:
         jagged: list[list[str | None]] = []
         for texts in self._texts(names, jagged, width):
             first, self._bad.rows = self._bad.rows, self._bad.rows + texts.num_rows
+            if not self._options.quoted_newlines:
+                texts = self._without_newlines(texts, first)
             yield from self._decoded(decoder, spelt, texts.columns, texts.num_rows, first)
             if jagged:
                 rows, jagged[:] = list(jagged), []
                 columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
                 yield from self._decoded(decoder, spelt, columns, len(rows), self._bad.rows)
                 self._bad.rows += len(rows)
+
+    def _without_newlines(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The rows without those that Arrow has read over several lines."""
+        import pyarrow.compute as pc
+
+        compute: Any = pc
+        broken = [compute.match_substring_regex(column, "[\r\n]") for column in texts.columns]
+        if not any(compute.any(mask, min_count=0).as_py() for mask in broken):
+            return texts
+        bad = pa.array([any(row) for row in zip(*(mask.to_pylist() for mask in broken), strict=True)])
+        for index in compute.indices_nonzero(bad).to_pylist():
+            self._bad.add(
+                f"Error detected while parsing row {first + index + self._skip + 1}: Missing close quote "
+                "character: a value has a line break, set allowQuotedNewlines."
+            )
+        return texts.filter(compute.invert(bad))
 
     def _decoded(
         self, decoder: JsonRows, names: list[str], columns: list[Any], rows: int, first: int
