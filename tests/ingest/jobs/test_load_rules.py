@@ -144,8 +144,8 @@ def test_streaming_writers_continue_beside_loads(
 
 # -- schemas -------------------------------------------------------------------------------------------
 
-ADD = {"schema_update_options": ["ALLOW_FIELD_ADDITION"]}
-RELAX = {"schema_update_options": ["ALLOW_FIELD_RELAXATION"]}
+ADD: dict[str, Any] = {"schema_update_options": ["ALLOW_FIELD_ADDITION"]}
+RELAX: dict[str, Any] = {"schema_update_options": ["ALLOW_FIELD_RELAXATION"]}
 
 
 def test_new_columns_need_permission(load: Loader, client: bigquery.Client, table: str, rows: Rows) -> None:
@@ -460,7 +460,7 @@ def test_a_file_of_another_format_is_refused(load: Loader, table: str, kind: str
     if kind == "NEWLINE_DELIMITED_JSON":
         data = data or b"{"  # an empty file has no rows, and no bad ones
     with pytest.raises(exceptions.BadRequest, match="Error while reading data"):
-        load.file(table, data, kind, **({"schema": ID} if "JSON" in kind else {}))
+        load.file(table, data, kind, schema=ID if "JSON" in kind else None)
 
 
 def test_files_of_buckets_are_refused(client: bigquery.Client, table: str) -> None:
@@ -492,7 +492,7 @@ def test_an_invalid_configuration_makes_no_job(
         else full | load_settings
     )
     with pytest.raises((exceptions.BadRequest, exceptions.MethodNotImplemented)):
-        client._connection.api_request(
+        client._connection.api_request(  # type: ignore[no-untyped-call]
             method="POST", path="/projects/p/jobs", data={"configuration": {"load": body}}
         )
 
