@@ -155,7 +155,7 @@ def extracted(
     client: bigquery.Client, out: Path, table: str, name: str, **options: Any
 ) -> tuple[Path, bigquery.ExtractJob]:
     uri = f"gs://bucket/{table}/{name}"
-    job = client.extract_table(table, uri, job_config=bigquery.ExtractJobConfig(**options))
+    job = client.extract_table(table, uri, job_config=bigquery.ExtractJobConfig(**options))  # type: ignore[no-untyped-call]
     job.result()
     return out / "bucket" / table / name, job
 

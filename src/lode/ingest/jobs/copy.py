@@ -13,7 +13,7 @@ from lode.ingest.catalog.table import complete
 from lode.ingest.jobs.destination import CREATE, WRITE, Destination, disposition
 from lode.ingest.jobs.origin import Origin, reference_list
 from lode.ingest.jobs.schema_update import SchemaUpdate
-from lode.ingest.jobs.tables import parse_reference
+from lode.ingest.jobs.tables import parse_destination, parse_reference
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ class CopyJobs:
     def check(self, job: Job) -> None:
         settings = job.settings
         _sources(job)
-        ref = parse_reference(settings.get("destinationTable"), job.project, "copy.destinationTable")
-        if ref.moment:
-            raise invalid(f"The destination {shortened(ref.moment)} is a moment of the past: leave it out.")
+        parse_destination(settings.get("destinationTable"), job.project, "copy.destinationTable")
         disposition(settings, "createDisposition", CREATE, CREATE[0])
         disposition(settings, "writeDisposition", WRITE, "WRITE_EMPTY")
         operation = settings.get("operationType") or "COPY"
@@ -63,7 +61,7 @@ class CopyJobs:
         origins = [Origin(self._engine, ref) for ref in _sources(job)]
         target = Destination(
             self._engine,
-            parse_reference(settings.get("destinationTable"), job.project, "copy.destinationTable"),
+            parse_destination(settings.get("destinationTable"), job.project, "copy.destinationTable"),
             disposition(settings, "createDisposition", CREATE, CREATE[0]),
             disposition(settings, "writeDisposition", WRITE, "WRITE_EMPTY"),
         )

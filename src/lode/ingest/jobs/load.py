@@ -15,7 +15,7 @@ from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
 from lode.ingest.jobs.formats.json_lines import JsonLines
 from lode.ingest.jobs.formats.source import BadRecords, TooManyErrors
 from lode.ingest.jobs.schema_update import UPDATES, SchemaUpdate
-from lode.ingest.jobs.tables import parse_reference
+from lode.ingest.jobs.tables import parse_destination
 from lode.ingest.jobs.uploads import Upload
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.rest import from_rest
@@ -81,7 +81,7 @@ class LoadJobs:
 
     def check(self, job: Job) -> None:
         settings = job.settings
-        parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable")
+        parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable")
         disposition(settings, "createDisposition", CREATE, CREATE[0])
         disposition(settings, "writeDisposition", WRITE, WRITE[0])
         if not isinstance(job.payload, Upload) and not settings.get("sourceUris"):
@@ -131,7 +131,7 @@ class _Load:
         self._source = self._open()
         self._target = Destination(
             engine,
-            parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable"),
+            parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable"),
             disposition(settings, "createDisposition", CREATE, CREATE[0]),
             disposition(settings, "writeDisposition", WRITE, WRITE[0]),
         )
