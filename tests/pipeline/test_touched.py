@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import lode
 from lode.lineage.position import BEGINNING, Position, position_of
 from lode.lineage.touched import MAX_VALUES, touched
+from lode.store import CountingStore
 from lode.store.memory import MemoryStore
 
 DAYS = ["mon", "tue", "", None, "2026-11-15", "x" * 300]  # bounds of a long text are not recorded
@@ -67,7 +68,7 @@ def state(dataset: lode.Dataset, position: Position) -> dict[Any, Counter[Any]]:
 def test_every_value_whose_rows_differ_at_both_ends_is_touched(
     by: str | None, actions: list[tuple[str, Any]], data: st.DataObject
 ) -> None:
-    schema = pa.schema([("day", pa.string()), ("n", pa.int64())])
+    schema = {"day": "string", "n": "int64"}
     layout = None if by is None else lode.HiveLayout(by)
     dataset = lode.Dataset("d", MemoryStore(), codec=lode.Parquet(schema), layout=layout)
     dataset.write(records([("mon", 0)]))
@@ -89,8 +90,8 @@ def test_every_value_whose_rows_differ_at_both_ends_is_touched(
 
 
 def test_values_are_read_only_of_files_whose_statistics_leave_them_open() -> None:
-    store = lode.store.CountingStore(MemoryStore())
-    schema = pa.schema([("day", pa.date32()), ("n", pa.int64())])
+    store = CountingStore(MemoryStore())
+    schema = {"day": "date", "n": "int64"}
     dataset = lode.Dataset("d", store, codec=lode.Parquet(schema), layout=lode.HiveLayout("day"))
     days = [date(2026, 11, 15), date(2026, 11, 16)]
     dataset.write([{"day": day, "n": 1} for day in days])
