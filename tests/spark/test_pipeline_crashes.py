@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -89,6 +90,44 @@ def test_a_correcting_batch_that_dies_at_any_write_is_before_or_after_and_is_don
         shutil.copytree(kept, tmp_path / "lake")
     assert died > 8, "two commits have more writes than that"
     assert found(lake)["clean"] == expected["clean"]
+
+
+class LosesAnswers(DriverDies):
+    """Loses the answer to one swap of a pointer, which took effect. The driver lives on and cleans up."""
+
+    swaps_left = 0
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        result = call()
+        if method == "compare_and_swap":
+            LosesAnswers.swaps_left -= 1
+            if LosesAnswers.swaps_left == -1:
+                raise lode.OutcomeUnknownError(f"{method} {path!r}: no answer")
+        return result
+
+
+def test_a_batch_whose_store_loses_an_answer_removes_nothing_that_was_committed(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = source(lake)
+    raw.write(records(("d1", 1, 1), ("d1", 2, -1)))
+    clean = chain(lake)[0]
+    clean.run(spark)
+    for swap in range(2):  # of the quarantine dataset, and of the sink
+        raw.overwrite(records(("d1", 10 + swap, 5), ("d1", 20 + swap, -4)))
+        LosesAnswers.swaps_left = swap
+        with monkeypatch.context() as patch:
+            patch.setattr(
+                "lode.spark.options.open_store", lambda path, **given: LosesAnswers(open_store(path, **given))
+            )
+            with suppress(lode.CommitError, lode.StoreError):
+                clean.run(spark)
+        assert LosesAnswers.swaps_left < 0
+        clean.run(spark)
+        expected = computed(lake)
+        for name in ("clean", "clean_quarantine"):
+            assert found(lake)[name] == expected[name], (swap, name)
+            assert lode.verify(lode.open_dataset(name, lake)).ok
 
 
 def kill(pids: list[int]) -> None:
