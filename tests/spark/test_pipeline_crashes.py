@@ -97,7 +97,7 @@ def change(raw: lode.Dataset, choose: random.Random, number: int) -> None:
         first = choose.randrange(number + 1)
         raw.delete(f"id BETWEEN {first} AND {first + 5}")
     elif action == 2:
-        raw.merge(records(*((day, id // 2, n) for day, id, n in rows)), on=["day", "id"])
+        raw.merge(records(*((day, id - 6, n) for day, id, n in rows)), on=["day", "id"])
     elif action == 3:
         raw.compact()
     else:
