@@ -1,4 +1,4 @@
-"""The Node client of the Storage Write API, installed on first use, and its scenarios."""
+"""The Node clients of BigQuery, installed on first use, and their scenarios."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _SECONDS: Final = 120.0
 
 
 class NodeRun:
-    """One scenario of ``node/writer.mjs``, as a process."""
+    """One scenario of a script in ``node/``, as a process."""
 
-    def __init__(self, scenario: str, *arguments: str) -> None:
-        command = [find_node(), str(HERE / "writer.mjs"), str(_installed()), scenario, *arguments]
+    def __init__(self, scenario: str, *arguments: str, script: str = "writer.mjs") -> None:
+        command = [find_node(), str(HERE / script), str(_installed()), scenario, *arguments]
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True)
 
@@ -36,9 +36,9 @@ class NodeRun:
         return json.loads(out)
 
 
-def run_node(scenario: str, *arguments: str) -> Any:
+def run_node(scenario: str, *arguments: str, script: str = "writer.mjs") -> Any:
     """Run one scenario and return the client's results."""
-    return NodeRun(scenario, *arguments).result()
+    return NodeRun(scenario, *arguments, script=script).result()
 
 
 def _installed() -> Path:
