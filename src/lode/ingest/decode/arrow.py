@@ -60,9 +60,9 @@ class ArrowRows:
         self._arrow = _read_schema(serialized_schema)
         # The number of the table's columns: each takes some microseconds, even for few rows.
         self.columns = count_columns(schema.columns)
-        self._names = self._arrow.names
-        self.defaulted = Filler.defaulted(schema, self._names)
-        self._filler = Filler(schema, self._names, self._arrow.types)
+        self.names = self._arrow.names
+        self.defaulted = Filler.defaulted(schema, self.names)
+        self._filler = Filler(schema, self.names, self._arrow.types)
         self._max_unpacked_bytes = max_unpacked_bytes
         by_name = {column.name.lower(): column for column in schema}
         # For each field, and those inside it, the bytes that fitting one value takes.

@@ -145,8 +145,33 @@ class Clustering(_Json, forbid_unknown_fields=True):
     fields: list[str] | None = None
 
 
+class PrimaryKey(_Json, forbid_unknown_fields=True):
+    columns: list[str]
+
+
+class ColumnReference(_Json, forbid_unknown_fields=True):
+    referencing_column: str
+    referenced_column: str
+
+
+class ForeignKey(_Json, forbid_unknown_fields=True):
+    referenced_table: TableReference
+    column_references: list[ColumnReference]
+    name: str | UnsetType | None = UNSET
+
+
+class TableConstraints(_Json, forbid_unknown_fields=True):
+    """Keys, which are not enforced. Changes find their rows by the primary key."""
+
+    primary_key: PrimaryKey | UnsetType | None = UNSET
+    foreign_keys: list[ForeignKey] | UnsetType | None = UNSET
+
+
 class _TableInfo(Resource):
     clustering: Clustering | UnsetType | None = UNSET
+    table_constraints: TableConstraints | UnsetType | None = UNSET
+    # Changes are visible at the answer, so rows are never stale.
+    max_staleness: Text = UNSET
     require_partition_filter: bool | UnsetType | None = UNSET
 
 
@@ -160,7 +185,6 @@ class TableResource(_TableInfo):
         "materializedView": "there are no views, since Lode runs no SQL",
         "externalDataConfiguration": "there are no external tables: append the rows instead",
         "model": "there are no models",
-        "tableConstraints": "there are no keys, and so no upserts or change data capture",
         "expirationTime": _EXPIRES,
         "encryptionConfiguration": _KEYS,
         "cloneDefinition": "tables cannot be cloned: read snapshots with the library instead",
@@ -171,7 +195,6 @@ class TableResource(_TableInfo):
         "replicas": _REPLICAS,
         "defaultCollation": "text is compared by its bytes",
         "defaultRoundingMode": _ROUNDING,
-        "maxStaleness": "tables are never stale",
         "externalCatalogTableOptions": "there are no external catalogs",
         "partitionDefinition": "use timePartitioning or rangePartitioning",
     }

@@ -16,8 +16,10 @@ from lode.ingest.api.rest.resources import (
     parse_resource,
     partitioning_properties,
 )
+from lode.ingest.catalog.keys import check_keys
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import TableSchema
+from lode.ingest.types.intervals import canonical_interval
 from lode.ingest.types.rest import from_rest, to_rest
 
 if TYPE_CHECKING:
@@ -145,7 +147,7 @@ def _referenced(resource: TableResource, call: RestCall) -> TableName:
 
 
 def _checked_info(resource: TableResource, current: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
-    """Return the stored properties. Clustering is only a hint for readers, and its columns must exist."""
+    """Return the stored properties. Clustering is only a hint for readers. All columns must exist."""
     info = resource.merged_info(current)
     for field in info.get("clustering", {}).get("fields", ()):
         if field.lower() not in schema.positions:
@@ -153,6 +155,12 @@ def _checked_info(resource: TableResource, current: Mapping[str, Any], schema: T
                 f"The table cannot be clustered by {shortened(field)}: there is no column of that name, "
                 "add it to the schema."
             )
+    check_keys(info.get("tableConstraints", {}), schema)
+    if "maxStaleness" in info:
+        try:
+            canonical_interval(info["maxStaleness"])
+        except ValueError as error:
+            raise invalid(f"Invalid value for maxStaleness: {info['maxStaleness']!r} {error}.") from None
     return info
 
 

@@ -62,11 +62,11 @@ class ProtoRows:
         self._fields = plan(schema, descriptor)
         self._parser = Parser(self._fields)
         self._converters = [column_converter(field) for field in self._fields]
-        names = [field.column.name for field in self._fields]
+        self.names = [field.column.name for field in self._fields]
         nothing = self._parser.parse([], 0, Problems())
         types = [column.type for column in self._columns(nothing, Problems())]
-        self._filler = Filler(schema, names, types)
-        self.defaulted = Filler.defaulted(schema, names)
+        self._filler = Filler(schema, self.names, types)
+        self.defaulted = Filler.defaulted(schema, self.names)
 
     def decode(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> pa.RecordBatch:
         """Decode the rows into a batch exactly in ``schema.arrow``.
