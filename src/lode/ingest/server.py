@@ -74,7 +74,12 @@ class Server:
             asyncio.create_task(
                 _repeat(self.engine.expire, every_seconds=min(_MINUTE_SECONDS, settings.stream_ttl))
             ),
-            asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, at_once=True)),
+            asyncio.create_task(
+                _repeat(
+                    self.engine.expire_partitions, every_seconds=_HOUR_SECONDS, after_seconds=_MINUTE_SECONDS
+                )
+            ),
+            asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, after_seconds=0)),
         ]
 
     async def _start_grpc(self, tokens: Tokens) -> None:
@@ -152,14 +157,15 @@ class Server:
         await self._http.opened.wait()
 
 
-async def _repeat(expire: Callable[[], int], *, every_seconds: float, at_once: bool = False) -> None:
-    if not at_once:
-        await asyncio.sleep(every_seconds)
+async def _repeat(
+    expire: Callable[[], int], *, every_seconds: float, after_seconds: float | None = None
+) -> None:
+    await asyncio.sleep(every_seconds if after_seconds is None else after_seconds)
     while True:
         try:
             await asyncio.to_thread(expire)
         except Exception:  # the next round tries again
-            logger.exception("removing expired streams or sessions failed")
+            logger.exception("removing expired streams, partitions or sessions failed")
         await asyncio.sleep(every_seconds)
 
 

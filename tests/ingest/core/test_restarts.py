@@ -282,7 +282,7 @@ def test_acknowledged_changes_survive_kill_9_and_old_ones_stay_without_effect(tm
         for _ in range(3):
             goals = [changer.acknowledged + 4 for changer in changers]
             wait_until(
-                lambda goals=goals: all(  # type: ignore[misc]
+                lambda goals=goals: all(
                     changer.acknowledged >= goal for changer, goal in zip(changers, goals, strict=True)
                 )
             )

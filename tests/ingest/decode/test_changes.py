@@ -120,7 +120,7 @@ def test_protobuf_changes_are_decoded_as_arrow_changes_are() -> None:
     setattr(sent[1], CHANGE_TYPE.lower(), "DELETE")
     rows: Any = Decoders().make("proto_rows", DEFINITION, described.SerializeToString())
     found = rows.decode([each.SerializeToString() for each in sent])
-    arrow = [
+    arrow: list[dict[str, Any]] = [
         {"id": 1, "name": "a", "_CHANGE_TYPE": "UPSERT", "_CHANGE_SEQUENCE_NUMBER": "1/A"},
         {"id": 2, "name": None, "_CHANGE_TYPE": "DELETE", "_CHANGE_SEQUENCE_NUMBER": None},
     ]

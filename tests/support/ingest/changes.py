@@ -23,14 +23,13 @@ KEYED = TableName("p", "d", "keyed")
 SCHEMA = TableSchema(
     (Column("id", "INT64", "REQUIRED"), Column("name", "STRING", "REQUIRED"), Column("note", "STRING"))
 )
-ARROW = pa.schema(
-    [
-        pa.field("id", pa.int64()),
-        pa.field("name", pa.string()),
-        pa.field("_CHANGE_TYPE", pa.string()),
-        pa.field("_CHANGE_SEQUENCE_NUMBER", pa.string()),
-    ]
-)
+_TYPES: dict[str, pa.DataType] = {
+    "id": pa.int64(),
+    "name": pa.string(),
+    "_CHANGE_TYPE": pa.string(),
+    "_CHANGE_SEQUENCE_NUMBER": pa.string(),
+}
+ARROW = pa.schema(_TYPES)
 
 
 class Change(NamedTuple):

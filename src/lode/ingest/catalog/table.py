@@ -83,6 +83,12 @@ class TableDefinition(
         wanted = (constraints.get("primaryKey") or {}).get("columns") or ()
         return tuple(self.schema.columns[self.schema.positions[name.lower()]].name for name in wanted)
 
+    @cached_property
+    def expires_ms(self) -> int | None:
+        """When the table is deleted by itself, in milliseconds since 1970; None for never."""
+        expires = self.info.get("expirationTime")
+        return None if expires is None else int(expires)
+
     def open(self, store: Store) -> Dataset:
         """Open the dataset with its rows. It raises conflicts at once: the table writer handles them.
 

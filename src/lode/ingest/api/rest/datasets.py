@@ -11,9 +11,12 @@ from msgspec import UNSET
 from lode.format.ids import shortened
 from lode.ingest.api.rest.call import RestCall, dataset_name, etag_of, page_token
 from lode.ingest.api.rest.resources import DatasetReference, DatasetResource, parse_resource
+from lode.ingest.catalog.expiry import MIN_TABLE_EXPIRATION_MS, milliseconds
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName
 
@@ -29,7 +32,7 @@ class DatasetMethods:
     def insert(self, call: RestCall) -> dict[str, Any]:
         resource = parse_resource(call.body, DatasetResource)
         created = self._catalog.create_dataset(
-            _referenced(resource, call), location=_location(resource), info=resource.merged_info({})
+            _referenced(resource, call), location=_location(resource), info=_checked_info(resource, {})
         )
         return _answer(created, call)
 
@@ -81,7 +84,7 @@ class DatasetMethods:
         def change(current: DatasetDefinition) -> DatasetDefinition:
             return msgspec.structs.replace(
                 current,
-                info=resource.merged_info({} if replace else current.info),
+                info=_checked_info(resource, {} if replace else current.info),
                 location=location or current.location,
             )
 
@@ -98,6 +101,18 @@ def _referenced(resource: DatasetResource, call: RestCall) -> DatasetName:
             f"{shortened(call.project)} in both."
         )
     return dataset_name(call.project, reference.dataset_id)
+
+
+def _checked_info(resource: DatasetResource, current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored properties."""
+    info = resource.merged_info(current)
+    for name, least in (
+        ("defaultTableExpirationMs", MIN_TABLE_EXPIRATION_MS),
+        ("defaultPartitionExpirationMs", 1),
+    ):
+        if name in info:
+            milliseconds(info[name], name, least=least)
+    return info
 
 
 def _location(resource: DatasetResource) -> str:

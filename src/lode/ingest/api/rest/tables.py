@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
-_LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter")
+_LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter", "expirationTime")
 
 
 class TableMethods:
@@ -80,7 +80,6 @@ class TableMethods:
         if resource.table_reference and _referenced(resource, call) != call.table:
             raise invalid("The tableReference cannot change: create another table.")
         new_schema = None if resource.schema in (UNSET, None) else from_rest(resource.schema)
-        partitioning = resource.partitioning()
 
         def change(current: TableDefinition) -> TableDefinition:
             schema = current.schema if new_schema is None else new_schema
@@ -88,7 +87,8 @@ class TableMethods:
                 current,
                 schema=schema,
                 info=_checked_info(resource, {} if replace else current.info, schema),
-                partitioning=partitioning or current.partitioning,
+                partitioning=resource.partitioning(None if replace else current.partitioning)
+                or current.partitioning,
             )
 
         return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
