@@ -1,0 +1,10 @@
+"""Pipelines: from datasets through SQL or Python on Spark to a dataset, each input snapshot exactly once."""
+
+from lode.extras import needs
+
+with needs("lode.pipeline", "spark"):
+    from lode.pipeline.expectation import Expectation
+    from lode.pipeline.file import load, parse
+    from lode.pipeline.pipeline import Batch, Pipeline
+
+__all__ = ["Batch", "Expectation", "Pipeline", "load", "parse"]
