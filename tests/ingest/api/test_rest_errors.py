@@ -139,11 +139,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
             ROOT + "/datasets",
             {"datasetReference": {"datasetId": "x"}, "access": [{"role": "READER"}]},
         ),
-        (
-            "POST",
-            ROOT + "/datasets",
-            {"datasetReference": {"datasetId": "x"}, "defaultTableExpirationMs": "1"},
-        ),
     ],
 )
 def test_unsupported_methods_are_not_implemented(
