@@ -218,6 +218,7 @@ def test_the_official_client_sets_and_reads_expirations(client: Client) -> None:
     assert made.time_partitioning.expiration_ms == DAY_MS
     made.time_partitioning = bigquery.TimePartitioning(field="at", expiration_ms=2 * DAY_MS)
     assert client.update_table(made, ["time_partitioning"]).time_partitioning.expiration_ms == 2 * DAY_MS
+    found = client.get_dataset("d")
     found.default_table_expiration_ms = None
     assert client.update_dataset(found, ["default_table_expiration_ms"]).default_table_expiration_ms is None
 
