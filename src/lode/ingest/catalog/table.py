@@ -11,6 +11,8 @@ from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError, SchemaViolationError
 from lode.evolution import adopt, evolve, include, united
+from lode.ingest.catalog.partition_times import COLUMNS as PARTITION_TIMES
+from lode.ingest.catalog.partition_times import by_arrival
 from lode.ingest.catalog.partitioning import (
     PARTITION_ID,
     Partitioning,
@@ -75,6 +77,13 @@ class TableDefinition(
         if is_derived(self.partitioning):
             own = own.append(pa.field(PARTITION_ID, pa.string()))
         return own.append(pa.field(CHANGE_SEQUENCE, pa.string())) if self.primary_key else own
+
+    @cached_property
+    def readable(self) -> TableSchema:
+        """The columns that readers may name: the table's, and the times of partitions by arrival."""
+        if by_arrival(self.partitioning) is None:
+            return self.schema
+        return TableSchema((*self.schema.columns, *PARTITION_TIMES))
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:

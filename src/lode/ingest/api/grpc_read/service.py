@@ -152,8 +152,8 @@ class ReadService:
         count = stream_count(request.max_stream_count, request.preferred_min_stream_count)
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
-        columns = select(table.schema, options.selected_fields)
-        restriction = parse_restriction(options.row_restriction, table.schema)
+        columns = select(table, options.selected_fields)
+        restriction = parse_restriction(options.row_restriction, table.readable)
         check_partition_filter(table, () if restriction is None else restriction.columns)
         session = Session(
             table.name,
@@ -276,8 +276,8 @@ class ReadService:
         return Reader(
             table,
             self._plans.plan(table, session.snapshot),
-            follow(table.schema, session.columns),
-            parse_restriction(session.restriction, table.schema, session.now_micros),
+            follow(table.readable, session.columns),
+            parse_restriction(session.restriction, table.readable, session.now_micros),
             self._prefetchers,
         )
 

@@ -18,6 +18,7 @@ from cachetools import LRUCache
 from lode.definition import REMOVALS
 from lode.errors import InvalidPathError, MissingError
 from lode.ingest.api.grpc_read.parquet import count_rows
+from lode.ingest.catalog.partition_times import stored, with_partition_times
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import invalid
@@ -137,13 +138,14 @@ class ContentCache:
         scan = dataset.plan(as_of=content.head, since=content.head).of(_page(content, first, last + 1))
         known = scan.schema().names
         # A column added since the last commit is in no file. At least one column is needed to count rows.
-        columns = [column.name for column in schema if column.name in known] or known[:1]
+        columns = [column.name for column in stored(schema) if column.name in known] or known[:1]
         position = content.ends[first - 1] if first else 0
         for batch in scan.read(columns=columns):
             begin, end = max(start - position, 0), min(stop - position, batch.num_rows)
             position += batch.num_rows
             if begin < end:
-                yield complete(batch.slice(begin, end - begin), schema)
+                part = batch.slice(begin, end - begin)
+                yield complete(with_partition_times(part, schema, definition.partitioning), schema)
             if position >= stop:
                 return
 

@@ -140,7 +140,7 @@ class RowMethods:
     def list(self, call: RestCall) -> dict[str, Any]:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
         definition = self._catalog.table(call.table, fresh=True)
-        schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
+        schema = select_columns(definition, call.query.get("selectedFields", ""))
         timestamps = _timestamps(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)

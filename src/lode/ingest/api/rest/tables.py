@@ -56,7 +56,7 @@ class TableMethods:
     def get(self, call: RestCall) -> dict[str, Any]:
         view = call.choice("view", _VIEWS)
         definition = self._catalog.table(call.table, fresh=True)
-        shown = select_columns(definition.schema, call.query.get("selectedFields", ""))
+        shown = select_columns(definition, call.query.get("selectedFields", ""))
         return self._answer(definition, call, counts=view != "BASIC") | {"schema": to_rest(shown)}
 
     def list(self, call: RestCall) -> dict[str, Any]:
@@ -121,11 +121,12 @@ class TableMethods:
         return answer | definition.info
 
 
-def select_columns(schema: TableSchema, text: str) -> TableSchema:
+def select_columns(definition: TableDefinition, text: str) -> TableSchema:
     """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table."""
     wanted = {name.strip().lower() for name in text.split(",") if name.strip()}
     if not wanted:
-        return schema
+        return definition.schema
+    schema = definition.readable
     for name in sorted(wanted):
         if name.partition(".")[0] not in schema.positions:
             raise invalid(f"No such field: {name}; select columns that the table has.")
