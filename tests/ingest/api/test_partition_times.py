@@ -39,7 +39,7 @@ def create(server: LodeServer, unit: str = "DAY", **more: Any) -> str:
 
 
 def read(server: LodeServer, name: str, where: str = "", fields: Sequence[str] = ()) -> list[dict[str, Any]]:
-    client = server.read_client()
+    client: Any = server.read_client()
     options = types.ReadSession.TableReadOptions(selected_fields=fields, row_restriction=where)
     session = client.create_read_session(
         parent="projects/p",
