@@ -26,6 +26,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.readiness import Readiness, open_lake
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
     from lode.ingest.api.write_service import WriteService
+    from lode.ingest.core.compactor import Compactor
     from lode.ingest.core.engine import Engine
 
 if TYPE_CHECKING:
@@ -70,6 +71,9 @@ class Server:
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
+        self._compactor = Compactor(self.engine.writers, self.engine.metrics)
+        if settings.compact:
+            self._compactor.start()
         self._expiries = [
             asyncio.create_task(
                 _repeat(self.engine.expire, every_seconds=min(_MINUTE_SECONDS, settings.stream_ttl))
@@ -118,6 +122,7 @@ class Server:
         self._read.close()
         self._http.should_exit = True
         await self._serving_http
+        await asyncio.to_thread(self._compactor.stop)
         await asyncio.to_thread(self.engine.close)
 
     def _listen(self) -> int:

@@ -186,6 +186,11 @@ class Engine:
             stream.compact()
         return dropped + len(expired)
 
+    def writers(self) -> list[TableWriter]:
+        """The writers of the tables that were written or opened."""
+        with self._lock:
+            return list(self._writers.values())
+
     def expire_partitions(self) -> int:
         """Remove the rows of expired partitions from every table of the lake; returns their number.
 

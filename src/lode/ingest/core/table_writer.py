@@ -278,6 +278,8 @@ class TableWriter:
         self.appends: Group[Append] = Group(
             pool, self._commit_group, weigh=lambda append: append.weight, max_weight=MAX_GROUP_BYTES
         )
+        # The commits of this server with rows.
+        self.commits = 0
         # Held while staged rows are committed: two requests never commit the same stream at once.
         self.staged_lock = threading.Lock()
         self._catalog = catalog
@@ -351,6 +353,7 @@ class TableWriter:
         began = time.monotonic()
         with self._refusals():
             snapshot = self._stage_and_publish(stage, ranges, acknowledged)
+        self.commits += 1
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
 
@@ -396,6 +399,7 @@ class TableWriter:
             dataset = self._evolve()
             snapshot = dataset._changes.repeat(attempt, lambda: Removal("merge"), redo=True)
         if snapshot is not None:
+            self.commits += 1
             self._metrics.committed(snapshot, time.monotonic() - began)
 
     def _merge(self, changes: Changes, removal: Removal) -> lode.Snapshot | None:
