@@ -134,11 +134,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
         ("POST", ROOT + "/datasets/d/routines", {}),
         ("POST", ROOT + "/datasets/d:undelete", {}),
-        (
-            "POST",
-            ROOT + "/datasets",
-            {"datasetReference": {"datasetId": "x"}, "access": [{"role": "READER"}]},
-        ),
     ],
 )
 def test_unsupported_methods_are_not_implemented(

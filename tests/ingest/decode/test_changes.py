@@ -125,3 +125,14 @@ def test_protobuf_changes_are_decoded_as_arrow_changes_are() -> None:
         {"id": 2, "name": None, "_CHANGE_TYPE": "DELETE", "_CHANGE_SEQUENCE_NUMBER": None},
     ]
     assert found.equals(decoded_batch(DEFINITION, pa.RecordBatch.from_pylist(arrow)))
+
+
+def test_the_memory_of_sequence_numbers_counts_before_they_are_decoded() -> None:
+    batch = pa.RecordBatch.from_pylist([row(_CHANGE_SEQUENCE_NUMBER="1")] * 1_000)
+    rows: Any = Decoders(max_unpacked_bytes=200_000).make(
+        "arrow_rows", DEFINITION, batch.schema.serialize().to_pybytes()
+    )
+    small = rows.open(batch.slice(0, 100).serialize().to_pybytes())
+    assert small.unpacked_bytes > small.decode().get_total_buffer_size()
+    with pytest.raises(Refused, match="when unpacked"):
+        rows.open(batch.serialize().to_pybytes())

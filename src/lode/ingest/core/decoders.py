@@ -68,7 +68,12 @@ class Decoders:
         rows = self._rows(kind, schema_of_changes(definition.schema), sent)
         names = {name.upper() for name in rows.names}
         if CHANGE_TYPE in names:
-            return ChangeRows(definition.schema, definition.primary_key, rows)
+            return ChangeRows(
+                definition.schema,
+                definition.primary_key,
+                rows,
+                max_unpacked_bytes=self._max_unpacked_bytes,
+            )
         if CHANGE_SEQUENCE in names:
             raise invalid(
                 f"The writer's schema has {CHANGE_SEQUENCE} without {CHANGE_TYPE}: send both.", ends_call=True

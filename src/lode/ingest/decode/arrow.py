@@ -107,10 +107,10 @@ class ArrowRows:
             raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
         slow = rows * self._slow_values
         if not self._has_views:
-            return PackedRows(size, slow, lambda: self._decode(messages, defaults))
+            return PackedRows(size, slow, lambda: self._decode(messages, defaults), rows)
         most = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * body)
         viewed = min(most, self._max_unpacked_bytes - size)
-        return PackedRows(size + viewed, slow, lambda: self._decode(messages, defaults, viewed))
+        return PackedRows(size + viewed, slow, lambda: self._decode(messages, defaults, viewed), rows)
 
     def _decode(
         self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None

@@ -5,11 +5,11 @@ Such rows are decoded as rows of the table with two more columns. A deletion nee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from lode.ingest.decode.packed import PackedRows
+from lode.ingest.decode.packed import MAX_UNPACKED_BYTES, check_unpacked
 from lode.ingest.status import invalid
 from lode.ingest.types.changes import (
     CHANGE_COLUMNS,
@@ -28,7 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from lode.ingest.decode.arrow import ArrowRows
+    from lode.ingest.decode.packed import PackedRows
     from lode.ingest.decode.proto.decoder import ProtoRows
+
+
+# A sequence number of any length becomes 64 digits, which are made of four parts.
+_CHECKED_BYTES: Final = 3 * 64
 
 
 def may_have_changes(schema: bytes) -> bool:
@@ -54,11 +59,18 @@ class ChangeRows:
         schema: The table's.
         primary_key: The table's; empty if it has none.
         decoder: Decodes rows into ``schema_of_changes(schema)``.
+        max_unpacked_bytes: The memory that the decoded rows of one request may take.
     """
 
     def __init__(
-        self, schema: TableSchema, primary_key: Sequence[str], decoder: ArrowRows | ProtoRows
+        self,
+        schema: TableSchema,
+        primary_key: Sequence[str],
+        decoder: ArrowRows | ProtoRows,
+        *,
+        max_unpacked_bytes: int = MAX_UNPACKED_BYTES,
     ) -> None:
+        self._max_unpacked_bytes = max_unpacked_bytes
         self._schema = schema
         self._keys = primary_key
         self._decoder = decoder
@@ -73,7 +85,9 @@ class ChangeRows:
     def open(self, rows: Any, defaults: Collection[str] = ()) -> PackedRows:
         """The same rows before they are unpacked."""
         packed = self._decoder.open(rows, defaults)
-        return PackedRows(packed.unpacked_bytes, packed.slow_values, lambda: self._checked(packed.decode()))
+        size = packed.unpacked_bytes + packed.rows * _CHECKED_BYTES
+        check_unpacked(size, self._max_unpacked_bytes)
+        return packed._replace(unpacked_bytes=size, decode=lambda: self._checked(packed.decode()))
 
     def _checked(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow.compute as pc

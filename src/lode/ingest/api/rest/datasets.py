@@ -20,6 +20,15 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName
 
+# The list of a dataset that was created without one, as in the service.
+_DEFAULT_ACCESS: Final = tuple(
+    {"role": role, "specialGroup": group}
+    for role, group in (
+        ("WRITER", "projectWriters"),
+        ("OWNER", "projectOwners"),
+        ("READER", "projectReaders"),
+    )
+)
 _LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -112,6 +121,13 @@ def _checked_info(resource: DatasetResource, current: Mapping[str, Any]) -> dict
     ):
         if name in info:
             milliseconds(info[name], name, least=least)
+    for number, entry in enumerate(info.get("access", ())):
+        given = entry.keys() - {"role", "condition"}
+        if len(given) != 1:
+            raise invalid(
+                f"Invalid value for access[{number}]: it must name exactly one of a user, group, domain, "
+                "special group, member, view, routine or dataset."
+            )
     return info
 
 
@@ -167,5 +183,6 @@ def _answer(dataset: DatasetDefinition, call: RestCall) -> dict[str, Any]:
             creation_time=str(dataset.created_ms),
             last_modified_time=str(dataset.modified_ms),
         )
+        | {"access": _DEFAULT_ACCESS}
         | dataset.info
     )

@@ -37,7 +37,7 @@ EXPIRATIONS: Final = ("expirationTime", "defaultTableExpirationMs", "defaultPart
 _BIGQUERY_SET: Final = re.compile(r"satisfiesPz[is]|num\w*PhysicalBytes|streamingBuffer")
 
 _KEYS: Final = "files are encrypted as the store is set up"
-_ROUNDING: Final = "numbers with too many digits are refused, not rounded by a mode"
+_ROUNDING: Final = "set roundingMode of each column instead"
 _SNAPSHOTS: Final = "every commit is a snapshot: read them with the library instead"
 _REPLICAS: Final = "tables are not replicated by the server: the store does that"
 
@@ -83,7 +83,24 @@ class DatasetReference(_Json):
     project_id: str | UnsetType = UNSET
 
 
+class AccessEntry(_Json, forbid_unknown_fields=True):
+    """One entry of an access list: a role, and what has it."""
+
+    role: str | UnsetType | None = UNSET
+    user_by_email: str | UnsetType = UNSET
+    group_by_email: str | UnsetType = UNSET
+    domain: str | UnsetType = UNSET
+    special_group: str | UnsetType = UNSET
+    iam_member: str | UnsetType = UNSET
+    view: dict[str, str] | UnsetType = UNSET
+    routine: dict[str, str] | UnsetType = UNSET
+    dataset: dict[str, Any] | UnsetType = UNSET
+    condition: dict[str, str] | UnsetType = UNSET
+
+
 class _DatasetInfo(Resource):
+    # Stored and shown, not enforced: a client with the server's token may do everything.
+    access: list[AccessEntry] | UnsetType | None = UNSET
     default_table_expiration_ms: Text = UNSET
     default_partition_expiration_ms: Text = UNSET
     max_time_travel_hours: Text = UNSET
@@ -96,7 +113,6 @@ class DatasetResource(_DatasetInfo):
     noun = "dataset"
     stored = frozenset(_DatasetInfo.__struct_encode_fields__)
     unsupported = {
-        "access": "Lode has no access lists: a client with the server's token may do everything",
         "defaultEncryptionConfiguration": _KEYS,
         "isCaseInsensitive": "the names of tables are case-sensitive",
         "defaultCollation": "text is compared by its bytes",
@@ -184,8 +200,8 @@ class TableResource(_TableInfo):
     noun = "table"
     stored = frozenset(_TableInfo.__struct_encode_fields__)
     unsupported = {
-        "view": "there are no views, since Lode runs no SQL",
-        "materializedView": "there are no views, since Lode runs no SQL",
+        "view": "there are no views: query the tables themselves",
+        "materializedView": "there are no views: query the tables themselves",
         "externalDataConfiguration": "there are no external tables: append the rows instead",
         "model": "there are no models",
         "encryptionConfiguration": _KEYS,

@@ -74,6 +74,14 @@ class TableMethods:
     def delete(self, call: RestCall) -> None:
         self._catalog.delete_table(call.table, etag=call.etag)
 
+    def test_permissions(self, call: RestCall) -> dict[str, Any]:
+        """Return all permissions that were asked for: a client with the server's token may do everything."""
+        self._catalog.table(call.table, fresh=True)
+        wanted = call.body.get("permissions")
+        if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+            raise invalid("Invalid value for permissions: it must be a list of names.")
+        return {"permissions": wanted}
+
     def change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
         """Merge the body into the resource, as PATCH does; or replace it, as PUT does."""
         resource = parse_resource(call.body, TableResource)

@@ -87,7 +87,7 @@ class ProtoRows:
         size += self._parser.survey.unpacked_bytes(rows, sent, self._max_unpacked_bytes - size)
         check_unpacked(size, self._max_unpacked_bytes)
         slow = len(rows) * self._parser.survey.slow_values
-        return PackedRows(size, slow, lambda: self._decode(rows, sent, defaults))
+        return PackedRows(size, slow, lambda: self._decode(rows, sent, defaults), len(rows))
 
     def _decode(self, rows: Sequence[bytes], sent: int, defaults: Collection[str]) -> pa.RecordBatch:
         problems = Problems()
