@@ -15,7 +15,7 @@ from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.write.contention import MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
+from lode.write.contention import LEADER, MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
 from lode.write.rebase import MAX_RECENT_CHARS, MAX_RECENT_COMMITS
 
 if TYPE_CHECKING:
@@ -460,9 +460,9 @@ def test_a_leader_waits_as_long_as_the_writes_of_its_members_take() -> None:
     clock = Clock()
     contention = clock.contention()
     contention.observe_write(0.002)
-    alone = list(contention.pauses(16, leads=True, late=False))
+    alone = list(contention.pauses(16, LEADER, late=False))
     contention.observe_group([0.05, 0.04, 0.06])
-    assert list(contention.pauses(16, leads=True, late=False)) == [pytest.approx(alone[0] * 25)]
+    assert list(contention.pauses(16, LEADER, late=False)) == [pytest.approx(alone[0] * 25)]
 
 
 def test_no_slot_can_make_a_leader_wait_long() -> None:
@@ -477,8 +477,16 @@ def test_a_member_that_came_late_looks_soon() -> None:
     contention = clock.contention(chance=0.0)
     contention.observe_write(0.03)
     contention.observe(1)
-    in_time = next(iter(contention.pauses(16, leads=False, late=False)))
-    late = next(iter(contention.pauses(16, leads=False, late=True)))
+    in_time = next(iter(contention.pauses(16, 5, late=False)))
+    late = next(iter(contention.pauses(16, 5, late=True)))
     assert late < in_time / 3
     clock.now += 10 * in_time
-    assert next(iter(contention.pauses(16, leads=False, late=False))) == late
+    assert next(iter(contention.pauses(16, 5, late=False))) == late
+
+
+def test_if_the_leader_is_gone_the_first_member_leads_before_the_others() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    waits = [sum(contention.pauses(16, slot, late=False)) for slot in (1, 2, 8, 15, None)]
+    assert waits == sorted(waits)
+    assert waits[0] < waits[1]

@@ -35,9 +35,9 @@ from lode.read.source import get_bounded
 from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
-from lode.write.contention import Contention, crowd_after
+from lode.write.contention import LEADER, Contention, crowd_after
 from lode.write.draft import dropped
-from lode.write.group import LEADER, Groups
+from lode.write.group import Groups
 from lode.write.intent import Intents
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
@@ -315,7 +315,7 @@ class Committer(Generic[M]):
         began = self._runtime.monotonic()
         try:
             slot = self._groups.enter(draft, base)
-            for pause in self._contention.pauses(size, leads=slot == LEADER, late=tally.waited > 0):
+            for pause in self._contention.pauses(size, slot, late=tally.waited > 0):
                 self._runtime.sleep(pause)
                 if slot != LEADER:
                     tally.seen = self._leave(draft, base)

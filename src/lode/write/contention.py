@@ -42,7 +42,7 @@ WRITES_PER_GROUP: Final = 7
 WRITES_PER_MEMBER: Final = 2.5
 # How long a leader waits for members, and when a member looks for the result, as parts of that.
 GATHER: Final = 1.0
-FIRST_LOOK: Final = 1.25
+FIRST_LOOK: Final = 1.65
 NEXT_LOOK: Final = 0.3
 NEXT_LOOKS: Final = 3
 LATE_LOOKS: Final = 8
@@ -51,6 +51,8 @@ WRITES_BEFORE_SLOT: Final = 3
 # How long a leader waits again while many members are missing, and how often.
 EXTENSION: Final = 0.4
 MAX_EXTENSIONS: Final = 3
+# The slot of the leader.
+LEADER: Final = 0
 # Minimum interval between lock attempts.
 MIN_LOCK_INTERVAL_SECONDS: Final = 0.0005
 
@@ -122,17 +124,17 @@ class Contention:
         """How long a leader waits again for members, each time that many are missing."""
         return [EXTENSION * self._work(crowd)] * MAX_EXTENSIONS
 
-    def pauses(self, crowd: int, *, leads: bool, late: bool) -> Iterator[float]:
+    def pauses(self, crowd: int, slot: int | None, *, late: bool) -> Iterator[float]:
         """How long to wait for a group, in steps; a member looks after each of them.
 
         Args:
             crowd: How many writers are expected.
-            leads: Whether this writer leads: then it waits only for the members to arrive.
+            slot: The slot of this writer, if it has one. A leader waits only for the members to arrive.
             late: Whether this writer came too late for the last group. Then it looks more often, so that it
                 is not late for the next one too.
         """
         work = self._work(crowd)
-        if leads:
+        if slot == LEADER:
             yield GATHER * work
             return
         # The leader counts from the head too. So a member that came late looks soon.
@@ -142,8 +144,8 @@ class Contention:
             yield max(ahead, NEXT_LOOK * work)
         for _ in range(LATE_LOOKS if late else NEXT_LOOKS):
             yield NEXT_LOOK * work
-        # The leader is late or has died. One of those that wait leads, not all at once.
-        for _ in range(1 + int(self._runtime.random() * min(crowd / 2, MAX_CONTENDERS))):
+        # The leader is late or has died. The first of those that wait leads, not all at once.
+        for _ in range(1 + min((crowd if slot is None else slot) // 2, MAX_CONTENDERS)):
             yield work
 
     def _work(self, crowd: int) -> float:

@@ -30,7 +30,7 @@ from lode.read.resolve import AnyManifest, EncodedManifest
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.protocol import check_path
-from lode.write.contention import Contention, crowd_after, is_short
+from lode.write.contention import LEADER, Contention, crowd_after, is_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from lode.write.draft import Draft
     from lode.write.publish import Publisher
 
-# The slot of the leader.
-LEADER: Final = 0
 # Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
 # How many slots of a level a writer tries.

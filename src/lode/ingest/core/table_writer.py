@@ -242,7 +242,7 @@ class Group(Generic[T]):
             return not self._working
 
 
-class _Renamed(Exception):  # noqa: N818, an outcome rather than an error
+class ColumnRenamed(Exception):  # noqa: N818, an outcome rather than an error
     """Another writer renamed a column of the dataset after the rows were staged."""
 
 
@@ -351,21 +351,45 @@ class TableWriter:
             Refused: The store failed; nothing was committed, or the outcome is unknown.
         """
         began = time.monotonic()
-        with self._refusals():
+        with self._refusals("try again with the same offset"):
             snapshot = self._stage_and_publish(stage, ranges, acknowledged)
         self.commits += 1
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
 
+    def publish(
+        self,
+        dataset: lode.Dataset,
+        transaction: lode.Transaction,
+        check: Callable[[str | None], None] | None = None,
+    ) -> lode.Snapshot:
+        """Commit a transaction with the rows of a job.
+
+        Args:
+            dataset: The dataset of this table, as the transaction opened it.
+            transaction: Its rows are staged.
+            check: Refuses the commit by the id of the snapshot that it follows.
+
+        Raises:
+            ColumnRenamed: Another writer renamed a column after the rows were staged.
+            Refused: The store failed; nothing was committed, or the outcome is unknown.
+        """
+        began = time.monotonic()
+        with self._refusals("start the job again with the same id"):
+            snapshot = self._publish(dataset, transaction, {}, check)
+        self.commits += 1
+        self._metrics.committed(snapshot, time.monotonic() - began)
+        return snapshot
+
     @contextmanager
-    def _refusals(self) -> Iterator[None]:
+    def _refusals(self, remedy: str) -> Iterator[None]:
         """Turn the errors of a commit into refusals."""
         try:
             yield
         except ComponentMismatchError as error:
             raise self._mismatched(error) from error
         except (CommitUnknownError, StoreError, TransactionClosedError) as error:
-            raise self._unavailable(error) from error
+            raise self._unavailable(error, remedy) from error
         except SnapshotConflictError as error:
             raise Refused(Code.ABORTED, f"{error}. Try again.") from error
         except LogDamaged as error:
@@ -395,7 +419,7 @@ class TableWriter:
             attempts += 1
             return self._merge(changes, removal)
 
-        with self._refusals():
+        with self._refusals("try again"):
             dataset = self._evolve()
             snapshot = dataset._changes.repeat(attempt, lambda: Removal("merge"), redo=True)
         if snapshot is not None:
@@ -450,7 +474,7 @@ class TableWriter:
                 if mismatched:
                     raise
                 mismatched = True
-            except _Renamed:
+            except ColumnRenamed:
                 pass
             self._opened = None  # the next transaction begins with the current columns
         raise Refused(
@@ -458,7 +482,11 @@ class TableWriter:
         )
 
     def _publish(
-        self, dataset: lode.Dataset, transaction: lode.Transaction, ranges: Mapping[str, OffsetRange]
+        self,
+        dataset: lode.Dataset,
+        transaction: lode.Transaction,
+        ranges: Mapping[str, OffsetRange],
+        check: Callable[[str | None], None] | None = None,
     ) -> lode.Snapshot:
         with self._lock:
             for remaining in reversed(range(_MAX_CONFLICTS)):
@@ -467,16 +495,18 @@ class TableWriter:
                 if transaction.capture() != self.progress.head:
                     self._report(self.progress.catch_up(dataset))
                 self._check_not_visible(ranges)
+                if check is not None:
+                    check(transaction.base_id)
                 try:
                     # For the same reason, a commit with ranges is not rebased onto snapshots not yet read.
-                    snapshot = transaction.commit(rebase=not ranges)
+                    snapshot = transaction.commit(rebase=not ranges and check is None)
                     break
                 except CommitUnpublishedError:
                     dataset.settle()
                     snapshot = dataset.snapshot(transaction.snapshot_id)
                     break
                 except SchemaViolationError as error:
-                    raise _Renamed from error
+                    raise ColumnRenamed from error
                 except SnapshotConflictError:
                     if not remaining:
                         transaction.abort()
@@ -497,11 +527,8 @@ class TableWriter:
         for stream in streams:
             self._on_visible(stream, self.progress.rows(stream))
 
-    def _unavailable(self, error: Exception) -> Refused:
-        return Refused(
-            Code.UNAVAILABLE,
-            f"The store of {self.name.short} failed ({error}): try again with the same offset.",
-        )
+    def _unavailable(self, error: Exception, remedy: str = "try again with the same offset") -> Refused:
+        return Refused(Code.UNAVAILABLE, f"The store of {self.name.short} failed ({error}): {remedy}.")
 
     def _mismatched(self, error: ComponentMismatchError) -> Refused:
         """The refusal of rows that do not fit the dataset, which another program created."""
