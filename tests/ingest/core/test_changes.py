@@ -216,6 +216,12 @@ def test_a_key_that_is_added_later_applies_to_the_rows_that_are_there(
     assert names_in(store, name) == {1: "c", 2: "b"}
 
 
+def test_a_table_that_lost_a_column_of_its_key_has_no_key(engine: Engine) -> None:
+    definition = engine.catalog.table(KEYED)
+    without = TableSchema((Column("name", "STRING"),))
+    assert msgspec.structs.replace(definition, schema=without).primary_key == ()
+
+
 def test_changes_go_on_after_a_column_was_added(engine: Engine, store: MemoryStore) -> None:
     send(engine, upsert(1, "a", "5"), upsert(2, "b", "5"))
     wider = TableSchema((*SCHEMA.columns, Column("more", "STRING")))

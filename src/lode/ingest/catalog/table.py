@@ -90,7 +90,10 @@ class TableDefinition(
         """The columns by which changes find their rows; empty if the table takes no changes."""
         constraints = self.info.get("tableConstraints") or {}
         wanted = (constraints.get("primaryKey") or {}).get("columns") or ()
-        return tuple(self.schema.columns[self.schema.positions[name.lower()]].name for name in wanted)
+        positions = [self.schema.positions.get(name.lower()) for name in wanted]
+        # A job that replaced all rows and columns may have removed one of the key.
+        found = [self.schema.columns[position].name for position in positions if position is not None]
+        return tuple(found) if len(found) == len(positions) else ()
 
     @cached_property
     def expires_ms(self) -> int | None:
