@@ -144,3 +144,40 @@ def test_other_tables_do_not_have_the_times(server: LodeServer) -> None:
     table = client.get_table(".".join(name.split("/")[1::2]))
     with pytest.raises(BadRequest, match=r"(?i)_partitiontime"):
         list(client.list_rows(table, selected_fields=[bigquery.SchemaField("_PARTITIONTIME", "TIMESTAMP")]))
+
+
+@pytest.mark.parametrize(("partition", "ids"), [("20240228", [0]), ("20240301", [1]), ("20240302", [])])
+def test_a_partition_is_listed_by_its_decorator(server: LodeServer, partition: str, ids: list[int]) -> None:
+    name = create(server)
+    client = server.bigquery_client("p")
+    table = client.get_table(f"{'.'.join(name.split('/')[1::2])}${partition}")
+    assert table.num_rows == len(ids)
+    assert table.table_id.endswith(f"${partition}")
+    assert [row["id"] for row in client.list_rows(table)] == ids
+
+
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "DATE", "DATETIME"])
+def test_a_partition_of_a_column_is_listed_in_pages_and_deleted(server: LodeServer, kind: str) -> None:
+    fields = [{"name": "id", "type": "INT64"}, {"name": "at", "type": kind}]
+    by_day = {"type": "DAY", "field": "at"}
+    name = server.create_table(f"p.d.days{next(_numbers)}", fields, timePartitioning=by_day)
+    client = server.bigquery_client("p")
+    table = client.get_table(".".join(name.split("/")[1::2]))
+    times = ["2024-02-28", "2024-02-29", "2024-02-29", "2024-03-01", None]
+    assert client.insert_rows_json(table, [{"id": id, "at": at} for id, at in enumerate(times)]) == []
+    day = client.get_table(f"{table}$20240229")
+    assert [row["id"] for row in client.list_rows(day, page_size=1)] == [1, 2]
+    client.delete_table(f"{table}$20240229")
+    assert sorted(row["id"] for row in client.list_rows(table)) == [0, 3, 4]
+    client.delete_table(f"{table}$__NULL__")
+    assert sorted(row["id"] for row in client.list_rows(table)) == [0, 3]
+
+
+@pytest.mark.parametrize("partition", ["2024", "20241301", "x", ""])
+def test_a_partition_that_the_table_cannot_have_is_refused(server: LodeServer, partition: str) -> None:
+    name = create(server)
+    client = server.bigquery_client("p")
+    for call in (client.get_table, client.delete_table):
+        with pytest.raises(BadRequest):
+            call(f"{'.'.join(name.split('/')[1::2])}${partition}")
+    assert len(read(server, name)) == 2

@@ -18,6 +18,7 @@ from lode.ingest.api.rest.resources import (
 )
 from lode.ingest.catalog.keys import check_keys
 from lode.ingest.catalog.partitioning import check_partitioning
+from lode.ingest.jobs.tables import TableRef, rows_of_partition
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import TableSchema
 from lode.ingest.types.intervals import canonical_interval
@@ -57,9 +58,14 @@ class TableMethods:
 
     def get(self, call: RestCall) -> dict[str, Any]:
         view = call.choice("view", _VIEWS)
-        definition = self._catalog.table(call.table, fresh=True)
+        ref = call.table_ref
+        definition = self._catalog.table(ref.name, fresh=True)
         shown = select_columns(definition, call.query.get("selectedFields", ""))
-        return self._answer(definition, call, counts=view != "BASIC") | {"schema": to_rest(shown)}
+        answer = self._answer(definition, call, counts=view != "BASIC", ref=ref) | {"schema": to_rest(shown)}
+        if ref.partition:
+            answer["id"] += f"${ref.partition}"
+            answer["tableReference"]["tableId"] += f"${ref.partition}"
+        return answer
 
     def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
@@ -74,7 +80,14 @@ class TableMethods:
         return answer
 
     def delete(self, call: RestCall) -> None:
-        self._catalog.delete_table(call.table, etag=call.etag)
+        ref = call.table_ref
+        if not ref.partition:
+            self._catalog.delete_table(ref.name, etag=call.etag)
+            return
+        definition = self._catalog.table(ref.name, fresh=True)
+        dataset = definition.open(self._catalog.store)
+        if dataset.exists:
+            dataset.delete(rows_of_partition(ref, definition), on_conflict="redo")
 
     def test_permissions(self, call: RestCall) -> dict[str, Any]:
         """Return all permissions that were asked for: a client with the server's token may do everything."""
@@ -103,11 +116,20 @@ class TableMethods:
 
         return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
 
-    def _answer(self, definition: TableDefinition, call: RestCall, *, counts: bool = True) -> dict[str, Any]:
+    def _answer(
+        self,
+        definition: TableDefinition,
+        call: RestCall,
+        *,
+        counts: bool = True,
+        ref: TableRef | None = None,
+    ) -> dict[str, Any]:
         modified_ms = definition.modified_ms
         more: dict[str, str] = {}
         if counts:
             content = self._contents.of(definition)
+            if ref is not None and ref.partition:
+                content = self._contents.in_partition(definition, content, content.rows, ref)
             modified_ms = max(modified_ms, content.modified_ms)
             more = {
                 "num_rows": str(content.rows),
