@@ -158,6 +158,22 @@ def test_a_failed_compaction_changes_nothing_and_later_commits_try_again(
     assert sorted(ids_in(store, PLAIN)) == list(range(2 * MIN_FILES))
 
 
+def test_a_commit_that_lands_during_a_compaction_does_not_fail_it(engine: Engine, store: MemoryStore) -> None:
+    append(engine, range(MIN_FILES))
+    compactor = compactor_of(engine)
+    rewrite = compactor._workers.each
+
+    def rewrite_then_append(*given: Any) -> list[Any]:
+        done = rewrite(*given)
+        append(engine, range(100, 103))
+        return done
+
+    compactor._workers.each = rewrite_then_append  # type: ignore[method-assign]
+    assert compactor.run_once() == 1
+    assert files_in(store) == 1 + 3
+    assert sorted(ids_in(store, PLAIN)) == [*range(MIN_FILES), 100, 101, 102]
+
+
 def test_the_work_of_one_commit_is_bounded() -> None:
     groups = [Group("", [FileRef(f"{number}-{each}", 10) for each in range(8)]) for number in range(5)]
     small = Group("", [FileRef("a", 1), FileRef("b", 1)])
