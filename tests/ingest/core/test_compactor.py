@@ -168,7 +168,7 @@ def test_a_commit_that_lands_during_a_compaction_does_not_fail_it(engine: Engine
         append(engine, range(100, 103))
         return done
 
-    compactor._workers.each = rewrite_then_append  # type: ignore[method-assign]
+    compactor._workers.each = rewrite_then_append  # type: ignore[assignment,method-assign]
     assert compactor.run_once() == 1
     assert files_in(store) == 1 + 3
     assert sorted(ids_in(store, PLAIN)) == [*range(MIN_FILES), 100, 101, 102]
