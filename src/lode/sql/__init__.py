@@ -1,0 +1,1 @@
+"""SQL on DuckDB over datasets, in BigQuery's dialect."""

@@ -1,0 +1,4 @@
+"""GEOGRAPHY functions."""
+from __future__ import annotations
+from typing import Any
+GEOGRAPHY_FUNCTIONS: dict[str, Any] = {}

@@ -1,0 +1,153 @@
+"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays in FROM, names of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from lode.sql.dialect import position
+from lode.sql.errors import QueryError
+from lode.sql.types import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_DEPTH: Final = 200
+
+
+def cte_names(node: exp.Expression) -> set[str]:
+    """The names that WITH gives to queries around a node."""
+    found: set[str] = set()
+    at: Any = node
+    while at is not None:
+        clause = at.args.get("with_") or at.args.get("with")
+        if clause is not None:
+            found |= {each.alias_or_name.lower() for each in clause.expressions}
+        at = at.parent
+    return found
+
+
+def sources(tree: exp.Expression) -> Iterator[exp.Table]:
+    """The tables of a query that are no names of WITH and no arrays."""
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier):
+            continue
+        if not table.args.get("db") and table.name.lower() in cte_names(table):
+            continue
+        yield table
+
+
+def name_columns(tree: exp.Expression) -> None:
+    """Name the columns of the result as BigQuery does: f0_ and so on where the query gives no name."""
+    select: Any = tree
+    while isinstance(select, exp.SetOperation | exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select) or select.args.get("kind"):
+        return
+    number = 0
+    for each in list(select.expressions):
+        inner = each.unalias()
+        if isinstance(each, exp.Alias) or each.is_star:
+            continue
+        if isinstance(inner, exp.Column | exp.Dot) and not isinstance(inner.args.get("expression"), exp.Anonymous):
+            name = inner.expression.name if isinstance(inner, exp.Dot) else inner.name
+        else:
+            name = f"f{number}_"
+            number += 1
+        each.replace(exp.alias_(each.copy(), exp.to_identifier(name, quoted=True)))
+
+
+def bind_parameters(tree: exp.Expression, named: dict[str, exp.Expression], positional: list[exp.Expression]) -> None:
+    """Replace parameters by their values."""
+    for each in list(tree.find_all(exp.Parameter)):
+        value = named.get(each.name.lower())
+        if value is None:
+            raise QueryError(f"Query parameter '{each.name}' not found{position(each)}")
+        each.replace(value.copy())
+    marks = [each for each in tree.dfs() if isinstance(each, exp.Placeholder)]
+    marks.sort(key=lambda each: each.meta.get("start", 0))
+    for number, each in enumerate(marks):
+        if number >= len(positional):
+            raise QueryError(f"Query parameter number {number + 1} is not defined: the query has more question marks")
+        each.replace(positional[number].copy())
+
+
+def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bool]) -> None:
+    """Write arrays in FROM as subqueries.
+
+    An array of structs has its members as columns, any other one column with the name of its alias.
+    """
+    for table in list(tree.find_all(exp.Table)):
+        if table.args.get("db") and isinstance(table.this, exp.Identifier):
+            parts = [part.name for part in table.parts]
+            if parts[0].lower() in _aliases_before(table):
+                _implicit(table)
+    for unnest in list(tree.find_all(exp.Unnest)):
+        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join):
+            unnest.replace(_unnested(unnest, is_struct))
+        elif isinstance(unnest.parent, exp.In):
+            continue
+
+
+def _aliases_before(table: exp.Table) -> set[str]:
+    found: set[str] = set()
+    at: Any = table.find_ancestor(exp.Select)
+    while at is not None:
+        for each in (at.args.get("from_") or at.args.get("from"), *(at.args.get("joins") or ())):
+            source = each.this if each is not None else None
+            if source is not None and source is not table:
+                found.add(source.alias_or_name.lower())
+        at = at.parent.find_ancestor(exp.Select) if at.parent else None
+    return found
+
+
+def _implicit(table: exp.Table) -> None:
+    """``FROM t, t.items``: the array of each row."""
+    first, *rest = [part.copy() for part in table.parts]
+    value: exp.Expression = exp.column(rest[0], table=first)
+    for part in rest[1:]:
+        value = exp.Dot(this=value, expression=part)
+    alias = table.args.get("alias")
+    name = alias.name if alias is not None and alias.name else rest[-1].name
+    unnest = exp.Unnest(expressions=[value], alias=exp.TableAlias(columns=[exp.to_identifier(name)]))
+    parent: Any = table.parent
+    if (joined := table.args.get("joins")) is not None:
+        unnest.set("joins", joined)
+    table.replace(unnest)
+    if isinstance(parent, exp.Join) and not parent.args.get("on") and not parent.args.get("kind"):
+        parent.set("kind", "CROSS" if not parent.args.get("side") else parent.args.get("kind"))
+
+
+def _unnested(unnest: exp.Unnest, is_struct: Callable[[exp.Expression], bool]) -> exp.Expression:
+    alias = unnest.args.get("alias")
+    columns = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
+    name = columns[0] if columns else (alias.name if alias is not None and alias.name else "")
+    offset = unnest.args.get("offset")
+    counter = (offset.name if isinstance(offset, exp.Expression) else "offset") if offset else None
+    if counter is not None and len(columns) > 1 and columns[-1] == counter:
+        columns = columns[:-1]
+    value = unnest.expressions[0]
+    own = name or "unnamed$"
+    made = exp.Subquery(
+        this=exp.Select(expressions=[]),
+        alias=exp.TableAlias(this=exp.to_identifier(own, quoted=True)),
+    )
+    made.meta["unnest"] = (value, own, counter, is_struct(value), not name)
+    made.set("lateral$", None)
+    made.this.set("expressions", [exp.Column(this=exp.to_identifier("unnest$"))])
+    made.meta["array"] = True
+    made.args["array$"] = value
+    value.parent = made
+    if unnest.args.get("joins"):
+        made.set("joins", unnest.args["joins"])
+    return made
+
+
+def unnest_sql(made: exp.Subquery, array: str) -> str:
+    """The subquery of an array in FROM."""
+    _, name, counter, struct, _ = made.meta["unnest"]
+    columns = [f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {quoted(name)}"]
+    if counter is not None:
+        columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
+    return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
