@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 
 import lode
 import lode.spark
+from lode.lineage import lineage_of
+from lode.pipeline import Batch, Pipeline
 from lode.spark import DatasetRef
-from lode.spark.lineage import lineage_of
-from lode.spark.pipeline import Batch, Pipeline
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -182,7 +182,7 @@ def test_the_error_survives_a_trip_between_processes() -> None:
 
 
 def test_a_pipeline_in_yaml_names_the_extra_for_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lode.spark.pipeline_file import load
+    from lode.pipeline import load
 
     monkeypatch.setitem(sys.modules, "yaml", None)
     with pytest.raises(lode.MissingDependencyError, match=r"^a pipeline in YAML needs yaml, .*\[spark\]'$"):

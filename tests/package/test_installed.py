@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 # A statement, the extra that it needs, and the subject of its sentence without it.
 STATEMENTS: dict[str, tuple[str, str]] = {
     "import lode.spark": ("spark", "lode.spark"),
+    "import lode.pipeline": ("spark", "lode.pipeline"),
     "import pyspark_lode": ("spark", "lode.spark"),
     "import lode.ui": ("server", "lode.ui"),
     "import lode.ingest.server": ("server", "lode.ingest.server"),
@@ -47,7 +48,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "lode demo": ("lode demo needs grpc", "server,spark"),
     "lode sql SELECT --root lake": ("lode sql needs duckdb", "sql"),
     "lode spark verify x --root lake": ("lode.spark needs pyspark", "spark"),
-    "lode spark run x.yaml": ("lode.spark needs pyspark", "spark"),
+    "lode spark run x.yaml": ("lode.pipeline needs pyspark", "spark"),
     "lode ls --root s3://bucket/lake": ("s3:// needs obstore", "s3"),
     "python -m lode.ingest --root lake": ("lode serve needs grpc", "server"),
     "python -m lode.demo": ("lode demo needs grpc", "server,spark"),

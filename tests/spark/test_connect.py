@@ -13,8 +13,8 @@ import pytest
 
 import lode
 import lode.spark
+from lode.pipeline import Pipeline
 from lode.spark import DatasetRef, jobs
-from lode.spark.pipeline import Pipeline
 from lode.spark.schema import spark_schema
 from lode.spark.where import conditions_in
 
@@ -79,7 +79,7 @@ def test_jobs_check_copy_and_export(connect: SparkSession, lake: str, tmp_path: 
 CLIENT = """
 import sys
 import lode, lode.spark
-from lode.spark.pipeline import Pipeline
+from lode.pipeline import Pipeline
 from pyspark.sql.functions import col
 
 url, lake = sys.argv[1:]

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lode
+from lode.lineage import lineage_of
 from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
-from lode.spark.lineage import lineage_of
 from lode.spark.spread import _balanced
 
 if TYPE_CHECKING:

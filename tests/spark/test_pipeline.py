@@ -17,10 +17,9 @@ from pyspark.sql import functions as f
 import lode
 import lode.spark
 from lode.cli import main
+from lode.lineage import lineage_of
+from lode.pipeline import Pipeline, load, parse
 from lode.spark.dataset_ref import DatasetRef
-from lode.spark.lineage import lineage_of
-from lode.spark.pipeline import Pipeline
-from lode.spark.pipeline_file import load, parse
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -393,7 +392,7 @@ def test_a_yaml_file_is_run_from_the_command_line(
         return spark
 
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr("lode.spark.run.session", session)
+    monkeypatch.setattr("lode.pipeline.run.session", session)
     monkeypatch.setattr(type(spark), "stop", lambda _: None)
     monkeypatch.setattr(sys, "path", [*sys.path])
     try:

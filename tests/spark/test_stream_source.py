@@ -11,8 +11,8 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxBytes, Rea
 from pyspark.sql.types import LongType, StringType, StructType
 
 import lode
-from lode.spark import position
-from lode.spark.position import BEGINNING, Frontier, Limit, Position, between, starting_position
+from lode.lineage import position
+from lode.lineage.position import BEGINNING, Frontier, Limit, Position, between, starting_position
 from lode.spark.stream import StreamSource
 from lode.store.wrappers import CountingStore
 

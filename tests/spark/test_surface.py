@@ -11,8 +11,8 @@ from pyspark.sql.types import StructType
 
 import lode
 import lode.spark
+from lode.pipeline import Pipeline
 from lode.spark import options
-from lode.spark.pipeline import Pipeline
 from lode.spark.session import setting_before, temporary_setting
 
 if TYPE_CHECKING:

@@ -87,7 +87,7 @@ def run(pipeline: Path = _PIPELINE, once: bool = _ONCE, json: bool = JSON_LINES)
     Each batch is a line on stdout. The exit code is 1 if the pipeline fails.
     """
     with failing_as("lode"):
-        from lode.spark.run import run as run_pipeline
+        from lode.pipeline.run import run as run_pipeline
 
         run_pipeline(pipeline, once=once, as_json=json)
 

@@ -7,8 +7,8 @@ import shlex
 from typing import TYPE_CHECKING
 
 from lode.demo.events import NAME
+from lode.pipeline import Pipeline
 from lode.spark.dataset_ref import DatasetRef
-from lode.spark.pipeline import Pipeline
 from lode.spark.session import session
 
 if TYPE_CHECKING:

@@ -27,6 +27,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.registry import Jobs
 
 if TYPE_CHECKING:
     import socket
@@ -67,6 +68,8 @@ class Server:
             undo.callback(listening.close)
             self.engine = await asyncio.to_thread(Engine, store, state, settings)
             undo.callback(self.engine.close)
+            self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
+            undo.callback(self.jobs.close)
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
@@ -113,6 +116,7 @@ class Server:
         self._read.close()
         self._http.should_exit = True
         await self._serving_http
+        await asyncio.to_thread(self.jobs.close)
         await asyncio.to_thread(self.engine.close)
 
     def _listen(self) -> int:
@@ -136,7 +140,7 @@ class Server:
         settings = self.settings
         address, port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            application(self.engine, tokens, self._readiness, hosts=settings.known_hosts(address)),
+            application(self.engine, self.jobs, tokens, self._readiness, hosts=settings.known_hosts(address)),
             log_level="warning",
             access_log=False,
             lifespan="off",

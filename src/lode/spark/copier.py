@@ -22,13 +22,13 @@ from lode.errors import (
 )
 from lode.evolution import check_schema
 from lode.format.manifest import FileRef, Removes
+from lode.lineage.position import BEGINNING, Position, between, position_of
+from lode.lineage.record import KEY, Lineage, input_of, lineage_of
 from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
 from lode.spark.dataset_ref import is_same, opened
-from lode.spark.lineage import KEY, Lineage, input_of, lineage_of
-from lode.spark.position import BEGINNING, Position, between, position_of
 from lode.spark.resume import new_snapshot_id
 from lode.spark.spread import reachable, spread
 from lode.write.file import DataFile

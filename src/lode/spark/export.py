@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.errors import InvalidOptionError, NotFoundError
+from lode.lineage.position import ends, plan_between
+from lode.lineage.record import Input, input_of
 from lode.spark.dataset_ref import dataset_ref
-from lode.spark.lineage import Input, input_of
 from lode.spark.options import Options, store_options
-from lode.spark.position import ends, plan_between
 from lode.spark.session import is_connect
 from lode.store.open import open_store
 

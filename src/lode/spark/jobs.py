@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.dataset import Dataset
 from lode.errors import InvalidOptionError
+from lode.lineage.position import ends, plan_between
+from lode.lineage.record import Lineage, input_of
 from lode.spark.copier import copy
 from lode.spark.dataset_ref import DatasetRef, dataset_ref, is_same, opened
 from lode.spark.export import Export, export
-from lode.spark.lineage import Lineage, input_of
 from lode.spark.options import Options
-from lode.spark.position import ends, plan_between
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
 from lode.upkeep.verify import (

@@ -29,11 +29,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from lode.errors import InvalidOptionError
+from lode.lineage.position import NO_LIMIT, Frontier, Limit, Position, plan_between, starting_position
 from lode.read.change_scan import ChangeScan
 from lode.read.files import check_components
 from lode.read.which import ExactId
 from lode.spark.options import Options, dataset_of, file_options, removal_option
-from lode.spark.position import NO_LIMIT, Frontier, Limit, Position, plan_between, starting_position
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits

@@ -10,7 +10,7 @@ from lode.ingest.status import Code, Refused
 
 
 class StagedBytes:
-    """Counts the bytes in the logs of all PENDING and BUFFERED streams."""
+    """Counts the bytes in the logs of all PENDING and BUFFERED streams, and in uploads for jobs."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -34,8 +34,8 @@ class StagedBytes:
                 return
         raise Refused(
             Code.RESOURCE_EXHAUSTED,
-            f"{held:,} bytes are staged in PENDING and BUFFERED streams and this append has {size:,}, the "
-            f"limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
+            f"{held:,} bytes are staged in PENDING and BUFFERED streams and in uploads, and this request has "
+            f"{size:,}, the limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
         )
 
 

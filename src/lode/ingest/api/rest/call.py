@@ -24,6 +24,7 @@ from lode.ingest.status import Code, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from lode.ingest.status import Refused
@@ -47,7 +48,7 @@ class RestCall:
     """A request as handlers need it. The body is a JSON object, empty if the request has none."""
 
     params: Mapping[str, str]
-    query: Mapping[str, str]
+    query: QueryParams
     body: dict[str, Any]
     etag: str | None
     root: str
@@ -68,6 +69,10 @@ class RestCall:
     def link(self, path: str) -> str:
         """Return the ``selfLink`` of a resource."""
         return f"{self.root}bigquery/v2/{quote(path, safe='/:')}"
+
+    def values(self, key: str) -> list[str]:
+        """Return all values of a parameter that may be repeated."""
+        return [value for name, value in self.query.multi_items() if name == key]
 
     def flag(self, key: str) -> bool:
         return self.query.get(key, "").lower() in ("true", "1")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from lode.errors import InvalidMetadataError
-from lode.spark.position import Position
+from lode.lineage.position import Position
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset

@@ -9,13 +9,13 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lode.spark.pipeline_file import load
+from lode.pipeline.file import load
 from lode.spark.session import session
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.spark.pipeline import Batch
+    from lode.pipeline.pipeline import Batch
 
 
 def run(path: Path, *, once: bool = False, as_json: bool = False) -> None:

@@ -7,29 +7,25 @@ commits there. So there is no checkpoint to keep or to lose.
 
 from __future__ import annotations
 
-import importlib
-import inspect
 import logging
-import re
 import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from string import Formatter
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError
+from lode.lineage.position import BEGINNING, Frontier, Limit, Position, plan_between, starting_position
+from lode.lineage.record import Input, Lineage, input_of, lineage_of
+from lode.pipeline.step import INPUT, Step, compiled_step
 from lode.read.incremental import CHANGE, INSERT
 from lode.read.which import ExactId
 from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref, is_same
-from lode.spark.lineage import Input, Lineage, input_of, lineage_of
 from lode.spark.options import Options, removal_option
-from lode.spark.position import BEGINNING, Frontier, Limit, Position, plan_between, starting_position
 from lode.spark.schema import known_schema
 from lode.spark.write import begin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
@@ -39,17 +35,12 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("lode.spark")
 
-_Step: TypeAlias = "Callable[[DataFrame, Mapping[str, DataFrame]], DataFrame]"
 _Tables: TypeAlias = "dict[str, tuple[DatasetRef, Input]]"
 
-Step: TypeAlias = str | Callable[..., Any]
 Mode: TypeAlias = Literal["batch", "continuous"]
 
-INPUT: Final = "input"
 SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch", "onRemoval")
 _RESTART: Final = "start it under another name, from 'earliest' or with a snapshot or tag as startingPosition"
-_REFERENCE: Final = re.compile(r"\s*([\w.]+):(\w+)\s*")
-_NAME: Final = re.compile(r"\{([^\W\d]\w*)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +129,7 @@ class Pipeline:
             InvalidOptionError: Something is wrong.
         """
         for step in self.steps:
-            _step(step, self.tables)
+            compiled_step(step, self.tables)
         options = Options(self.source_ref.given, also=SOURCE_OPTIONS)
         _limit(options)
         removal_option(options)
@@ -213,7 +204,7 @@ class _Runner:
         options = Options(pipeline.source_ref.given, also=SOURCE_OPTIONS)
         self._pipeline = pipeline
         self._spark = spark
-        self._steps = [_step(step, pipeline.tables) for step in pipeline.steps]
+        self._steps = [compiled_step(step, pipeline.tables) for step in pipeline.steps]
         self._source_ref = pipeline.source_ref.without(SOURCE_OPTIONS)
         self._limit = _limit(options)
         self._on_removal = removal_option(options)
@@ -399,76 +390,3 @@ def _input(snapshot: Snapshot) -> Input:
 
 def _limit(options: Options) -> Limit:
     return Limit(options.number("maxSnapshotsPerBatch"), options.size("maxBytesPerBatch", 0) or None)
-
-
-def _step(step: Step, tables: Mapping[str, Any]) -> _Step:
-    if callable(step):
-        return _function(step)
-    match = _REFERENCE.fullmatch(step)
-    return _sql(step, (INPUT, *tables)) if match is None else _function(_load(match[1], match[2]))
-
-
-def _sql(text: str, names: Sequence[str]) -> _Step:
-    pattern = _escaped(text, names)
-    try:
-        fields = {field for _, field, _, _ in Formatter().parse(pattern)}
-    except ValueError:
-        fields = {""}
-    if not fields <= {None, *names}:
-        raise InvalidOptionError(f"a step has double and single braces: double all of them, or none: {text}")
-
-    def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
-        frames: dict[str, Any] = {INPUT: frame, **tables}
-        return frame.sparkSession.sql(pattern, **frames)
-
-    return step
-
-
-def _escaped(text: str, names: Sequence[str]) -> str:
-    """SQL as Spark's formatter takes it: ``{name}`` is a frame, every other brace is doubled."""
-    whole: list[str] = []
-    end = 0
-    for found in _NAME.finditer(text):
-        start, name = found.start(), found[1]
-        literal = text[start - 1 : start] == "{" and text[found.end() : found.end() + 1] == "}"
-        if not literal and name not in names:
-            known = ", ".join(f"{{{name}}}" for name in names)
-            raise InvalidOptionError(
-                f"a step asks for {{{name}}}: there are {known}; the text {{{name}}} is {{{{{name}}}}}"
-            )
-        if not literal:
-            whole += [_doubled(text[end:start]), found[0]]
-            end = found.end()
-    return "".join([*whole, _doubled(text[end:])])
-
-
-def _doubled(text: str) -> str:
-    # Who doubled them already meant one each.
-    if "{{" not in text:
-        return text.replace("{", "{{").replace("}", "}}")
-    return text
-
-
-def _function(function: Callable[..., Any]) -> _Step:
-    name = getattr(function, "__name__", repr(function))
-    wanted = list(inspect.signature(function).parameters)[1:]
-
-    def step(frame: DataFrame, tables: Mapping[str, DataFrame]) -> DataFrame:
-        made = function(frame, **{table: tables[table] for table in wanted if table in tables})
-        if not hasattr(made, "sparkSession"):
-            raise InvalidOptionError(
-                f"step {name} returned {type(made).__name__}: it must return a DataFrame"
-            )
-        return made  # type: ignore[no-any-return]
-
-    return step
-
-
-def _load(module: str, name: str) -> Callable[..., Any]:
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise InvalidOptionError(f"step {module}:{name} cannot be loaded: {error}") from error
-    if not callable(found):
-        raise InvalidOptionError(f"step {module}:{name} is a {type(found).__name__}, not a function")
-    return found  # type: ignore[no-any-return]

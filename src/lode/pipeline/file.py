@@ -23,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError
 from lode.extras import needs
 from lode.near import did_you_mean
+from lode.pipeline.pipeline import Pipeline
 from lode.spark.dataset_ref import DatasetRef, dataset_ref
-from lode.spark.pipeline import Pipeline
 
 if TYPE_CHECKING:
     import os

@@ -1,0 +1,9 @@
+"""Pipelines: from datasets through SQL or Python on Spark to a dataset, each input snapshot exactly once."""
+
+from lode.extras import needs
+
+with needs("lode.pipeline", "spark"):
+    from lode.pipeline.file import load, parse
+    from lode.pipeline.pipeline import Batch, Pipeline
+
+__all__ = ["Batch", "Pipeline", "load", "parse"]
