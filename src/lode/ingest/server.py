@@ -27,6 +27,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.query import QueryJobs
     from lode.ingest.jobs.registry import Jobs
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Server:
             undo.callback(self.engine.close)
             self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
             undo.callback(self.jobs.close)
+            self.jobs.register("query", QueryJobs(self.engine))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)

@@ -128,7 +128,6 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
 
     def __init__(self, **options: Any) -> None:
         super().__init__(dialect="duckdb", comments=False, **options)
-        self.macros: set[str] = set()  # functions that the query itself creates
 
     # -- values --------------------------------------------------------------------------------
 
@@ -288,9 +287,6 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         return self._call(expression.name.upper(), expression)
 
     def _call(self, name: str, expression: exp.Expression) -> str:
-        if name.lower() in self.macros:
-            arguments = ", ".join(self.sql(each) for each in expression.expressions)
-            return f'"{name.lower()}"({arguments})'
         target = FUNCTIONS.get(name)
         if target is None:
             raise QueryError(f"Function not found: {expression.name}{position(expression)}")

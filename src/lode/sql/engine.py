@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import re
 import threading
-from contextlib import contextmanager
+import time
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -16,18 +17,20 @@ from lode.lazy import pa, pt
 from lode.sql import macros
 from lode.sql.dialect import Generator, LakeSql, position
 from lode.sql.errors import LimitError, QueryError, UnsupportedError
-from lode.sql.rewrite import MAX_DEPTH, expand_arrays, name_columns, sources, unnest_sql
-from lode.sql.types import arrow_field, inward, needs_text, outward, quoted, text
+from lode.sql.rewrite import MAX_DEPTH, expand_arrays, inlined, name_columns, replace_table, sources, unnest_sql
+from lode.sql.types import arrow_field, inner_type, inward, outward, quoted
 from lode.sql.udfs import GIVES_NULL, TAKES_NULL, UDFS
 
 if TYPE_CHECKING:
     import datetime
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import duckdb
 
 MAX_QUERY_CHARS: Final = 1 << 20
 _BATCH_ROWS: Final = 65_536
+_MAX_VIEWS: Final = 200
+_WATCH_SECONDS: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +63,14 @@ class Source:
         rows: What DuckDB reads; its fields have the SQL type in their metadata.
         bytes: The estimated size of the rows by column, for the bytes that a query processes.
         pseudo: Expressions of columns that ``SELECT *`` does not have, by name.
+        query: The query of a view; it has no rows of its own.
     """
 
     rows: Any
     schema: pa.Schema
     bytes: int = 0
     pseudo: dict[str, str] = field(default_factory=dict)
+    query: str = ""
 
 
 @dataclass(slots=True)
@@ -142,37 +147,39 @@ def _described(token: str) -> str:
 class Engine:
     """Runs statements of one query, with the tables that a resolver finds."""
 
-    def __init__(self, resolver: Resolver, limits: Limits | None = None) -> None:
+    def __init__(
+        self, resolver: Resolver, limits: Limits | None = None, cancelled: Callable[[], bool] = lambda: False
+    ) -> None:
         self._resolver = resolver
         self.limits = limits or Limits()
         self._connection: Any = None
         self._made: set[tuple[str, str]] = {("bq", "error")}
         self._tables = 0
         self.bytes_processed = 0
-        self.functions: dict[str, tuple[list[str], str]] = {}
-        self._timer: threading.Timer | None = None
+        # Tables and functions that the query itself has created, by their names in lower case.
+        self.local: dict[str, tuple[str, pa.Schema]] = {}
+        self.functions: dict[str, exp.Create] = {}
+        self._cancelled = cancelled
+        self._ended = threading.Event()
         self._late = False
 
     def __enter__(self) -> Engine:
         self._connection = connect(self.limits)
-        if self.limits.seconds:
-            self._timer = threading.Timer(self.limits.seconds, self._interrupt)
-            self._timer.daemon = True
-            self._timer.start()
+        threading.Thread(target=self._watch, name="lode-query-watch", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._ended.set()
         self._connection.close()
 
-    def _interrupt(self) -> None:
-        self._late = True
-        self._connection.interrupt()
-
-    def cancel(self) -> None:
-        """End the query from another thread."""
-        self._connection.interrupt()
+    def _watch(self) -> None:
+        """Interrupt the query when its time is over, or when it was cancelled."""
+        end = time.monotonic() + self.limits.seconds
+        while not self._ended.wait(_WATCH_SECONDS):
+            self._late = time.monotonic() > end
+            if self._late or self._cancelled():
+                with suppress(Exception):  # it may have ended meanwhile
+                    self._connection.interrupt()
 
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
@@ -184,9 +191,8 @@ class Engine:
             if id(table) not in arrays:
                 self._bind(table, schemas)
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
-        generator = _Writer(self.functions)
         try:
-            return generator.generate(tree)
+            return _Writer().generate(inlined(tree, self.functions), copy=False)
         except RecursionError:
             raise QueryError("The query is nested too deep: write it with fewer levels.") from None
 
@@ -215,12 +221,6 @@ class Engine:
         with self._errors(tree):
             row = relation.fetchone()
         return relation.types[0], None if row is None else row[0]
-
-    def execute(self, statement: str) -> None:
-        """Run a statement of DuckDB, such as the creation of a temporary table."""
-        self._make(statement)
-        with self._errors(None):
-            self._connection.execute(statement)
 
     def _relation(self, written: str, tree: exp.Expression) -> Any:
         self._make(written)
@@ -271,24 +271,139 @@ class Engine:
         if isinstance(version, exp.Version):
             moment = self._moment(version)
             table.set("version", None)
+            table.set("when", None)
         parts = tuple(part.name for part in table.parts)
-        source = self._resolver.table(parts, moment)
-        name = f"table${self._tables}"
-        self._tables += 1
-        self.bytes_processed += source.bytes
-        self._connection.register(f"rows${name}", source.rows)
-        columns = [f"{inward(each, quoted(each.name))} AS {quoted(each.name)}" for each in source.schema if each.name not in source.pseudo]
-        hidden = [f"{made} AS {quoted(pseudo)}" for pseudo, made in source.pseudo.items()] if _uses(table, source.pseudo) else []
-        chosen = ", ".join(columns + hidden)
-        self._make(chosen)
-        self._connection.execute(f'CREATE TEMP VIEW "{name}" AS SELECT {chosen} FROM "rows${name}"')
+        if len(parts) == 1 and parts[0].lower() in self.local:
+            name, schema = self.local[parts[0].lower()]
+        else:
+            source = self._resolver.table(parts, moment)
+            name, schema = self.view(source, hidden=_uses(table, source.pseudo)), source.schema
         alias = table.args.get("alias")
         shown = alias.name if alias is not None and alias.name else table.name
-        schemas[shown.lower()] = source.schema
-        table.set("catalog", None)
-        table.set("db", None)
-        table.set("this", exp.to_identifier(name, quoted=True))
-        table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
+        schemas[shown.lower()] = schema
+        replace_table(table, name, shown)
+
+    def view(self, source: Source, *, hidden: bool = False, rows: bool = True) -> str:
+        """Register the rows of a table; returns the name of its view."""
+        name = f"table${self._tables}"
+        self._tables += 1
+        if source.query:
+            if self._tables > _MAX_VIEWS:
+                raise QueryError("The query has too many nested views.")
+            self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
+            return name
+        self.bytes_processed += source.bytes
+        self._connection.register(f"rows${name}", source.rows)
+        chosen = self._columns(source, hidden=hidden)
+        self._execute(f'CREATE TEMP VIEW "{name}" AS SELECT {chosen} FROM "rows${name}"')
+        return name
+
+    def _columns(self, source: Source, *, hidden: bool) -> str:
+        """The columns of a table, in the form that they have inside of a query."""
+        present = {each.name.lower(): each.name for each in source.rows.schema}
+        columns = [
+            f"{inward(each, quoted(present[each.name.lower()]))} AS {quoted(each.name)}"
+            if each.name.lower() in present
+            # Added to the table after the rows were written.
+            else f"CAST({'[]' if pt.is_list(each.type) else 'NULL'} AS {inner_type(each)}) AS {quoted(each.name)}"
+            for each in source.schema
+        ]
+        if hidden:
+            columns += [f"{made} AS {quoted(name)}" for name, made in source.pseudo.items()]
+        return ", ".join(columns)
+
+    def _execute(self, written: str, tree: exp.Expression | None = None) -> Any:
+        self._make(written)
+        with self._errors(tree):
+            return self._connection.execute(written)
+
+    # -- changes -------------------------------------------------------------------------------
+
+    def keep(self, name: str, tree: exp.Expression) -> pa.Schema:
+        """Create a temporary table with the rows of a query, under a name of the query."""
+        written = self.write(tree)
+        relation = self._relation(written, tree)
+        schema = pa.schema([arrow_field(*each) for each in zip(relation.columns, relation.types, strict=True)])
+        own = f"local${self._tables}"
+        self._tables += 1
+        self._execute(f'CREATE TEMP TABLE "{own}" AS {written}', tree)
+        self.local[name.lower()] = (own, schema)
+        return schema
+
+    def declare(self, name: str, schema: pa.Schema) -> None:
+        """Create an empty temporary table."""
+        own = f"local${self._tables}"
+        self._tables += 1
+        columns = ", ".join(f"{quoted(each.name)} {inner_type(each)}" for each in schema)
+        self._execute(f'CREATE TEMP TABLE "{own}" ({columns})')
+        self.local[name.lower()] = (own, schema)
+
+    def target(self, source: Source, *, hidden: str = "") -> str:
+        """Copy a table into a temporary one, which a statement then changes; returns its name."""
+        view = f"rows$target${self._tables}"
+        name = f"target${self._tables}"
+        self._tables += 1
+        self.bytes_processed += source.bytes
+        self._connection.register(view, source.rows)
+        chosen = self._columns(source, hidden=False) + (f", {hidden}" if hidden else "")
+        self._execute(f'CREATE TEMP TABLE "{name}" AS SELECT {chosen} FROM "{view}"')
+        return name
+
+    def change(self, tree: exp.Expression, table: exp.Table, name: str) -> dict[str, int]:
+        """Run INSERT, UPDATE, DELETE or MERGE on a temporary table; returns the numbers of rows by action.
+
+        Args:
+            tree: The statement.
+            table: The table in it that is changed.
+            name: The temporary table.
+        """
+        alias = table.args.get("alias")
+        replace_table(table, name, alias.name if alias is not None and alias.name else table.name)
+        schemas: dict[str, pa.Schema] = {}
+        for each in sources(tree):
+            if each is not table and not _is_array(each):
+                self._bind(each, schemas)
+        expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
+        generator = _Writer()
+        written = generator.generate(inlined(tree, self.functions), copy=False)
+        if isinstance(tree, exp.Merge):
+            found = self._execute(f"{written} RETURNING merge_action", tree).fetchall()
+            counts: dict[str, int] = {}
+            for (action,) in found:
+                counts[str(action).upper()] = counts.get(str(action).upper(), 0) + 1
+            return counts
+        row = self._execute(written, tree).fetchone()
+        return {type(tree).__name__.upper(): int(row[0]) if row else 0}
+
+    def rows(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """The rows of a temporary table, in the types of a schema."""
+        relation = self._connection.table(name)
+        columns = [each for each in zip(relation.columns, relation.types, strict=True) if each[0] in schema.names]
+        converted = ", ".join(f"{outward(kind, quoted(column))} AS {quoted(column)}" for column, kind in columns)
+        self._make(converted)
+        with self._errors(None):
+            made = self._connection.sql(f'SELECT {converted} FROM "{name}"')
+        ordered = pa.schema([schema.field(column) for column, _ in columns])
+        return self._batches(made, ordered, None)
+
+    def converted(self, tree: exp.Expression, columns: Sequence[pa.Field[Any]]) -> Iterator[pa.RecordBatch]:
+        """The rows of a query, cast to columns in their order."""
+        written = self.write(tree)
+        relation = self._relation(written, tree)
+        if len(relation.columns) != len(columns):
+            raise QueryError(
+                f"Inserted row has wrong column count; Has {len(relation.columns)}, expected {len(columns)}"
+                f"{position(tree)}"
+            )
+        names = [f"c{number}" for number in range(len(columns))]
+        casts = ", ".join(f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True))
+        with self._errors(tree):
+            made = self._connection.sql(f"SELECT {casts} FROM ({written}) AS q({', '.join(names)})")
+            kinds = made.types
+            outer = ", ".join(f"{outward(kind, name)} AS {name}" for name, kind in zip(names, kinds, strict=True))
+            self._make(outer)
+            made = self._connection.sql(f"SELECT {outer} FROM (SELECT {casts} FROM ({written}) AS q({', '.join(names)}))")
+        return self._batches(made, pa.schema(list(columns)), tree)
 
     def _moment(self, version: exp.Version) -> Any:
         import datetime
@@ -321,10 +436,6 @@ class Engine:
 
 class _Writer(Generator):
     """Writes arrays in FROM, too."""
-
-    def __init__(self, functions: dict[str, tuple[list[str], str]]) -> None:
-        super().__init__()
-        self.macros = set(functions)
 
     def subquery_sql(self, expression: exp.Subquery, sep: str = " AS ") -> str:
         if "unnest" in expression.meta:

@@ -43,7 +43,6 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "divide": (
         f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN error(printf('division by zero: %s / %s', bq_string(x), bq_string(y))) "
         "ELSE bq_numeric_divide(x, y) END",
-        f"(x {_B}, y {_B}) AS CASE WHEN y = 0 THEN error('division by zero') ELSE bq_bignumeric_divide(x, y) END",
         "(x BIGINT, y BIGINT) AS CASE WHEN y = 0 THEN error(printf('division by zero: %d / %d', x, y)) "
         "ELSE CAST(x AS DOUBLE) / y END",
         "(x DOUBLE, y DOUBLE) AS CASE WHEN y = 0 THEN error(printf('division by zero: %s / %s', bq_float_text(x), bq_float_text(y))) "
@@ -53,7 +52,6 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "multiply": (
         "(x BIGINT, y BIGINT) AS x * y",
         f"(x {_N}, y {_N}) AS bq_numeric_multiply(x, y)",
-        f"(x {_B}, y {_B}) AS CAST(CAST(x AS DOUBLE) * CAST(y AS DOUBLE) AS {_B})",
         "(x DOUBLE, y DOUBLE) AS x * y",
         "(x INTERVAL, y BIGINT) AS x * y",
         "(x BIGINT, y INTERVAL) AS y * x",
@@ -61,7 +59,6 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "plus": (
         "(x BIGINT, y BIGINT) AS x + y",
         f"(x {_N}, y {_N}) AS CAST(x + y AS {_N})",
-        f"(x {_B}, y {_B}) AS CAST(x + y AS {_B})",
         "(x DOUBLE, y DOUBLE) AS x + y",
         "(x DATE, y BIGINT) AS x + CAST(y AS INTEGER)",
         "(x BIGINT, y DATE) AS y + CAST(x AS INTEGER)",
@@ -77,7 +74,6 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "minus": (
         "(x BIGINT, y BIGINT) AS x - y",
         f"(x {_N}, y {_N}) AS CAST(x - y AS {_N})",
-        f"(x {_B}, y {_B}) AS CAST(x - y AS {_B})",
         "(x DOUBLE, y DOUBLE) AS x - y",
         "(x DATE, y BIGINT) AS x - CAST(y AS INTEGER)",
         "(x DATE, y DATE) AS to_days(CAST(x - y AS INTEGER))",
@@ -107,7 +103,6 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x BOOLEAN) AS CAST(x AS VARCHAR)",
         "(x BIGINT) AS CAST(x AS VARCHAR)",
         f"(x {_N}) AS CASE WHEN contains(CAST(x AS VARCHAR), '.') THEN rtrim(rtrim(CAST(x AS VARCHAR), '0'), '.') ELSE CAST(x AS VARCHAR) END",
-        f"(x {_B}) AS CASE WHEN contains(CAST(x AS VARCHAR), '.') THEN rtrim(rtrim(CAST(x AS VARCHAR), '0'), '.') ELSE CAST(x AS VARCHAR) END",
         "(x DOUBLE) AS bq_float_text(x)",
         "(x BLOB) AS decode(x)",
         "(x DATE) AS CAST(x AS VARCHAR)",
@@ -126,14 +121,12 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x BOOLEAN) AS CAST(x AS BIGINT)",
         "(x DOUBLE) AS COALESCE(TRY_CAST(round(x) AS BIGINT), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Illegal conversion of non-finite or too large floating point number to an integer: %s', bq_float_text(x))) END)",
         f"(x {_N}) AS CAST(round(x) AS BIGINT)",
-        f"(x {_B}) AS CAST(round(x) AS BIGINT)",
         "(x VARCHAR) AS CASE WHEN regexp_full_match(trim(x), '[+-]?0[xX][0-9a-fA-F]+') THEN bq_hex_integer(trim(x)) ELSE "
         "COALESCE(TRY_CAST(CASE WHEN regexp_full_match(trim(x), '[+-]?[0-9]+') THEN trim(x) END AS BIGINT), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Bad int64 value: %s', x)) END) END",
     ),
     "float64": (
         "(x DOUBLE) AS x",
         f"(x {_N}) AS CAST(x AS DOUBLE)",
-        f"(x {_B}) AS CAST(x AS DOUBLE)",
         "(x VARCHAR) AS COALESCE(TRY_CAST(trim(x) AS DOUBLE), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Bad double value: %s', x)) END)",
     ),
     "bool": (
@@ -175,11 +168,9 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         f"(x BIGINT) AS CAST(x AS {_N})",
         f"(x BOOLEAN) AS CAST(CAST(x AS BIGINT) AS {_N})",
         f"(x DOUBLE) AS COALESCE(TRY_CAST(x AS {_N}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid NUMERIC value: %s', bq_float_text(x))) END)",
-        f"(x {_B}) AS CAST(x AS {_N})",
         f"(x VARCHAR) AS COALESCE(TRY_CAST(trim(x) AS {_N}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid NUMERIC value: %s', x)) END)",
     ),
     "bignumeric": (
-        f"(x {_B}) AS x",
         f"(x BIGINT) AS CAST(x AS {_B})",
         f"(x {_N}) AS CAST(x AS {_B})",
         f"(x DOUBLE) AS CAST(x AS {_B})",
@@ -278,7 +269,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     ),
     "json_list": ("(x, path) AS CASE WHEN json_type(x, path) = 'ARRAY' THEN json_extract(x, path || '[*]') END",),
     "avg": (f"(x {_N}) AS bq_numeric_divide(CAST(SUM(x) AS {_N}), CAST(COUNT(x) AS {_N}))", "(x DOUBLE) AS AVG(x)"),
-    "narrow": ("(x HUGEINT) AS CAST(x AS BIGINT)", "(x DOUBLE) AS x", f"(x {_N}) AS x", f"(x {_B}) AS x", "(x INTERVAL) AS x"),
+    "narrow": ("(x HUGEINT) AS CAST(x AS BIGINT)", "(x DOUBLE) AS x", f"(x {_N}) AS x", "(x INTERVAL) AS x"),
     "debug": (  # %T
         "(x VARCHAR) AS bq_quote(x)",
         "(x BOOLEAN) AS CAST(x AS VARCHAR)",

@@ -151,3 +151,69 @@ def unnest_sql(made: exp.Subquery, array: str) -> str:
     if counter is not None:
         columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
     return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
+
+
+def replace_table(table: exp.Table, name: str, shown: str) -> None:
+    """Make a table of the tree another one, under the name that the query uses."""
+    table.set("catalog", None)
+    table.set("db", None)
+    table.set("this", exp.to_identifier(name, quoted=True))
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
+
+
+def inlined(tree: exp.Expression, functions: dict[str, exp.Create], depth: int = 0) -> exp.Expression:
+    """Replace calls of functions that the query has created by their bodies."""
+    if not functions:
+        return tree
+    if depth > _MAX_CALLS:
+        raise QueryError("Functions call each other without an end.")
+    for call in list(tree.find_all(exp.Anonymous)):
+        outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
+        path = [part.name for part in outer.find_all(exp.Identifier)] if outer is not call else []
+        name = call.name if outer is call else f"{'.'.join(_dotted(outer.this))}.{call.name}"
+        found = functions.get(name.lower()) or functions.get(call.name.lower() if outer is call else "")
+        if found is None or path is None:
+            continue
+        made = _body(found, call)
+        outer.replace(exp.Paren(this=inlined(made, functions, depth + 1)))
+    return tree
+
+
+_MAX_CALLS: Final = 32
+
+
+def _dotted(node: exp.Expression) -> list[str]:
+    if isinstance(node, exp.Dot):
+        return [*_dotted(node.this), node.expression.name]
+    return node.name.split(".")
+
+
+def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
+    parameters = function.this.expressions
+    if len(parameters) != len(call.expressions):
+        raise QueryError(
+            f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
+            f"{len(call.expressions)} arguments were given{position(call)}"
+        )
+    body: exp.Expression = function.expression.copy()
+    values: dict[str, exp.Expression] = {}
+    for parameter, argument in zip(parameters, call.expressions, strict=True):
+        kind = parameter.args.get("kind")
+        typed = isinstance(kind, exp.DataType) and kind.this != exp.DType.USERDEFINED and "ANY" not in str(kind.this).upper()
+        values[parameter.name.lower()] = exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+    holder = exp.Paren(this=body)
+    for column in list(holder.find_all(exp.Column)):
+        first = column.parts[0].name.lower()
+        if first in values and len(column.parts) == 1:
+            column.replace(values[first].copy())
+        elif first in values:
+            made: exp.Expression = values[first].copy()
+            for part in column.parts[1:]:
+                made = exp.Dot(this=made, expression=part.copy())
+            column.replace(made)
+    result = next(
+        (each.this for each in (function.args.get("properties") or exp.Properties()).expressions if isinstance(each, exp.ReturnsProperty)), None
+    )
+    if isinstance(result, exp.DataType):
+        return exp.Cast(this=holder, to=result.copy())
+    return holder

@@ -25,6 +25,16 @@ _START, _END = "range$start", "range$end"
 _INTEGERS: Final = frozenset(
     "tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint".split()
 )
+_ARROW: Final = (
+    ("is_boolean", "BOOLEAN"),
+    ("is_integer", "BIGINT"),
+    ("is_floating", "DOUBLE"),
+    ("is_binary", "BLOB"),
+    ("is_large_binary", "BLOB"),
+    ("is_fixed_size_binary", "BLOB"),
+    ("is_date", "DATE"),
+    ("is_time", "TIME"),
+)
 _NAMES: Final = {
     "varchar": "STRING",
     "blob": "BYTES",
@@ -188,9 +198,34 @@ def inward(field: pa.Field[Any], value: str) -> str:
     return value
 
 
-def needs_text(kind: pa.DataType) -> bool:
-    """Whether DuckDB cannot read a type: decimals of 256 bits."""
-    return bool(pt.is_decimal256(kind))
+def inner_type(field: pa.Field[Any]) -> str:
+    """The type that the values of a column have inside of a query."""
+    kind: Any = field.type
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        element = kind.value_field
+        return f"{inner_type(element.with_metadata(element.metadata or field.metadata or {}))}[]"
+    match (field.metadata or {}).get(SQL_TYPE, b"").removeprefix(SQL_TYPE_PREFIX).decode():
+        case "json":
+            return "JSON"
+        case "geography":
+            return GEOGRAPHY
+        case "interval":
+            return "INTERVAL"
+        case "range":
+            element = inner_type(kind.field(0))
+            return f'STRUCT("{_START}" {element}, "{_END}" {element})'
+    if pt.is_struct(kind):
+        return f"STRUCT({', '.join(f'{quoted(child.name)} {inner_type(child)}' for child in kind)})"
+    if pt.is_decimal256(kind):
+        return BIGNUMERIC
+    if pt.is_decimal(kind):
+        return NUMERIC if kind.scale <= 9 else BIGNUMERIC
+    if pt.is_timestamp(kind):
+        return "TIMESTAMPTZ" if kind.tz else "TIMESTAMP"
+    for question, name in _ARROW:
+        if getattr(pt, question)(kind):
+            return name
+    return "VARCHAR"
 
 
 def quoted(name: str) -> str:

@@ -141,7 +141,7 @@ class RowMethods:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
         definition = self._catalog.table(call.table, fresh=True)
         schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
-        timestamps = _timestamps(call)
+        timestamps = timestamps_of(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)
         content, total = self._contents.at(definition, content, snapshot)
@@ -232,7 +232,8 @@ def _worded(location: str, sentence: str) -> str:
     return f"Invalid {match[2]} value: {match[1]}" if match else sentence
 
 
-def _timestamps(call: RestCall) -> TimestampFormat:
+def timestamps_of(call: RestCall) -> TimestampFormat:
+    """The format of timestamps that a request asks for."""
     name = call.choice("formatOptions.timestampOutputFormat", _TIMESTAMP_FORMATS)
     if name and name != _TIMESTAMP_FORMATS[0]:
         return cast("TimestampFormat", name)
