@@ -76,6 +76,12 @@ _NATIVE: Final = frozenset(
 )
 
 
+_SCALAR: Final = frozenset("Coalesce Nullif Unnest Exists Greatest Least".split())
+# Stands before an expression whose type DuckDB does not know when it chooses the overload of a macro:
+# aggregates and window functions. See ``settled``.
+LATE: Final = "\x01"
+
+
 class _Parser(BigQuery.Parser):  # type: ignore[misc, name-defined]
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         name: build for name, build in BigQuery.Parser.FUNCTIONS.items() if name in _PARSED
@@ -220,16 +226,23 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
     # -- operators -----------------------------------------------------------------------------
 
     def div_sql(self, expression: exp.Div) -> str:
-        return f"bq_divide({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+        return self._operator(expression, "bq_divide", "/")
 
     def mul_sql(self, expression: exp.Mul) -> str:
-        return f"bq_multiply({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+        return self._operator(expression, "bq_multiply", "*")
 
     def add_sql(self, expression: exp.Add) -> str:
-        return f"bq_plus({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+        return self._operator(expression, "bq_plus", "+")
 
     def sub_sql(self, expression: exp.Sub) -> str:
-        return f"bq_minus({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+        return self._operator(expression, "bq_minus", "-")
+
+    def _operator(self, expression: exp.Binary, macro: str, operator: str) -> str:
+        left, right = self.sql(expression, "this"), self.sql(expression, "expression")
+        # HAVING takes no lambda, which a macro on aggregates needs.
+        if expression.find_ancestor(exp.Having, exp.Select, exp.AggFunc).__class__ is exp.Having:
+            return f"({left} {operator} {right})"
+        return f"{macro}({left}, {right})"
 
     def bitwisexor_sql(self, expression: exp.BitwiseXor) -> str:
         return f"xor({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
@@ -298,14 +311,23 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         name = type(expression).__name__
         made = AGGREGATES.get(name)
         if made is not None:
-            return made(self, expression)
+            return f"{LATE}{made(self, expression)}" if name not in _SCALAR else made(self, expression)
         if name not in _NATIVE:
             raise UnsupportedError(f"{expression.sql_name()}")
-        return str(super().function_fallback_sql(expression))
+        return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
 
     def window_sql(self, expression: exp.Window) -> str:
-        made = str(super().window_sql(expression))
+        made = LATE + str(super().window_sql(expression))
         return f"bq_narrow({made})" if isinstance(expression.this, exp.Sum) else made
+
+    def column_sql(self, expression: exp.Column) -> str:
+        made = str(super().column_sql(expression))
+        if expression.table:
+            return made
+        # May be the name of a column of the result, whose type is not known there either.
+        clause = expression.find_ancestor(exp.Order, exp.Qualify, exp.AggFunc, exp.Window, exp.Select)
+        late = isinstance(clause, exp.Order | exp.Qualify) and isinstance(clause.parent, exp.Query)
+        return f"{LATE}{made}" if late else made
 
     def extract_sql(self, expression: exp.Extract) -> str:
         part = expression.this
@@ -357,6 +379,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         return f"struct_pack({', '.join(members)})"
 
     def array_sql(self, expression: exp.Array) -> str:
+        if expression.expressions and isinstance(expression.expressions[0], exp.Struct):
+            _name_members(list(expression.expressions))
         inner = expression.expressions
         if len(inner) == 1 and isinstance(inner[0], exp.Query):
             return f"COALESCE(ARRAY({self.sql(inner[0])}), [])"
@@ -374,10 +398,82 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         return base if escape else f"{base} ESCAPE '\\'"
 
     def generate(self, expression: Any, copy: bool = True) -> str:
-        return str(super().generate(expression, copy=copy))
+        return settled(str(super().generate(expression, copy=copy)))
 
-    def anyvalue_sql(self, expression: exp.AnyValue) -> str:
-        return AGGREGATES["AnyValue"](self, expression)
+
+
+def _name_members(structs: list[Any]) -> None:
+    """Give the members of further structs of an array the names of the first."""
+    names = [each.this if isinstance(each, exp.PropertyEQ) else None for each in structs[0].expressions]
+    for each in structs[1:]:
+        members = each.expressions if isinstance(each, exp.Struct | exp.Tuple) else []
+        if len(members) != len(names):
+            continue
+        made = [
+            exp.PropertyEQ(this=name.copy(), expression=member.copy())
+            if name is not None and not isinstance(member, exp.PropertyEQ)
+            else member
+            for name, member in zip(names, members, strict=True)
+        ]
+        each.replace(exp.Struct(expressions=made))
+
+
+_CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
+_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+
+
+def settled(written: str) -> str:
+    """Give macros on aggregates a lambda, in which the types of their arguments are known.
+
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(v.a0, v.a1))[1]``.
+    """
+    if LATE not in written:
+        return written
+    return _settled(written, 0, len(written))[0].replace(LATE, "")
+
+
+def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
+    """Convert up to a closing parenthesis or a comma outside of all others; returns where that is."""
+    made: list[str] = []
+    at, depth = start, 0
+    while at < stop:
+        char = written[at]
+        if char in "'\"":
+            match = _QUOTED.match(written, at)
+            end = match.end() if match else stop
+            made.append(written[at:end])
+            at = end
+            continue
+        if char == "b" and (call := _CALL.match(written, at)) is not None:
+            arguments: list[str] = []
+            at = call.end()
+            while written[at] != ")":
+                argument, at = _settled(written, at, stop)
+                arguments.append(argument.strip())
+                if written[at] == ",":
+                    at += 1
+            at += 1
+            made.append(_called(call[0], arguments))
+            continue
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            if not depth:
+                break
+            depth -= 1
+        elif char == "," and not depth and start:
+            break
+        made.append(char)
+        at += 1
+    return "".join(made), at
+
+
+def _called(name: str, arguments: list[str]) -> str:
+    if not any(LATE in each for each in arguments):
+        return f"{name}{', '.join(arguments)})"
+    packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
+    used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
+    return f"{LATE}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
 
 
 Generator.TRANSFORMS = {
@@ -385,3 +481,15 @@ Generator.TRANSFORMS = {
     for kind, write in DuckDB.Generator.TRANSFORMS.items()
     if kind.__name__ not in AGGREGATES and not hasattr(Generator, f"{kind.key}_sql")
 }
+
+
+def _aggregate(name: str) -> Any:
+    def write(self: Generator, expression: exp.Expression) -> str:
+        made = AGGREGATES[name](self, expression)
+        return made if name in _SCALAR else f"{LATE}{made}"
+
+    return write
+
+
+for _name in AGGREGATES:
+    setattr(Generator, f"{_name.lower()}_sql", _aggregate(_name))

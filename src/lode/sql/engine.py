@@ -109,11 +109,11 @@ def _check_depth(tree: exp.Expression) -> None:
 
 
 def _token_message(query: str, error: Exception) -> str:
-    if "quot" in str(error) or "Missing" in str(error):
-        at = re.search(r"from (\d+):(\d+)", str(error))
-        where = f"[{at[1]}:{at[2]}]" if at else "[1:1]"
+    at = re.search(r"(\d+):(\d+)", str(error))
+    where = f"[{at[1]}:{at[2]}]" if at else "[1:1]"
+    if re.search(r"Missing\s+['\"`]|string|quot", str(error.__cause__ or error)) or query.count("'") % 2 or query.count('"') % 2:
         return f"Syntax error: Unclosed string literal at {where}"
-    return "Syntax error: Illegal input at [1:1]"
+    return f"Syntax error: Illegal input at {where}"
 
 
 def _parse_message(query: str, error: ParseError) -> str:
@@ -122,15 +122,24 @@ def _parse_message(query: str, error: ParseError) -> str:
     token = str(found.get("highlight") or "")
     column = max(1, column - len(token) + 1)
     where = f" at [{line}:{column}]"
+    first = re.match(r"\s*(?:--[^\n]*\n\s*)*([A-Za-z_]\w*)", query)
+    if first is not None and first[1].upper() not in _STATEMENTS:
+        return f'Syntax error: Unexpected identifier "{first[1]}" at [{1 + query[: first.start(1)].count(chr(10))}:1]'
+    before = str(found.get("start_context") or "").split()
     if "Expecting )" in str(error):
-        if token.upper() == "AS" or token.upper() in _KEYWORDS:
-            return f'Syntax error: Expected "," but got keyword {token.upper()}{where}'
+        keyword = token.upper() if token.upper() in _KEYWORDS else before[-1].upper() if before else ""
+        if keyword in _KEYWORDS:
+            return f'Syntax error: Expected "," but got keyword {keyword}{where}'
         return f'Syntax error: Expected ")" but got {_described(token)}{where}'
     if not token:
         return f"Syntax error: Unexpected end of script{where}"
     return f"Syntax error: Unexpected {_described(token)}{where}"
 
 
+_STATEMENTS: Final = frozenset(
+    "SELECT WITH FROM INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE DECLARE SET BEGIN IF WHILE LOOP FOR REPEAT CASE "
+    "CALL EXECUTE EXPORT LOAD ASSERT RAISE RETURN BREAK LEAVE CONTINUE ITERATE COMMIT ROLLBACK GRANT REVOKE EXPLAIN".split()
+)
 _KEYWORDS: Final = frozenset("SELECT FROM WHERE GROUP ORDER BY HAVING LIMIT AS ON JOIN AND OR NOT IN UNION ALL WITH END".split())
 
 
@@ -200,20 +209,22 @@ class Engine:
         """Run a query."""
         written = self.write(tree)
         relation = self._relation(written, tree)
-        columns = list(zip(relation.columns, relation.types, strict=True))
-        _check_names([name for name, _ in columns])
+        columns = list(zip(distinct_names(relation.columns), relation.types, strict=True))
         schema = pa.schema([arrow_field(name, kind) for name, kind in columns])
-        converted = ", ".join(f"{outward(kind, quoted(name))} AS {quoted(name)}" for name, kind in columns)
+        places = [f"c{number}" for number in range(len(columns))]
+        converted = ", ".join(
+            f"{outward(kind, place)} AS {place}" for place, (_, kind) in zip(places, columns, strict=True)
+        )
         self._make(converted)
         with self._errors(tree):
-            made = self._connection.sql(f"SELECT {converted} FROM ({written})")
+            made = self._connection.sql(f"SELECT {converted} FROM ({written}) AS q({', '.join(places)})")
         return Result(schema, self._batches(made, schema, tree), self.bytes_processed)
 
     def schema(self, tree: exp.Expression) -> pa.Schema:
         """The columns of a query, without running it."""
         relation = self._relation(self.write(tree), tree)
-        _check_names(relation.columns)
-        return pa.schema([arrow_field(*each) for each in zip(relation.columns, relation.types, strict=True)])
+        names = distinct_names(relation.columns)
+        return pa.schema([arrow_field(*each) for each in zip(names, relation.types, strict=True)])
 
     def value(self, tree: exp.Expression) -> tuple[Any, Any]:
         """The type and the value of an expression, as DuckDB's text of it."""
@@ -559,12 +570,15 @@ def _kind_at(schema: Any, path: Sequence[str]) -> Any:
     return kind
 
 
-def _check_names(names: Sequence[str]) -> None:
-    seen: set[str] = set()
+def distinct_names(names: Sequence[str]) -> list[str]:
+    """Names of columns, each once: the second ``x`` is ``x_1``."""
+    seen: dict[str, int] = {}
+    made = []
     for name in names:
-        if name.lower() in seen:
-            raise QueryError(f"Duplicate column names in the result are not supported when a destination table is present. Found duplicate(s): {name}")
-        seen.add(name.lower())
+        count = seen.get(name.lower(), 0)
+        seen[name.lower()] = count + 1
+        made.append(f"{name}_{count}" if count else name)
+    return made
 
 
 def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -610,7 +624,7 @@ def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
     if isinstance(error, duckdb.OutOfRangeException):
         if "INT64" in whole or "Overflow in" in whole:
             return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
-    sentence = re.sub(r"^(?:[A-Z][A-Za-z]+ )+Error: ", "", sentence)
+    sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
     if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:
         return QueryError(f"Invalid time zone: {match[1]}")
     return QueryError(" ".join(sentence.split()) if "\n  " not in sentence else sentence)

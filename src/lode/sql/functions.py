@@ -382,8 +382,11 @@ def _string_agg(generator: Any, node: Any) -> str:
     joined = inside.value if inside.limit else None
     if joined is not None:
         return f"array_to_string((list({inside.all}) FILTER (WHERE {inside.value} IS NOT NULL))[:{inside.limit}], {separator})"
-    distinct = "DISTINCT " if inside.distinct else ""
-    return f"string_agg({distinct}{inside.value}, {separator}{inside.order})"
+    if inside.distinct:
+        order = "list_reverse_sort" if inside.order.upper().rstrip().endswith("DESC") else "list_sort"
+        listed = f"list(DISTINCT {inside.value}) FILTER (WHERE {inside.value} IS NOT NULL)"
+        return f"bq_join({order}({listed}), {separator})"
+    return f"string_agg({inside.value}, {separator}{inside.order})"
 
 
 def _plain(name: str) -> Writer:
@@ -404,7 +407,9 @@ def _average(generator: Any, node: Any) -> str:
 
 
 def _sum(generator: Any, node: Any) -> str:
-    made = f"SUM({_Inside(generator, node.this).all})"
+    if isinstance(node.find_ancestor(exp.Having, exp.Select), exp.Having):
+        return f"SUM({_Inside(generator, node.this).all})"
+    made = f"\x01SUM({_Inside(generator, node.this).all})"
     # DuckDB's sums of integers have 128 bits.
     return made if isinstance(node.parent, exp.Window) else f"bq_narrow({made})"
 
@@ -463,6 +468,16 @@ def _greatest(name: str) -> Writer:
     return write
 
 
+def _by(name: str) -> Writer:
+    return lambda generator, node: f"\x01{name}({', '.join(_arguments(generator, node))})"
+
+
+FUNCTIONS["MAX_BY"] = _by("arg_max")
+FUNCTIONS["MIN_BY"] = _by("arg_min")
+for _name in ("HLL_COUNT.INIT", "HLL_COUNT.MERGE", "HLL_COUNT.MERGE_PARTIAL"):
+    FUNCTIONS[_name] = (lambda write: lambda generator, node: f"\x01{write(generator, node)}")(FUNCTIONS[_name])
+
+
 AGGREGATES: Final[dict[str, Writer]] = {
     "ArrayAgg": _array_agg,
     "ArrayConcatAgg": _array_concat_agg,
@@ -474,6 +489,7 @@ AGGREGATES: Final[dict[str, Writer]] = {
     "Sum": _sum,
     "CountIf": _count_if,
     "ApproxQuantiles": _quantiles,
+    "ApproxQuantile": _quantiles,
     "ApproxTopK": _top_count,
     "PercentileCont": _percentile("quantile_cont"),
     "PercentileDisc": _percentile("quantile_disc"),

@@ -160,8 +160,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x DATE) AS timezone('UTC', CAST(x AS TIMESTAMP))",
         "(x TIMESTAMP) AS timezone('UTC', x)",
         "(x VARCHAR) AS COALESCE(TRY_CAST(x AS TIMESTAMPTZ), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid timestamp: ''%s''', x)) END)",
-        "(x INTEGER[]) AS error('no cast')",
-    ),
+            ),
     "to_interval": ("(x INTERVAL) AS x", "(x VARCHAR) AS bq_parse_interval(x)"),
     "numeric": (
         f"(x {_N}) AS x",

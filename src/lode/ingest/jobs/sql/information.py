@@ -95,7 +95,9 @@ def _moment(ms: int) -> datetime:
 
 
 def _kind(definition: TableDefinition) -> str:
-    return str(definition.info.get("lodeType", "BASE TABLE"))
+    if "materializedView" in definition.info:
+        return "MATERIALIZED VIEW"
+    return "VIEW" if "view" in definition.info else "BASE TABLE"
 
 
 def _table_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:

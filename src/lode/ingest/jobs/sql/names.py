@@ -73,10 +73,39 @@ class CatalogTables:
         try:
             return self.catalog.table(name, fresh=True)
         except Refused as refused:
-            raise as_query_error(refused) from None
+            if refused.code is not Code.NOT_FOUND:
+                raise as_query_error(refused) from None
+            raise self.missing(name) from None
+
+    def missing(self, name: TableName) -> QueryError:
+        """The error of a table that does not exist, or whose dataset does not."""
+        shown = f"{name.project}:{name.dataset}"
+        try:
+            self.catalog.dataset(DatasetName(name.project, name.dataset))
+        except Refused:
+            if name.project != self.project:
+                table = f"{shown}.{name.table}"
+                return QueryError(
+                    f"Access Denied: Table {table}: User does not have permission to query table {table}, or "
+                    "perhaps it does not exist.",
+                    reason="accessDenied",
+                    location="",
+                )
+            return QueryError(
+                f"Not found: Dataset {shown} was not found in location {self.catalog.location}",
+                reason="notFound",
+                location="",
+            )
+        return QueryError(
+            f"Not found: Table {shown}.{name.table} was not found in location {self.catalog.location}",
+            reason="notFound",
+            location="",
+        )
 
     def source(self, definition: TableDefinition, as_of: datetime.datetime | None = None) -> Source:
         """The rows of a table, read in place as far as the query needs them."""
+        if "view" in definition.info:
+            return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
         dataset = definition.open(self.catalog.store)
         head = _head(dataset, as_of)
         self.read[definition.dataset_id] = None if head is None else head.id

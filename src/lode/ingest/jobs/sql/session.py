@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.types.columns import Column
     from lode.ingest.core.engine import Engine as Tables
     from lode.ingest.names import TableName
     from lode.sql.engine import Limits
@@ -153,11 +154,12 @@ class Session:
                     raise QueryError(f"Column {name} is not present in table {'.'.join(definition.name)}")
             columns = [by_name[name.lower()] for name in listed]
         defaults = {each.name: each.default for each in definition.schema if each.default}
-        source = _with_defaults(tree.expression, [each.default or "NULL" for each in columns])
+        source = _with_defaults(tree.expression, columns)
         fields = [definition.schema.arrow.field(each.name) for each in columns]
         if dry:
             self.sql.schema(source)
             outcome.bytes = self.sql.bytes_processed
+            outcome.schema = definition.schema.arrow
             return outcome
         rest = [each for each in definition.schema if each not in columns and each.name in defaults]
         if rest:
@@ -289,11 +291,16 @@ def _arrived(batches: Iterator[pa.RecordBatch], definition: TableDefinition) -> 
         yield batch.set_column(index, batch.schema.field(index), filled)
 
 
-def _with_defaults(source: exp.Expression, defaults: list[str]) -> exp.Expression:
-    """The rows of INSERT as a query, with DEFAULT replaced."""
+def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Expression:
+    """The rows of INSERT as a query, with DEFAULT replaced, and names for the members of structs."""
     if not isinstance(source, exp.Values):
         return source
     source = source.copy()
+    defaults = [each.default or "NULL" for each in columns]
+    for row in source.expressions:
+        values = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
+        for column, value in zip(columns, list(values), strict=False):
+            _named(value, column)
     for row in source.expressions:
         for number, each in enumerate(list(row.expressions) if isinstance(row, exp.Tuple) else []):
             if isinstance(each, exp.Var | exp.Column) and each.name.upper() == "DEFAULT" and number < len(defaults):
@@ -307,6 +314,21 @@ def _with_defaults(source: exp.Expression, defaults: list[str]) -> exp.Expressio
     for each in rows[1:]:
         whole = exp.Union(this=whole, expression=each, distinct=False)
     return whole
+
+
+def _named(value: exp.Expression, column: Column) -> None:
+    """Give the members of a struct without names those of its column."""
+    if isinstance(value, exp.Array):
+        for each in list(value.expressions):
+            _named(each, column)
+    elif isinstance(value, exp.Struct | exp.Tuple) and column.type == "STRUCT":
+        members = []
+        for field_, member in zip(column.fields, value.expressions, strict=False):
+            inner = member.expression if isinstance(member, exp.PropertyEQ) else member
+            _named(inner, field_)
+            inner = member.expression if isinstance(member, exp.PropertyEQ) else member
+            members.append(exp.PropertyEQ(this=exp.to_identifier(field_.name, quoted=True), expression=inner.copy()))
+        value.replace(exp.Struct(expressions=members))
 
 
 def _construct(tree: exp.Expression) -> str:

@@ -57,6 +57,7 @@ def create(session: Session, tree: exp.Create, dry: bool) -> Outcome:
     outcome = Outcome("CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", table=name)
     if existing is not None and tree.args.get("exists"):
         outcome.ddl_operation = "SKIP"
+        outcome.schema, outcome.batches = existing.schema.arrow, iter(())
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise QueryError(
@@ -86,6 +87,7 @@ def create(session: Session, tree: exp.Create, dry: bool) -> Outcome:
         outcome.bytes = result.bytes_processed
     if schema is None:
         raise QueryError(f"CREATE TABLE {name.short} has no columns", reason="invalid")
+    outcome.schema, outcome.batches = schema.arrow, iter(())
     if dry:
         return outcome
     try:
@@ -159,6 +161,7 @@ def _create_view(
     query = _qualified(session, tree.expression)
     schema = from_arrow(session.sql.schema(query))
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
+    outcome.schema, outcome.batches = schema.arrow, iter(())
     if dry:
         return outcome
     _, info = _properties(properties, schema)
@@ -255,6 +258,8 @@ def drop(session: Session, tree: exp.Drop, dry: bool) -> Outcome:
                 raise _refusal(refused) from None
             outcome.ddl_operation = "SKIP"
         return outcome
+    if kind == "SNAPSHOT TABLE":
+        kind = "TABLE"
     if kind not in ("TABLE", "VIEW"):
         raise UnsupportedError(f"DROP {kind}")
     parts = tuple(part.name for part in target.parts)
@@ -295,9 +300,13 @@ def alter(session: Session, tree: exp.Alter, dry: bool) -> Outcome:
             reason="notFound",
             location="",
         )
-    changes = [_change(action) for action in tree.args.get("actions") or ()]
+    actions = tree.args.get("actions") or ()
+    dropped = [each for action in actions if isinstance(action, exp.Drop) for each in _dropped(session, name, action)]
+    changes = [_change(action) for action in actions if not isinstance(action, exp.Drop)]
     if dry:
         return outcome
+    if dropped:
+        _drop_columns(session, name, dropped)
 
     def change(current: TableDefinition) -> TableDefinition:
         for each in changes:
@@ -306,6 +315,42 @@ def alter(session: Session, tree: exp.Alter, dry: bool) -> Outcome:
 
     session.tables.catalog.update_table(name, change)
     return outcome
+
+
+def _dropped(session: Session, name: TableName, action: exp.Drop) -> list[str]:
+    """The columns that ALTER TABLE … DROP COLUMN names, as the table spells them."""
+    schema = session.names.definition(name).schema
+    found = []
+    for each in action.args.get("tables") or [action.this]:
+        place = schema.positions.get(each.name.lower())
+        if place is not None:
+            found.append(schema.columns[place].name)
+        elif not action.args.get("exists"):
+            raise QueryError(f"Column not found: {each.name}", reason="invalid")
+    return found
+
+
+def _drop_columns(session: Session, name: TableName, dropped: list[str]) -> None:
+    """Drop columns from the rows, then from the table: a new column of the name does not show old values."""
+    definition = session.names.definition(name)
+    used = {definition.partitioning.column} if definition.partitioning is not None else set()
+    used |= set(definition.info.get("clustering", {}).get("fields", ()))
+    for each in dropped:
+        if each in used:
+            raise QueryError(f"Column {each} is used for partitioning or clustering and cannot be dropped", reason="invalid")
+    dataset = definition.open(session.tables.store)
+    if dataset.exists():
+        stored = dataset.schema
+        present = [each for each in dropped if stored is not None and each in stored.names]
+        if present:
+            dataset.evolve(drop=present)
+    session.tables.catalog.update_table(
+        name,
+        lambda now: msgspec.structs.replace(
+            now, schema=TableSchema(tuple(each for each in now.schema if each.name not in dropped))
+        ),
+        replace_schema=True,
+    )
 
 
 def _change(action: exp.Expression) -> Any:
