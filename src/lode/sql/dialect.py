@@ -242,6 +242,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         # HAVING takes no lambda, which a macro on aggregates needs.
         if expression.find_ancestor(exp.Having, exp.Select, exp.AggFunc).__class__ is exp.Having:
             return f"({left} {operator} {right})"
+        sides = [_is_float(expression.this), _is_float(expression.expression)]
+        if sum(sides) == 1:
+            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right})"
         return f"{macro}({left}, {right})"
 
     def bitwisexor_sql(self, expression: exp.BitwiseXor) -> str:
@@ -317,8 +320,20 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
 
     def window_sql(self, expression: exp.Window) -> str:
+        if isinstance(expression.this, exp.Avg) and not isinstance(expression.this.this, exp.Distinct):
+            return self._window_average(expression)
         made = LATE + str(super().window_sql(expression))
         return f"bq_narrow({made})" if isinstance(expression.this, exp.Sum) else made
+
+    def _window_average(self, expression: exp.Window) -> str:
+        """DuckDB's average of NUMERIC is a FLOAT64."""
+        value = expression.this.this
+        parts = []
+        for kind in (exp.Sum, exp.Count, exp.Avg):
+            own = expression.copy()
+            own.set("this", kind(this=value.copy()))
+            parts.append(LATE + str(super().window_sql(own)))
+        return f"bq_avg_of({', '.join(parts)})"
 
     def column_sql(self, expression: exp.Column) -> str:
         made = str(super().column_sql(expression))
@@ -326,7 +341,13 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
             return made
         # May be the name of a column of the result, whose type is not known there either.
         clause = expression.find_ancestor(exp.Order, exp.Qualify, exp.AggFunc, exp.Window, exp.Select)
-        late = isinstance(clause, exp.Order | exp.Qualify) and isinstance(clause.parent, exp.Query)
+        if not isinstance(clause, exp.Order | exp.Qualify) or not isinstance(clause.parent, exp.Select):
+            return made
+        name = expression.name.lower()
+        late = any(
+            isinstance(each, exp.Alias) and each.alias.lower() == name and not isinstance(each.this, exp.Column)
+            for each in clause.parent.expressions
+        )
         return f"{LATE}{made}" if late else made
 
     def extract_sql(self, expression: exp.Extract) -> str:
@@ -394,12 +415,18 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
 
     def like_sql(self, expression: exp.Like) -> str:
         escape = expression.args.get("escape")
-        base = f"{self.sql(expression, 'this')} LIKE {self.sql(expression, 'expression')}"
+        negated = "NOT " if expression.args.get("negate") else ""
+        base = f"{self.sql(expression, 'this')} {negated}LIKE {self.sql(expression, 'expression')}"
         return base if escape else f"{base} ESCAPE '\\'"
 
     def generate(self, expression: Any, copy: bool = True) -> str:
         return settled(str(super().generate(expression, copy=copy)))
 
+
+
+def _is_float(node: Any) -> bool:
+    node = node.this if isinstance(node, exp.Neg) else node
+    return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
 
 
 def _name_members(structs: list[Any]) -> None:

@@ -478,6 +478,10 @@ for _name in ("HLL_COUNT.INIT", "HLL_COUNT.MERGE", "HLL_COUNT.MERGE_PARTIAL"):
     FUNCTIONS[_name] = (lambda write: lambda generator, node: f"\x01{write(generator, node)}")(FUNCTIONS[_name])
 
 
+def _pair(name: str) -> Writer:
+    return lambda generator, node: f"{name}({generator.sql(node, 'this')}, {generator.sql(node, 'expression')})"
+
+
 AGGREGATES: Final[dict[str, Writer]] = {
     "ArrayAgg": _array_agg,
     "ArrayConcatAgg": _array_concat_agg,
@@ -503,6 +507,14 @@ AGGREGATES: Final[dict[str, Writer]] = {
     "BitwiseAndAgg": _plain("bit_and"),
     "BitwiseOrAgg": _plain("bit_or"),
     "BitwiseXorAgg": _plain("bit_xor"),
+    "Corr": _pair("corr"),
+    "CovarPop": _pair("covar_pop"),
+    "CovarSamp": _pair("covar_samp"),
+    "VariancePop": _plain("var_pop"),
+    "Variance": _plain("var_samp"),
+    "StddevPop": _plain("stddev_pop"),
+    "StddevSamp": _plain("stddev_samp"),
+    "Stddev": _plain("stddev_samp"),
     "ApproxDistinct": lambda generator, node: f"COUNT(DISTINCT {generator.sql(node, 'this')})",
 }
 

@@ -85,6 +85,21 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x TIME, y INTERVAL) AS x - y",
         "(x INTERVAL, y INTERVAL) AS x - y",
     ),
+    **{
+        # With a literal such as 1.5 on one side, which becomes NUMERIC beside a NUMERIC.
+        f"{name}_{side}": (
+            f"(x DOUBLE, y DOUBLE) AS bq_{name}(x, y)",
+            f"(x DOUBLE, y {_N}) AS bq_{name}(CAST(x AS {_N}), y)"
+            if side == "left"
+            else f"(x {_N}, y DOUBLE) AS bq_{name}(x, CAST(y AS {_N}))",
+        )
+        for name in ("plus", "minus", "multiply", "divide")
+        for side in ("left", "right")
+    },
+    "avg_of": (
+        f"(total {_N}, number BIGINT, mean DOUBLE) AS CASE WHEN number = 0 THEN NULL ELSE bq_numeric_divide(total, CAST(number AS {_N})) END",
+        "(total DOUBLE, number BIGINT, mean DOUBLE) AS mean",
+    ),
     "shift_left": ("(x, y) AS CASE WHEN y > 63 THEN 0 ELSE bq_wrap(CAST(x AS HUGEINT) * CAST(pow(2, y) AS HUGEINT)) END",),
     "wrap": ("(x) AS CAST(((x + 9223372036854775808) % 18446744073709551616) - 9223372036854775808 AS BIGINT)",),
     "shift_right": ("(x, y) AS CASE WHEN y > 63 THEN 0 ELSE CAST(x AS BIGINT) >> CAST(y AS BIGINT) END",),

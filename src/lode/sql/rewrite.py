@@ -47,7 +47,7 @@ def name_columns(tree: exp.Expression) -> None:
         return
     number = 0
     for each in list(select.expressions):
-        inner = each.unalias()
+        inner = each.unalias().unnest()
         if isinstance(each, exp.Alias) or each.is_star:
             continue
         if isinstance(inner, exp.Column | exp.Dot) and not isinstance(inner.args.get("expression"), exp.Anonymous):

@@ -203,7 +203,7 @@ class QueryJobs:
             if each.created_ms < limit:
                 self._engine.catalog.delete_table(each.name)
                 rows = each.open(self._engine.store)
-                if rows.exists():
+                if rows.exists:
                     rows.drop()
 
     def _table_rows(self, job: Job, definition: TableDefinition) -> Rows:

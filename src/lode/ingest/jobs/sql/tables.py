@@ -339,7 +339,7 @@ def _drop_columns(session: Session, name: TableName, dropped: list[str]) -> None
         if each in used:
             raise QueryError(f"Column {each} is used for partitioning or clustering and cannot be dropped", reason="invalid")
     dataset = definition.open(session.tables.store)
-    if dataset.exists():
+    if dataset.exists:
         stored = dataset.schema
         present = [each for each in dropped if stored is not None and each in stored.names]
         if present:
@@ -464,7 +464,7 @@ def _properties(properties: list[Any], _schema: TableSchema | None) -> tuple[Par
                 partitioning = _partitioning(each.this)
             case exp.Cluster() | exp.ClusteredByProperty():
                 info["clustering"] = {"fields": [column.name for column in each.expressions]}
-            case exp.Property():
+            case exp.Property() if each.args.get("value") is not None:
                 _option(each.name.lower(), each.args["value"], info)
             case exp.SchemaCommentProperty():
                 info["description"] = each.this.name
