@@ -25,10 +25,13 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.listen import address_of, check_tls, listen
     from lode.ingest.api.readiness import Readiness, open_lake
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
+    from lode.ingest.api.rest.tables import table_properties
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.load import LoadJobs
     from lode.ingest.jobs.query import QueryJobs
     from lode.ingest.jobs.registry import Jobs
+    from lode.ingest.jobs.uploads import Uploads
 
 if TYPE_CHECKING:
     import socket
@@ -71,7 +74,9 @@ class Server:
             undo.callback(self.engine.close)
             self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
             undo.callback(self.jobs.close)
-            self.jobs.register("query", QueryJobs(self.engine))
+            self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
+            self.jobs.register("load", LoadJobs(self.engine, table_properties))
+            self.jobs.register("query", QueryJobs(self.engine, properties=table_properties))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
@@ -119,6 +124,7 @@ class Server:
         self._http.should_exit = True
         await self._serving_http
         await asyncio.to_thread(self.jobs.close)
+        await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
 
     def _listen(self) -> int:
@@ -142,7 +148,14 @@ class Server:
         settings = self.settings
         address, port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            application(self.engine, self.jobs, tokens, self._readiness, hosts=settings.known_hosts(address)),
+            application(
+                self.engine,
+                self.jobs,
+                self.uploads,
+                tokens,
+                self._readiness,
+                hosts=settings.known_hosts(address),
+            ),
             log_level="warning",
             access_log=False,
             lifespan="off",

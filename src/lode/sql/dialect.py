@@ -247,6 +247,14 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
             return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right})"
         return f"{macro}({left}, {right})"
 
+    def in_sql(self, expression: exp.In) -> str:
+        arrays = expression.args.get("unnest")
+        if arrays is None:
+            return str(super().in_sql(expression))
+        array = arrays.expressions[0] if isinstance(arrays, exp.Unnest) else arrays
+        negated = "NOT " if expression.args.get("negate") or expression.args.get("is_negated") else ""
+        return f"{negated}list_contains({self.sql(array)}, {self.sql(expression, 'this')})"
+
     def bitwisexor_sql(self, expression: exp.BitwiseXor) -> str:
         return f"xor({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
 

@@ -32,7 +32,15 @@ class StagedBytes:
             if held + size <= self._max_bytes:
                 self._bytes += size
                 return
-        raise Refused(
+        raise self._full(held, size)
+
+    def check(self, size: int) -> None:
+        """Refuse as many bytes as cannot be reserved now."""
+        if self._bytes + size > self._max_bytes:
+            raise self._full(self._bytes, size)
+
+    def _full(self, held: int, size: int) -> Refused:
+        return Refused(
             Code.RESOURCE_EXHAUSTED,
             f"{held:,} bytes are staged in PENDING and BUFFERED streams and in uploads, and this request has "
             f"{size:,}, the limit is {self._max_bytes:,}: commit or flush some of them, then try again.",

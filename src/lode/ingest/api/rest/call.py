@@ -165,7 +165,7 @@ async def read_call(request: Request, body: bytes) -> RestCall:
     return RestCall(
         params=request.path_params,
         query=request.query_params,
-        body=_parse(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(_parse, body),
+        body=parse_body(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(parse_body, body),
         etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
         root=str(request.base_url),
         fields=parse_fields(request.query_params.get("fields", "")),
@@ -195,7 +195,8 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a body, empty if there is none."""
     if not body.strip():
         return {}
     try:

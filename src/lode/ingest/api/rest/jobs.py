@@ -42,6 +42,10 @@ class JobMethods:
         )
         return job.resource(call.root)
 
+    def find(self, project: str, id: str, root: object) -> dict[str, Any]:
+        """Return a job that an upload has started."""
+        return self._jobs.get(project, id).resource(str(root))
+
     def get(self, call: RestCall) -> dict[str, Any]:
         return self._find(call).resource(call.root)
 

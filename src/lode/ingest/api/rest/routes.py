@@ -24,6 +24,7 @@ from lode.ingest.api.rest.jobs import JobMethods
 from lode.ingest.api.rest.queries import QueryMethods
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods
+from lode.ingest.api.rest.uploads import UploadMethods
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from lode.ingest.api.rest.rows import Append
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.jobs.registry import Jobs
+    from lode.ingest.jobs.uploads import Uploads
 
     Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
     Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
@@ -61,6 +63,7 @@ def routes(
     catalog: Catalog,
     append: Append,
     jobs: Jobs,
+    uploads: Uploads | None = None,
     *,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> list[Route]:
@@ -70,6 +73,7 @@ def routes(
         catalog: The datasets and tables.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
         jobs: The jobs.
+        uploads: The files for load jobs; None if the server takes none.
         max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
     contents = ContentCache(catalog.store)
@@ -143,11 +147,12 @@ def routes(
         route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
-    uploads = [
-        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", _refuse_upload, methods=list(_ANY))
+    upload = _refuse_upload if uploads is None else UploadMethods(uploads, work).answer
+    sending = [
+        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", upload, methods=list(_ANY))
         for prefix in ("/upload", "/resumable/upload")
     ]
-    return [*own, *elsewhere, *uploads]
+    return [*own, *elsewhere, *sending]
 
 
 def _on_thread(method: Method) -> Endpoint:
