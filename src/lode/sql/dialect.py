@@ -19,14 +19,66 @@ from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, text
 
 # Functions with a syntax of their own; all others are kept by name.
 _PARSED: Final = frozenset(
-    "ANY_VALUE APPROX_COUNT_DISTINCT APPROX_QUANTILES ARRAY_AGG ARRAY_CONCAT_AGG AVG BIT_AND BIT_OR BIT_XOR "
-    "COALESCE CORR COUNT COUNTIF COUNT_IF COVAR_POP COVAR_SAMP CUME_DIST DENSE_RANK FIRST_VALUE GREATEST "
-    "GROUPING IF IFNULL LAG LAST_VALUE LEAD LEAST LOGICAL_AND LOGICAL_OR MAX MIN NTH_VALUE NTILE NULLIF "
-    "PERCENTILE_CONT PERCENTILE_DISC PERCENT_RANK RANK ROW_NUMBER STDDEV STDDEV_POP STDDEV_SAMP STRUCT SUM "
-    "UNNEST VARIANCE VAR_POP VAR_SAMP CURRENT_DATE CURRENT_DATETIME CURRENT_TIME CURRENT_TIMESTAMP "
-    "APPROX_TOP_COUNT APPROX_TOP_SUM GAP_FILL EXISTS".split()
+    [
+        "ANY_VALUE",
+        "APPROX_COUNT_DISTINCT",
+        "APPROX_QUANTILES",
+        "ARRAY_AGG",
+        "ARRAY_CONCAT_AGG",
+        "AVG",
+        "BIT_AND",
+        "BIT_OR",
+        "BIT_XOR",
+        "COALESCE",
+        "CORR",
+        "COUNT",
+        "COUNTIF",
+        "COUNT_IF",
+        "COVAR_POP",
+        "COVAR_SAMP",
+        "CUME_DIST",
+        "DENSE_RANK",
+        "FIRST_VALUE",
+        "GREATEST",
+        "GROUPING",
+        "IF",
+        "IFNULL",
+        "LAG",
+        "LAST_VALUE",
+        "LEAD",
+        "LEAST",
+        "LOGICAL_AND",
+        "LOGICAL_OR",
+        "MAX",
+        "MIN",
+        "NTH_VALUE",
+        "NTILE",
+        "NULLIF",
+        "PERCENTILE_CONT",
+        "PERCENTILE_DISC",
+        "PERCENT_RANK",
+        "RANK",
+        "ROW_NUMBER",
+        "STDDEV",
+        "STDDEV_POP",
+        "STDDEV_SAMP",
+        "STRUCT",
+        "SUM",
+        "UNNEST",
+        "VARIANCE",
+        "VAR_POP",
+        "VAR_SAMP",
+        "CURRENT_DATE",
+        "CURRENT_DATETIME",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "APPROX_TOP_COUNT",
+        "APPROX_TOP_SUM",
+        "GAP_FILL",
+        "EXISTS",
+    ]
 )
-_PARSERS: Final = frozenset("ARRAY CAST SAFE_CAST EXTRACT STRING_AGG".split())
+_PARSERS: Final = frozenset(["ARRAY", "CAST", "SAFE_CAST", "EXTRACT", "STRING_AGG"])
 _TYPES: Final = {
     "DECIMAL": NUMERIC,
     "BIGDECIMAL": BIGNUMERIC,
@@ -71,12 +123,34 @@ _CASTS: Final = {
 
 # Functions that both have.
 _NATIVE: Final = frozenset(
-    "Coalesce Nullif Count Corr CovarPop CovarSamp CumeDist DenseRank Rank PercentRank RowNumber Ntile Lag Lead "
-    "Stddev StddevPop StddevSamp Variance VariancePop Grouping Unnest Exists".split()
+    [
+        "Coalesce",
+        "Nullif",
+        "Count",
+        "Corr",
+        "CovarPop",
+        "CovarSamp",
+        "CumeDist",
+        "DenseRank",
+        "Rank",
+        "PercentRank",
+        "RowNumber",
+        "Ntile",
+        "Lag",
+        "Lead",
+        "Stddev",
+        "StddevPop",
+        "StddevSamp",
+        "Variance",
+        "VariancePop",
+        "Grouping",
+        "Unnest",
+        "Exists",
+    ]
 )
 
 
-_SCALAR: Final = frozenset("Coalesce Nullif Unnest Exists Greatest Least".split())
+_SCALAR: Final = frozenset(["Coalesce", "Nullif", "Unnest", "Exists", "Greatest", "Least"])
 # Stands before an expression whose type DuckDB does not know when it chooses the overload of a macro:
 # aggregates and window functions. See ``settled``.
 LATE: Final = "\x01"
@@ -353,7 +427,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
             return made
         name = expression.name.lower()
         late = any(
-            isinstance(each, exp.Alias) and each.alias.lower() == name and not isinstance(each.this, exp.Column)
+            isinstance(each, exp.Alias)
+            and each.alias.lower() == name
+            and not isinstance(each.this, exp.Column)
             for each in clause.parent.expressions
         )
         return f"{LATE}{made}" if late else made
@@ -399,7 +475,11 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         members = []
         for number, each in enumerate(expression.expressions):
             if isinstance(each, exp.PropertyEQ | exp.Alias):
-                name, value = (each.this.name, each.expression) if isinstance(each, exp.PropertyEQ) else (each.alias, each.this)
+                name, value = (
+                    (each.this.name, each.expression)
+                    if isinstance(each, exp.PropertyEQ)
+                    else (each.alias, each.this)
+                )
             else:
                 value = each
                 name = each.name if isinstance(each, exp.Column | exp.Dot) else f"_field_{number + 1}"
@@ -419,7 +499,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         if isinstance(expression.parent, exp.Case):
             return super().if_sql(expression)
         other = self.sql(expression, "false") or "NULL"
-        return f"CASE WHEN {self.sql(expression, 'this')} THEN {self.sql(expression, 'true')} ELSE {other} END"
+        return (
+            f"CASE WHEN {self.sql(expression, 'this')} THEN {self.sql(expression, 'true')} ELSE {other} END"
+        )
 
     def like_sql(self, expression: exp.Like) -> str:
         escape = expression.args.get("escape")
@@ -429,7 +511,6 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
 
     def generate(self, expression: Any, copy: bool = True) -> str:
         return settled(str(super().generate(expression, copy=copy)))
-
 
 
 def _is_float(node: Any) -> bool:

@@ -16,8 +16,16 @@ from sqlglot.errors import ParseError, TokenError
 from lode.lazy import pa, pt
 from lode.sql import macros
 from lode.sql.dialect import Generator, LakeSql, position
-from lode.sql.errors import LimitError, QueryError, UnsupportedError
-from lode.sql.rewrite import MAX_DEPTH, expand_arrays, inlined, name_columns, replace_table, sources, unnest_sql
+from lode.sql.errors import LimitError, QueryError
+from lode.sql.rewrite import (
+    MAX_DEPTH,
+    expand_arrays,
+    inlined,
+    name_columns,
+    replace_table,
+    sources,
+    unnest_sql,
+)
 from lode.sql.types import arrow_field, inner_type, inward, outward, quoted
 from lode.sql.udfs import GIVES_NULL, TAKES_NULL, UDFS
 
@@ -85,7 +93,9 @@ class Result:
 def parse(query: str) -> list[exp.Expression]:
     """The statements of a query."""
     if len(query) > MAX_QUERY_CHARS:
-        raise QueryError(f"The query is too large: {len(query):,} characters, the most is {MAX_QUERY_CHARS:,}.")
+        raise QueryError(
+            f"The query is too large: {len(query):,} characters, the most is {MAX_QUERY_CHARS:,}."
+        )
     try:
         made = [each for each in LakeSql().parse(query) if each is not None]
     except TokenError as error:
@@ -111,7 +121,11 @@ def _check_depth(tree: exp.Expression) -> None:
 def _token_message(query: str, error: Exception) -> str:
     at = re.search(r"(\d+):(\d+)", str(error))
     where = f"[{at[1]}:{at[2]}]" if at else "[1:1]"
-    if re.search(r"Missing\s+['\"`]|string|quot", str(error.__cause__ or error)) or query.count("'") % 2 or query.count('"') % 2:
+    if (
+        re.search(r"Missing\s+['\"`]|string|quot", str(error.__cause__ or error))
+        or query.count("'") % 2
+        or query.count('"') % 2
+    ):
         return f"Syntax error: Unclosed string literal at {where}"
     return f"Syntax error: Illegal input at {where}"
 
@@ -137,10 +151,68 @@ def _parse_message(query: str, error: ParseError) -> str:
 
 
 _STATEMENTS: Final = frozenset(
-    "SELECT WITH FROM INSERT UPDATE DELETE MERGE CREATE DROP ALTER TRUNCATE DECLARE SET BEGIN IF WHILE LOOP FOR REPEAT CASE "
-    "CALL EXECUTE EXPORT LOAD ASSERT RAISE RETURN BREAK LEAVE CONTINUE ITERATE COMMIT ROLLBACK GRANT REVOKE EXPLAIN".split()
+    [
+        "SELECT",
+        "WITH",
+        "FROM",
+        "INSERT",
+        "UPDATE",
+        "DELETE",
+        "MERGE",
+        "CREATE",
+        "DROP",
+        "ALTER",
+        "TRUNCATE",
+        "DECLARE",
+        "SET",
+        "BEGIN",
+        "IF",
+        "WHILE",
+        "LOOP",
+        "FOR",
+        "REPEAT",
+        "CASE",
+        "CALL",
+        "EXECUTE",
+        "EXPORT",
+        "LOAD",
+        "ASSERT",
+        "RAISE",
+        "RETURN",
+        "BREAK",
+        "LEAVE",
+        "CONTINUE",
+        "ITERATE",
+        "COMMIT",
+        "ROLLBACK",
+        "GRANT",
+        "REVOKE",
+        "EXPLAIN",
+    ]
 )
-_KEYWORDS: Final = frozenset("SELECT FROM WHERE GROUP ORDER BY HAVING LIMIT AS ON JOIN AND OR NOT IN UNION ALL WITH END".split())
+_KEYWORDS: Final = frozenset(
+    [
+        "SELECT",
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "ORDER",
+        "BY",
+        "HAVING",
+        "LIMIT",
+        "AS",
+        "ON",
+        "JOIN",
+        "AND",
+        "OR",
+        "NOT",
+        "IN",
+        "UNION",
+        "ALL",
+        "WITH",
+        "END",
+    ]
+)
 
 
 def _described(token: str) -> str:
@@ -334,7 +406,9 @@ class Engine:
         """Create a temporary table with the rows of a query, under a name of the query."""
         written = self.write(tree)
         relation = self._relation(written, tree)
-        schema = pa.schema([arrow_field(*each) for each in zip(relation.columns, relation.types, strict=True)])
+        schema = pa.schema(
+            [arrow_field(*each) for each in zip(relation.columns, relation.types, strict=True)]
+        )
         own = f"local${self._tables}"
         self._tables += 1
         self._execute(f'CREATE TEMP TABLE "{own}" AS {written}', tree)
@@ -389,8 +463,12 @@ class Engine:
     def rows(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """The rows of a temporary table, in the types of a schema."""
         relation = self._connection.table(name)
-        columns = [each for each in zip(relation.columns, relation.types, strict=True) if each[0] in schema.names]
-        converted = ", ".join(f"{outward(kind, quoted(column))} AS {quoted(column)}" for column, kind in columns)
+        columns = [
+            each for each in zip(relation.columns, relation.types, strict=True) if each[0] in schema.names
+        ]
+        converted = ", ".join(
+            f"{outward(kind, quoted(column))} AS {quoted(column)}" for column, kind in columns
+        )
         self._make(converted)
         with self._errors(None):
             made = self._connection.sql(f'SELECT {converted} FROM "{name}"')
@@ -407,13 +485,19 @@ class Engine:
                 f"{position(tree)}"
             )
         names = [f"c{number}" for number in range(len(columns))]
-        casts = ", ".join(f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True))
+        casts = ", ".join(
+            f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True)
+        )
         with self._errors(tree):
             made = self._connection.sql(f"SELECT {casts} FROM ({written}) AS q({', '.join(names)})")
             kinds = made.types
-            outer = ", ".join(f"{outward(kind, name)} AS {name}" for name, kind in zip(names, kinds, strict=True))
+            outer = ", ".join(
+                f"{outward(kind, name)} AS {name}" for name, kind in zip(names, kinds, strict=True)
+            )
             self._make(outer)
-            made = self._connection.sql(f"SELECT {outer} FROM (SELECT {casts} FROM ({written}) AS q({', '.join(names)}))")
+            made = self._connection.sql(
+                f"SELECT {outer} FROM (SELECT {casts} FROM ({written}) AS q({', '.join(names)}))"
+            )
         return self._batches(made, pa.schema(list(columns)), tree)
 
     def _moment(self, version: exp.Version) -> Any:
@@ -435,7 +519,9 @@ class Engine:
                 raise LimitError(
                     f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
                 ) from None
-            raise QueryError("Job execution was cancelled: User requested cancellation", reason="stopped") from None
+            raise QueryError(
+                "Job execution was cancelled: User requested cancellation", reason="stopped"
+            ) from None
         except duckdb.OutOfMemoryException:
             raise LimitError(
                 "Resources exceeded during query execution: the query could not be executed in the allotted "
@@ -506,6 +592,7 @@ def _ordered(written: str) -> list[tuple[str, str]]:
 
 def _null_first(function: Any, required: int) -> Any:
     """A function that is NULL if one of its first arguments is."""
+
     # DuckDB takes the number of parameters from the signature.
     @functools.wraps(function)
     def call(*values: Any) -> Any:
@@ -523,7 +610,11 @@ def _uses(table: exp.Table, pseudo: dict[str, str]) -> bool:
 def _is_array(table: exp.Table) -> bool:
     from lode.sql.rewrite import _aliases_before
 
-    return bool(table.args.get("db")) and isinstance(table.this, exp.Identifier) and table.parts[0].name.lower() in _aliases_before(table)
+    return (
+        bool(table.args.get("db"))
+        and isinstance(table.this, exp.Identifier)
+        and table.parts[0].name.lower() in _aliases_before(table)
+    )
 
 
 def _is_struct_array(value: exp.Expression, schemas: dict[str, pa.Schema], tree: exp.Expression) -> bool:
@@ -533,10 +624,16 @@ def _is_struct_array(value: exp.Expression, schemas: dict[str, pa.Schema], tree:
         first = value.expressions[0] if value.expressions else None
         if isinstance(first, exp.Select):
             return first.args.get("kind") == "STRUCT"
-        return isinstance(first, exp.Struct | exp.Tuple) or (isinstance(first, exp.Cast) and first.to.this == exp.DType.STRUCT)
+        return isinstance(first, exp.Struct | exp.Tuple) or (
+            isinstance(first, exp.Cast) and first.to.this == exp.DType.STRUCT
+        )
     if isinstance(value, exp.Cast):
         kind = value.to
-        return kind.this == exp.DType.ARRAY and bool(kind.expressions) and kind.expressions[0].this == exp.DType.STRUCT
+        return (
+            kind.this == exp.DType.ARRAY
+            and bool(kind.expressions)
+            and kind.expressions[0].this == exp.DType.STRUCT
+        )
     if isinstance(value, exp.ArrayAgg):
         inner = value.this
         while isinstance(inner, exp.IgnoreNulls | exp.RespectNulls | exp.Order | exp.Limit | exp.Distinct):
@@ -594,17 +691,26 @@ def _fitted(array: Any, kind: Any) -> Any:
         array = array.storage
     if pt.is_list(kind):
         values = _fitted(array.values, kind.value_type)
-        return pa.ListArray.from_arrays(array.offsets, values, type=kind, mask=array.is_null() if array.null_count else None)
+        return pa.ListArray.from_arrays(
+            array.offsets, values, type=kind, mask=array.is_null() if array.null_count else None
+        )
     if pt.is_struct(kind):
         members = [_fitted(array.field(number), child.type) for number, child in enumerate(kind)]
-        return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null() if array.null_count else None)
+        return pa.StructArray.from_arrays(
+            members, fields=list(kind), mask=array.is_null() if array.null_count else None
+        )
     return array.cast(kind)
 
 
 # -- errors -------------------------------------------------------------------------------------------------
 
-_COLUMN: Final = re.compile(r'(?:Referenced column|column named|Referenced table) "?([^"]+?)"? (?:not found|was not found|does not)', re.IGNORECASE)
-_VALUES: Final = re.compile(r"Values list \"(\w+)\" does not have a column named \"(\w+)\"|Table \"(\w+)\" does not have a column named \"(\w+)\"")
+_COLUMN: Final = re.compile(
+    r'(?:Referenced column|column named|Referenced table) "?([^"]+?)"? (?:not found|was not found|does not)',
+    re.IGNORECASE,
+)
+_VALUES: Final = re.compile(
+    r"Values list \"(\w+)\" does not have a column named \"(\w+)\"|Table \"(\w+)\" does not have a column named \"(\w+)\""
+)
 
 
 def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
@@ -623,7 +729,9 @@ def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
     if isinstance(error, duckdb.OutOfRangeException):
         if "INT64" in whole or "Overflow in" in whole:
-            return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
+            return QueryError(
+                "Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow"
+            )
     sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
     if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:
         return QueryError(f"Invalid time zone: {match[1]}")

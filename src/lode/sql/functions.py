@@ -17,10 +17,27 @@ if TYPE_CHECKING:
     Writer: TypeAlias = Callable[[Any, Any], str]
 
 PARTS: Final = frozenset(
-    "MICROSECOND MILLISECOND SECOND MINUTE HOUR DAYOFWEEK DAY DAYOFYEAR WEEK ISOWEEK MONTH QUARTER YEAR ISOYEAR "
-    "DATE DATETIME TIME".split()
+    [
+        "MICROSECOND",
+        "MILLISECOND",
+        "SECOND",
+        "MINUTE",
+        "HOUR",
+        "DAYOFWEEK",
+        "DAY",
+        "DAYOFYEAR",
+        "WEEK",
+        "ISOWEEK",
+        "MONTH",
+        "QUARTER",
+        "YEAR",
+        "ISOYEAR",
+        "DATE",
+        "DATETIME",
+        "TIME",
+    ]
 )
-_WEEKDAYS: Final = tuple("SUNDAY MONDAY TUESDAY WEDNESDAY THURSDAY FRIDAY SATURDAY".split())
+_WEEKDAYS: Final = tuple(["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"])
 
 
 def _arguments(generator: Any, node: Any) -> list[str]:
@@ -53,7 +70,12 @@ def _moved(kind: str, sign: str) -> Writer:
 
 
 def _difference(kind: str) -> Writer:
-    cast = {"date": "bq_to_date", "datetime": "bq_to_datetime", "timestamp": "bq_to_timestamp", "time": "bq_to_time"}[kind]
+    cast = {
+        "date": "bq_to_date",
+        "datetime": "bq_to_datetime",
+        "timestamp": "bq_to_timestamp",
+        "time": "bq_to_time",
+    }[kind]
 
     def write(generator: Any, node: Any) -> str:
         later, earlier = (f"{cast}({each})" for each in _arguments(generator, node)[:2])
@@ -95,7 +117,9 @@ def _last_day(generator: Any, node: Any) -> str:
         return f"(bq_trunc_week({value}, {first}) + 6)"
     if unit == "ISOYEAR":
         return f"(bq_trunc_isoyear(bq_trunc_isoyear({value}) + 375) - 1)"
-    return f"CAST(bq_trunc_to({value}, '{unit.lower()}') + bq_interval_{unit.lower()}(1) - to_days(1) AS DATE)"
+    return (
+        f"CAST(bq_trunc_to({value}, '{unit.lower()}') + bq_interval_{unit.lower()}(1) - to_days(1) AS DATE)"
+    )
 
 
 def _formatted(cast: str) -> Writer:
@@ -187,7 +211,11 @@ def _make_interval(generator: Any, node: Any) -> str:
             values[each.this.name.lower()] = generator.sql(each.expression)
         else:
             values[units[number]] = generator.sql(each)
-    return "(" + " + ".join(f"bq_interval_{unit}({value})" for unit, value in values.items()) + ")" if values else "to_days(0)"
+    return (
+        "(" + " + ".join(f"bq_interval_{unit}({value})" for unit, value in values.items()) + ")"
+        if values
+        else "to_days(0)"
+    )
 
 
 def _json_pairs(generator: Any, node: Any) -> str:
@@ -201,10 +229,23 @@ def _json_pairs(generator: Any, node: Any) -> str:
 
 def _json_changed(operation: str) -> Writer:
     def write(generator: Any, node: Any) -> str:
-        options = {each.this.name.lower(): generator.sql(each.expression) for each in node.expressions if isinstance(each, exp.Kwarg | exp.PropertyEQ)}
-        plain = [generator.sql(each) for each in node.expressions if not isinstance(each, exp.Kwarg | exp.PropertyEQ)]
+        options = {
+            each.this.name.lower(): generator.sql(each.expression)
+            for each in node.expressions
+            if isinstance(each, exp.Kwarg | exp.PropertyEQ)
+        }
+        plain = [
+            generator.sql(each)
+            for each in node.expressions
+            if not isinstance(each, exp.Kwarg | exp.PropertyEQ)
+        ]
         made = plain[0]
-        flag = options.get("create_if_missing") or options.get("insert_each_element") or options.get("append_each_element") or "true"
+        flag = (
+            options.get("create_if_missing")
+            or options.get("insert_each_element")
+            or options.get("append_each_element")
+            or "true"
+        )
         if operation == "remove":
             for path in plain[1:]:
                 made = f"bq_json_change('remove', CAST({made} AS VARCHAR), {path}, NULL, true)"
@@ -222,7 +263,9 @@ def _json_changed(operation: str) -> Writer:
 
 
 def _json_keys(generator: Any, node: Any) -> str:
-    plain = [generator.sql(each) for each in node.expressions if not isinstance(each, exp.Kwarg | exp.PropertyEQ)]
+    plain = [
+        generator.sql(each) for each in node.expressions if not isinstance(each, exp.Kwarg | exp.PropertyEQ)
+    ]
     depth = plain[1] if len(plain) > 1 else "NULL"
     return f"bq_json_key_paths(CAST({plain[0]} AS VARCHAR), {depth})"
 
@@ -274,7 +317,9 @@ FUNCTIONS: Final[dict[str, str | Writer]] = {
     "SAFE_ADD": _safe("bq_plus"),
     "SAFE_SUBTRACT": _safe("bq_minus"),
     "SAFE_MULTIPLY": _safe("bq_multiply"),
-    "SAFE_NEGATE": lambda generator, node: f"TRY(bq_minus(CAST(0 AS BIGINT), {generator.sql(node.expressions[0])}))",
+    "SAFE_NEGATE": lambda generator, node: (
+        f"TRY(bq_minus(CAST(0 AS BIGINT), {generator.sql(node.expressions[0])}))"
+    ),
     "LAST_DAY": _last_day,
     "CONCAT": _concat,
     "SUBSTR": _substr,
@@ -475,11 +520,15 @@ def _by(name: str) -> Writer:
 FUNCTIONS["MAX_BY"] = _by("arg_max")
 FUNCTIONS["MIN_BY"] = _by("arg_min")
 for _name in ("HLL_COUNT.INIT", "HLL_COUNT.MERGE", "HLL_COUNT.MERGE_PARTIAL"):
-    FUNCTIONS[_name] = (lambda write: lambda generator, node: f"\x01{write(generator, node)}")(FUNCTIONS[_name])
+    FUNCTIONS[_name] = (lambda write: lambda generator, node: f"\x01{write(generator, node)}")(
+        FUNCTIONS[_name]
+    )
 
 
 def _pair(name: str) -> Writer:
-    return lambda generator, node: f"{name}({generator.sql(node, 'this')}, {generator.sql(node, 'expression')})"
+    return lambda generator, node: (
+        f"{name}({generator.sql(node, 'this')}, {generator.sql(node, 'expression')})"
+    )
 
 
 AGGREGATES: Final[dict[str, Writer]] = {

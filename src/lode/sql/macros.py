@@ -1,3 +1,4 @@
+# ruff: noqa: E501, macros are one line each
 """BigQuery's functions as macros of DuckDB: by their name, the overloads with their types.
 
 DuckDB chooses an overload by the types of the arguments when it binds a query, so a query needs no types of
@@ -100,10 +101,18 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         f"(total {_N}, number BIGINT, mean DOUBLE) AS CASE WHEN number = 0 THEN NULL ELSE bq_numeric_divide(total, CAST(number AS {_N})) END",
         "(total DOUBLE, number BIGINT, mean DOUBLE) AS mean",
     ),
-    "shift_left": ("(x, y) AS CASE WHEN y > 63 THEN 0 ELSE bq_wrap(CAST(x AS HUGEINT) * CAST(pow(2, y) AS HUGEINT)) END",),
-    "wrap": ("(x) AS CAST(((x + 9223372036854775808) % 18446744073709551616) - 9223372036854775808 AS BIGINT)",),
+    "shift_left": (
+        "(x, y) AS CASE WHEN y > 63 THEN 0 ELSE bq_wrap(CAST(x AS HUGEINT) * CAST(pow(2, y) AS HUGEINT)) END",
+    ),
+    "wrap": (
+        "(x) AS CAST(((x + 9223372036854775808) % 18446744073709551616) - 9223372036854775808 AS BIGINT)",
+    ),
     "shift_right": ("(x, y) AS CASE WHEN y > 63 THEN 0 ELSE CAST(x AS BIGINT) >> CAST(y AS BIGINT) END",),
-    "concat2": ("(x VARCHAR, y VARCHAR) AS x || y", "(x BLOB, y BLOB) AS x || y", "(x, y) AS list_concat(x, y)"),
+    "concat2": (
+        "(x VARCHAR, y VARCHAR) AS x || y",
+        "(x BLOB, y BLOB) AS x || y",
+        "(x, y) AS list_concat(x, y)",
+    ),
     "at_offset": (
         "(x, n) AS CASE WHEN n < 0 OR n >= len(x) THEN error(printf('Array index %d is out of bounds', n)) ELSE x[n + 1] END",
     ),
@@ -127,9 +136,9 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x INTERVAL) AS bq_interval_text(x)",
         '(x STRUCT("geo$" VARCHAR)) AS x."geo$"',
         "(x TIMESTAMPTZ, zone) AS bq_zoned_text(timezone('UTC', x), zone)",
-        '(x STRUCT("range$start" DATE, "range$end" DATE)) AS \'[\' || COALESCE(CAST(x."range$start" AS VARCHAR), \'UNBOUNDED\') || \', \' || COALESCE(CAST(x."range$end" AS VARCHAR), \'UNBOUNDED\') || \')\'',
-        '(x STRUCT("range$start" TIMESTAMP, "range$end" TIMESTAMP)) AS \'[\' || COALESCE(CAST(x."range$start" AS VARCHAR), \'UNBOUNDED\') || \', \' || COALESCE(CAST(x."range$end" AS VARCHAR), \'UNBOUNDED\') || \')\'',
-        '(x STRUCT("range$start" TIMESTAMPTZ, "range$end" TIMESTAMPTZ)) AS \'[\' || COALESCE(CAST(x."range$start" AS VARCHAR), \'UNBOUNDED\') || \', \' || COALESCE(CAST(x."range$end" AS VARCHAR), \'UNBOUNDED\') || \')\'',
+        "(x STRUCT(\"range$start\" DATE, \"range$end\" DATE)) AS '[' || COALESCE(CAST(x.\"range$start\" AS VARCHAR), 'UNBOUNDED') || ', ' || COALESCE(CAST(x.\"range$end\" AS VARCHAR), 'UNBOUNDED') || ')'",
+        "(x STRUCT(\"range$start\" TIMESTAMP, \"range$end\" TIMESTAMP)) AS '[' || COALESCE(CAST(x.\"range$start\" AS VARCHAR), 'UNBOUNDED') || ', ' || COALESCE(CAST(x.\"range$end\" AS VARCHAR), 'UNBOUNDED') || ')'",
+        "(x STRUCT(\"range$start\" TIMESTAMPTZ, \"range$end\" TIMESTAMPTZ)) AS '[' || COALESCE(CAST(x.\"range$start\" AS VARCHAR), 'UNBOUNDED') || ', ' || COALESCE(CAST(x.\"range$end\" AS VARCHAR), 'UNBOUNDED') || ')'",
     ),
     "int64": (
         "(x BIGINT) AS x",
@@ -175,7 +184,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x DATE) AS timezone('UTC', CAST(x AS TIMESTAMP))",
         "(x TIMESTAMP) AS timezone('UTC', x)",
         "(x VARCHAR) AS COALESCE(TRY_CAST(x AS TIMESTAMPTZ), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid timestamp: ''%s''', x)) END)",
-            ),
+    ),
     "to_interval": ("(x INTERVAL) AS x", "(x VARCHAR) AS bq_parse_interval(x)"),
     "numeric": (
         f"(x {_N}) AS x",
@@ -232,7 +241,9 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(x, mode) AS bq_parse_interval(bq_interval_justified(CAST(datepart('year', x) * 12 + datepart('month', x) AS BIGINT), "
         "CAST(datepart('day', x) AS BIGINT), CAST(bq_interval_micros(x) AS BIGINT), mode))",
     ),
-    "interval_micros": ("(x) AS datepart('microsecond', x) + 60000000 * (datepart('minute', x) + 60 * datepart('hour', x))",),
+    "interval_micros": (
+        "(x) AS datepart('microsecond', x) + 60000000 * (datepart('minute', x) + 60 * datepart('hour', x))",
+    ),
     # -- parts of times
     **{
         f"extract_{part}": _all("x", f"CAST(datepart('{name}', x) AS BIGINT)", *kinds)
@@ -253,17 +264,27 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "extract_week": _all("x", "CAST(strftime(x, '%U') AS BIGINT)", *_TIMES[:3]),
     **{
         f"extract_week_{day}": _all(
-            "x", f"CAST((datepart('doy', x) + 6 - ((datepart('dow', x) - {number} + 7) % 7)) // 7 AS BIGINT)", *_TIMES[:3]
+            "x",
+            f"CAST((datepart('doy', x) + 6 - ((datepart('dow', x) - {number} + 7) % 7)) // 7 AS BIGINT)",
+            *_TIMES[:3],
         )
-        for number, day in enumerate("sunday monday tuesday wednesday thursday friday saturday".split())
+        for number, day in enumerate(
+            ["sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"]
+        )
     },
     "extract_millisecond": _all("x", "CAST(datepart('millisecond', x) % 1000 AS BIGINT)", *_TIMES[1:]),
     "extract_microsecond": _all("x", "CAST(datepart('microsecond', x) % 1000000 AS BIGINT)", *_TIMES[1:]),
-    "add_date": ("(x DATE, y INTERVAL) AS CAST(x + y AS DATE)", "(x TIMESTAMP, y INTERVAL) AS x + y", "(x TIMESTAMPTZ, y INTERVAL) AS x + y"),
+    "add_date": (
+        "(x DATE, y INTERVAL) AS CAST(x + y AS DATE)",
+        "(x TIMESTAMP, y INTERVAL) AS x + y",
+        "(x TIMESTAMPTZ, y INTERVAL) AS x + y",
+    ),
     "add_datetime": ("(x TIMESTAMP, y INTERVAL) AS x + y",),
     "add_timestamp": ("(x TIMESTAMPTZ, y INTERVAL) AS x + y",),
     "add_time": ("(x TIME, y INTERVAL) AS x + y",),
-    "week_of": ("(x DATE, shift) AS CAST(floor((date_diff('day', DATE '1970-01-01', x) + shift) / 7.0) AS BIGINT)",),
+    "week_of": (
+        "(x DATE, shift) AS CAST(floor((date_diff('day', DATE '1970-01-01', x) + shift) / 7.0) AS BIGINT)",
+    ),
     "trunc_week": (
         "(x DATE, shift) AS CAST(x - to_days(CAST((datepart('dow', x) - shift + 7) % 7 AS INTEGER)) AS DATE)",
         "(x TIMESTAMP, shift) AS CAST(CAST(x AS DATE) - to_days(CAST((datepart('dow', x) - shift + 7) % 7 AS INTEGER)) AS TIMESTAMP)",
@@ -281,8 +302,13 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "json_scalar": (
         "(x, path) AS CASE WHEN json_type(x, path) IN ('OBJECT', 'ARRAY', 'NULL') THEN NULL ELSE json_extract_string(x, path) END",
     ),
-    "json_list": ("(x, path) AS CASE WHEN json_type(x, path) = 'ARRAY' THEN json_extract(x, path || '[*]') END",),
-    "avg": (f"(x {_N}) AS bq_numeric_divide(CAST(SUM(x) AS {_N}), CAST(COUNT(x) AS {_N}))", "(x DOUBLE) AS AVG(x)"),
+    "json_list": (
+        "(x, path) AS CASE WHEN json_type(x, path) = 'ARRAY' THEN json_extract(x, path || '[*]') END",
+    ),
+    "avg": (
+        f"(x {_N}) AS bq_numeric_divide(CAST(SUM(x) AS {_N}), CAST(COUNT(x) AS {_N}))",
+        "(x DOUBLE) AS AVG(x)",
+    ),
     "narrow": ("(x HUGEINT) AS CAST(x AS BIGINT)", "(x DOUBLE) AS x", f"(x {_N}) AS x", "(x INTERVAL) AS x"),
     "debug": (  # %T
         "(x VARCHAR) AS bq_quote(x)",
@@ -315,7 +341,10 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x BLOB, start BIGINT) AS bq_bytes_slice(x, start, NULL)",
         "(x BLOB, start BIGINT, size BIGINT) AS bq_bytes_slice(x, start, size)",
     ),
-    "starts_with": ("(x VARCHAR, y VARCHAR) AS starts_with(x, y)", "(x BLOB, y BLOB) AS starts_with(hex(x), hex(y))"),
+    "starts_with": (
+        "(x VARCHAR, y VARCHAR) AS starts_with(x, y)",
+        "(x BLOB, y BLOB) AS starts_with(hex(x), hex(y))",
+    ),
     "ends_with": ("(x VARCHAR, y VARCHAR) AS suffix(x, y)", "(x BLOB, y BLOB) AS suffix(hex(x), hex(y))"),
     "strpos": ("(x VARCHAR, y VARCHAR) AS instr(x, y)",),
     "instr": (
@@ -323,16 +352,34 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR, y VARCHAR, start) AS bq_instr_from(x, y, start, 1)",
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_instr_from(x, y, start, nth)",
     ),
-    "trim": ("(x VARCHAR) AS bq_strip(x, NULL, 3)", "(x VARCHAR, y VARCHAR) AS trim(x, y)", "(x BLOB, y BLOB) AS encode(trim(decode(x), decode(y)))"),
-    "ltrim": ("(x VARCHAR) AS bq_strip(x, NULL, 1)", "(x VARCHAR, y VARCHAR) AS ltrim(x, y)", "(x BLOB, y BLOB) AS encode(ltrim(decode(x), decode(y)))"),
-    "rtrim": ("(x VARCHAR) AS bq_strip(x, NULL, 2)", "(x VARCHAR, y VARCHAR) AS rtrim(x, y)", "(x BLOB, y BLOB) AS encode(rtrim(decode(x), decode(y)))"),
+    "trim": (
+        "(x VARCHAR) AS bq_strip(x, NULL, 3)",
+        "(x VARCHAR, y VARCHAR) AS trim(x, y)",
+        "(x BLOB, y BLOB) AS encode(trim(decode(x), decode(y)))",
+    ),
+    "ltrim": (
+        "(x VARCHAR) AS bq_strip(x, NULL, 1)",
+        "(x VARCHAR, y VARCHAR) AS ltrim(x, y)",
+        "(x BLOB, y BLOB) AS encode(ltrim(decode(x), decode(y)))",
+    ),
+    "rtrim": (
+        "(x VARCHAR) AS bq_strip(x, NULL, 2)",
+        "(x VARCHAR, y VARCHAR) AS rtrim(x, y)",
+        "(x BLOB, y BLOB) AS encode(rtrim(decode(x), decode(y)))",
+    ),
     "replace": ("(x VARCHAR, y VARCHAR, z VARCHAR) AS CASE WHEN y = '' THEN x ELSE replace(x, y, z) END",),
     "reverse": ("(x VARCHAR) AS reverse(x)", "(x BLOB) AS bq_reverse_bytes(x)"),
     "repeat": ("(x VARCHAR, n BIGINT) AS repeat(x, n)", "(x BLOB, n BIGINT) AS repeat(x, n)"),
     "left": ("(x VARCHAR, n) AS x[:n]", "(x BLOB, n) AS bq_bytes_slice(x, 1, n)"),
     "right": ("(x VARCHAR, n) AS right(x, n)", "(x BLOB, n) AS bq_bytes_slice(x, -n, n)"),
-    "lpad": ("(x VARCHAR, n) AS lpad(x, CAST(n AS INTEGER), ' ')", "(x VARCHAR, n, y VARCHAR) AS lpad(x, CAST(n AS INTEGER), y)"),
-    "rpad": ("(x VARCHAR, n) AS rpad(x, CAST(n AS INTEGER), ' ')", "(x VARCHAR, n, y VARCHAR) AS rpad(x, CAST(n AS INTEGER), y)"),
+    "lpad": (
+        "(x VARCHAR, n) AS lpad(x, CAST(n AS INTEGER), ' ')",
+        "(x VARCHAR, n, y VARCHAR) AS lpad(x, CAST(n AS INTEGER), y)",
+    ),
+    "rpad": (
+        "(x VARCHAR, n) AS rpad(x, CAST(n AS INTEGER), ' ')",
+        "(x VARCHAR, n, y VARCHAR) AS rpad(x, CAST(n AS INTEGER), y)",
+    ),
     "split": (
         "(x VARCHAR) AS CASE WHEN x = '' THEN [''] ELSE string_split(x, ',') END",
         "(x VARCHAR, y VARCHAR) AS CASE WHEN x = '' THEN [''] WHEN y = '' THEN regexp_extract_all(x, '(?s).') ELSE string_split(x, y) END",
@@ -343,8 +390,14 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "unicode": ("(x VARCHAR) AS CASE WHEN x = '' THEN 0 ELSE unicode(x) END",),
     "chr": ("(x) AS CASE WHEN x = 0 THEN '' ELSE chr(CAST(x AS INTEGER)) END",),
     "translate": ("(x VARCHAR, y VARCHAR, z VARCHAR) AS translate(x, y, z)",),
-    "contains_substr": ("(x VARCHAR, y VARCHAR) AS contains(lower(x), lower(y))", "(x, y) AS contains(lower(CAST(x AS VARCHAR)), lower(y))"),
-    "edit_distance": ("(x VARCHAR, y VARCHAR) AS levenshtein(x, y)", "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, y), max_distance)"),
+    "contains_substr": (
+        "(x VARCHAR, y VARCHAR) AS contains(lower(x), lower(y))",
+        "(x, y) AS contains(lower(CAST(x AS VARCHAR)), lower(y))",
+    ),
+    "edit_distance": (
+        "(x VARCHAR, y VARCHAR) AS levenshtein(x, y)",
+        "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, y), max_distance)",
+    ),
     "to_hex": ("(x BLOB) AS lower(hex(x))",),
     "from_hex": ("(x VARCHAR) AS unhex(CASE WHEN length(x) % 2 = 1 THEN '0' || x ELSE x END)",),
     "to_base64": ("(x BLOB) AS to_base64(x)",),
@@ -355,8 +408,13 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "sha512": ("(x VARCHAR) AS bq_sha512_of(encode(x))", "(x BLOB) AS bq_sha512_of(x)"),
     "farm_fingerprint": ("(x VARCHAR) AS bq_farm_of(encode(x))", "(x BLOB) AS bq_farm_of(x)"),
     "generate_uuid": ("() AS CAST(uuid() AS VARCHAR)",),
-    "collate": ("(x VARCHAR, y VARCHAR) AS CASE WHEN y IN ('und:ci', '') THEN CASE WHEN y = '' THEN x ELSE lower(x) END ELSE error(printf('Collation ''%s'' in collate function is not supported.', y)) END",),
-    "regexp_contains": ("(x VARCHAR, y VARCHAR) AS regexp_matches(x, y)", "(x BLOB, y BLOB) AS regexp_matches(decode(x), decode(y))"),
+    "collate": (
+        "(x VARCHAR, y VARCHAR) AS CASE WHEN y IN ('und:ci', '') THEN CASE WHEN y = '' THEN x ELSE lower(x) END ELSE error(printf('Collation ''%s'' in collate function is not supported.', y)) END",
+    ),
+    "regexp_contains": (
+        "(x VARCHAR, y VARCHAR) AS regexp_matches(x, y)",
+        "(x BLOB, y BLOB) AS regexp_matches(decode(x), decode(y))",
+    ),
     "regexp_extract": (
         "(x VARCHAR, y VARCHAR) AS bq_regexp_find(x, y, 1, 1)",
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
@@ -414,19 +472,51 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "ceil": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
     "ceiling": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
     "floor": (f"(x {_N}) AS CAST(floor(x) AS {_N})", "(x DOUBLE) AS floor(x)"),
-    "pow": (f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})", "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))", "(x DOUBLE, y DOUBLE) AS pow(x, y)"),
-    "power": (f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})", "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))", "(x DOUBLE, y DOUBLE) AS pow(x, y)"),
+    "pow": (
+        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
+        "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
+        "(x DOUBLE, y DOUBLE) AS pow(x, y)",
+    ),
+    "power": (
+        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
+        "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
+        "(x DOUBLE, y DOUBLE) AS pow(x, y)",
+    ),
     "sqrt": (
         f"(x {_N}) AS CAST(sqrt(CAST(x AS DOUBLE)) AS {_N})",
         "(x DOUBLE) AS CASE WHEN x < 0 THEN error(printf('Argument to SQRT cannot be negative: %s', bq_float_text(x))) ELSE sqrt(x) END",
     ),
-    "ln": ("(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LN must be positive: %s', bq_float_text(x))) ELSE ln(x) END", f"(x {_N}) AS CAST(ln(CAST(x AS DOUBLE)) AS {_N})"),
+    "ln": (
+        "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LN must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
+        f"(x {_N}) AS CAST(ln(CAST(x AS DOUBLE)) AS {_N})",
+    ),
     "log": (
         "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LOG must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
         "(x DOUBLE, y DOUBLE) AS ln(x) / ln(y)",
     ),
-    "log10": ("(x DOUBLE) AS CASE WHEN x <= 0 THEN error('Argument to LOG10 must be positive') ELSE log10(x) END",),
-    **{name: _float(name) for name in "exp sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh cbrt cot".split()},
+    "log10": (
+        "(x DOUBLE) AS CASE WHEN x <= 0 THEN error('Argument to LOG10 must be positive') ELSE log10(x) END",
+    ),
+    **{
+        name: _float(name)
+        for name in [
+            "exp",
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sinh",
+            "cosh",
+            "tanh",
+            "asinh",
+            "acosh",
+            "atanh",
+            "cbrt",
+            "cot",
+        ]
+    },
     "atan2": ("(x, y) AS atan2(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",),
     "csc": ("(x) AS 1 / sin(CAST(x AS DOUBLE))",),
     "sec": ("(x) AS 1 / cos(CAST(x AS DOUBLE))",),
@@ -437,7 +527,9 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "is_inf": ("(x) AS isinf(CAST(x AS DOUBLE))",),
     "rand": ("() AS random()",),
     "bit_count": ("(x BIGINT) AS bit_count(x)", "(x BLOB) AS bq_count_bits(x)"),
-    "range_bucket": ("(x, bounds) AS CASE WHEN x IS NULL OR bounds IS NULL THEN NULL ELSE len(list_filter(bounds, lambda e: e <= x)) END",),
+    "range_bucket": (
+        "(x, bounds) AS CASE WHEN x IS NULL OR bounds IS NULL THEN NULL ELSE len(list_filter(bounds, lambda e: e <= x)) END",
+    ),
     "parse_numeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_N})",),
     "parse_bignumeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_B})",),
     "euclidean_distance": ("(x, y) AS list_distance(CAST(x AS DOUBLE[]), CAST(y AS DOUBLE[]))",),
@@ -460,10 +552,18 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x DATE, y DATE) AS list_transform(generate_series(CAST(x AS TIMESTAMP), CAST(y AS TIMESTAMP), to_days(1)), lambda e: CAST(e AS DATE))",
         "(x DATE, y DATE, step INTERVAL) AS list_transform(generate_series(CAST(x AS TIMESTAMP), CAST(y AS TIMESTAMP), step), lambda e: CAST(e AS DATE))",
     ),
-    "generate_timestamp_array": ("(x TIMESTAMPTZ, y TIMESTAMPTZ, step INTERVAL) AS generate_series(x, y, step)",),
-    "array_first": ("(x) AS CASE WHEN len(x) = 0 THEN error('ARRAY_FIRST cannot get the first element of an empty array') ELSE x[1] END",),
-    "array_last": ("(x) AS CASE WHEN len(x) = 0 THEN error('ARRAY_LAST cannot get the last element of an empty array') ELSE x[-1] END",),
-    "array_slice": ("(x, first, last) AS list_slice(x, CASE WHEN first < 0 THEN greatest(len(x) + first, 0) ELSE first END + 1, CASE WHEN last < 0 THEN len(x) + last ELSE last END + 1)",),
+    "generate_timestamp_array": (
+        "(x TIMESTAMPTZ, y TIMESTAMPTZ, step INTERVAL) AS generate_series(x, y, step)",
+    ),
+    "array_first": (
+        "(x) AS CASE WHEN len(x) = 0 THEN error('ARRAY_FIRST cannot get the first element of an empty array') ELSE x[1] END",
+    ),
+    "array_last": (
+        "(x) AS CASE WHEN len(x) = 0 THEN error('ARRAY_LAST cannot get the last element of an empty array') ELSE x[-1] END",
+    ),
+    "array_slice": (
+        "(x, first, last) AS list_slice(x, CASE WHEN first < 0 THEN greatest(len(x) + first, 0) ELSE first END + 1, CASE WHEN last < 0 THEN len(x) + last ELSE last END + 1)",
+    ),
     "array_includes": ("(x, y) AS list_contains(x, y)",),
     "array_includes_any": ("(x, y) AS list_has_any(x, y)",),
     "array_includes_all": ("(x, y) AS list_has_all(x, y)",),
@@ -536,48 +636,93 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "json_bool": (
         "(x JSON) AS CASE WHEN json_type(x) = 'BOOLEAN' THEN CAST(x AS BOOLEAN) WHEN x IS NULL THEN NULL ELSE error('The provided JSON input is not a boolean') END",
     ),
-    "parse_json": ("(x VARCHAR) AS CAST(bq_json_check(x) AS JSON)", "(x VARCHAR, wide_number_mode) AS CAST(bq_json_check(x) AS JSON)"),
+    "parse_json": (
+        "(x VARCHAR) AS CAST(bq_json_check(x) AS JSON)",
+        "(x VARCHAR, wide_number_mode) AS CAST(bq_json_check(x) AS JSON)",
+    ),
     "to_json": ("(x JSON) AS x", "(x) AS to_json(x)", "(x, stringify_wide_numbers) AS to_json(x)"),
-    "to_json_string": ("(x) AS bq_json_text(CAST(to_json(x) AS VARCHAR), false)", "(x, pretty) AS bq_json_text(CAST(to_json(x) AS VARCHAR), pretty)"),
+    "to_json_string": (
+        "(x) AS bq_json_text(CAST(to_json(x) AS VARCHAR), false)",
+        "(x, pretty) AS bq_json_text(CAST(to_json(x) AS VARCHAR), pretty)",
+    ),
     "json_value": ("(x) AS bq_json_scalar(x, '$')", "(x, path) AS bq_json_scalar(x, bq_json_path(path))"),
-    "json_extract_scalar": ("(x) AS bq_json_scalar(x, '$')", "(x, path) AS bq_json_scalar(x, bq_json_path(path))"),
-    "json_query": ("(x JSON) AS x", "(x JSON, path) AS json_extract(x, bq_json_path(path))", "(x VARCHAR) AS x", "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)"),
-    "json_extract": ("(x JSON) AS x", "(x JSON, path) AS json_extract(x, bq_json_path(path))", "(x VARCHAR) AS x", "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)"),
-    "json_query_array": ("(x JSON) AS bq_json_list(x, '$')", "(x JSON, path) AS bq_json_list(x, bq_json_path(path))", "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])", "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])"),
-    "json_extract_array": ("(x JSON) AS bq_json_list(x, '$')", "(x JSON, path) AS bq_json_list(x, bq_json_path(path))", "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])", "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])"),
-    "json_value_array": ("(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')", "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')"),
-    "json_extract_string_array": ("(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')", "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')"),
-    "json_type": ("(x) AS CASE json_type(x) WHEN 'VARCHAR' THEN 'string' WHEN 'BOOLEAN' THEN 'boolean' WHEN 'OBJECT' THEN 'object' WHEN 'ARRAY' THEN 'array' WHEN 'NULL' THEN 'null' WHEN 'BIGINT' THEN 'number' WHEN 'UBIGINT' THEN 'number' WHEN 'DOUBLE' THEN 'number' END",),
+    "json_extract_scalar": (
+        "(x) AS bq_json_scalar(x, '$')",
+        "(x, path) AS bq_json_scalar(x, bq_json_path(path))",
+    ),
+    "json_query": (
+        "(x JSON) AS x",
+        "(x JSON, path) AS json_extract(x, bq_json_path(path))",
+        "(x VARCHAR) AS x",
+        "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)",
+    ),
+    "json_extract": (
+        "(x JSON) AS x",
+        "(x JSON, path) AS json_extract(x, bq_json_path(path))",
+        "(x VARCHAR) AS x",
+        "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)",
+    ),
+    "json_query_array": (
+        "(x JSON) AS bq_json_list(x, '$')",
+        "(x JSON, path) AS bq_json_list(x, bq_json_path(path))",
+        "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
+        "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
+    ),
+    "json_extract_array": (
+        "(x JSON) AS bq_json_list(x, '$')",
+        "(x JSON, path) AS bq_json_list(x, bq_json_path(path))",
+        "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
+        "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
+    ),
+    "json_value_array": (
+        "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
+        "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
+    ),
+    "json_extract_string_array": (
+        "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
+        "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
+    ),
+    "json_type": (
+        "(x) AS CASE json_type(x) WHEN 'VARCHAR' THEN 'string' WHEN 'BOOLEAN' THEN 'boolean' WHEN 'OBJECT' THEN 'object' WHEN 'ARRAY' THEN 'array' WHEN 'NULL' THEN 'null' WHEN 'BIGINT' THEN 'number' WHEN 'UBIGINT' THEN 'number' WHEN 'DOUBLE' THEN 'number' END",
+    ),
     "json_array_length": ("(x) AS json_array_length(x)",),
-    "lax_string": ("(x JSON) AS CASE WHEN json_type(x) IN ('OBJECT', 'ARRAY', 'NULL') THEN NULL ELSE x ->> '$' END",),
-    "lax_int64": ("(x JSON) AS CASE json_type(x) WHEN 'BOOLEAN' THEN CAST(CAST(x AS BOOLEAN) AS BIGINT) WHEN 'OBJECT' THEN NULL WHEN 'ARRAY' THEN NULL ELSE CAST(round(TRY_CAST(x ->> '$' AS DOUBLE)) AS BIGINT) END",),
-    "lax_float64": ("(x JSON) AS CASE WHEN json_type(x) IN ('OBJECT', 'ARRAY', 'NULL', 'BOOLEAN') THEN NULL ELSE TRY_CAST(x ->> '$' AS DOUBLE) END",),
-    "lax_bool": ("(x JSON) AS CASE json_type(x) WHEN 'BOOLEAN' THEN CAST(x AS BOOLEAN) WHEN 'VARCHAR' THEN CASE lower(x ->> '$') WHEN 'true' THEN true WHEN 'false' THEN false END WHEN 'BIGINT' THEN CAST(x AS BIGINT) <> 0 WHEN 'UBIGINT' THEN CAST(x AS BIGINT) <> 0 WHEN 'DOUBLE' THEN CAST(x AS DOUBLE) <> 0 END",),
+    "lax_string": (
+        "(x JSON) AS CASE WHEN json_type(x) IN ('OBJECT', 'ARRAY', 'NULL') THEN NULL ELSE x ->> '$' END",
+    ),
+    "lax_int64": (
+        "(x JSON) AS CASE json_type(x) WHEN 'BOOLEAN' THEN CAST(CAST(x AS BOOLEAN) AS BIGINT) WHEN 'OBJECT' THEN NULL WHEN 'ARRAY' THEN NULL ELSE CAST(round(TRY_CAST(x ->> '$' AS DOUBLE)) AS BIGINT) END",
+    ),
+    "lax_float64": (
+        "(x JSON) AS CASE WHEN json_type(x) IN ('OBJECT', 'ARRAY', 'NULL', 'BOOLEAN') THEN NULL ELSE TRY_CAST(x ->> '$' AS DOUBLE) END",
+    ),
+    "lax_bool": (
+        "(x JSON) AS CASE json_type(x) WHEN 'BOOLEAN' THEN CAST(x AS BOOLEAN) WHEN 'VARCHAR' THEN CASE lower(x ->> '$') WHEN 'true' THEN true WHEN 'false' THEN false END WHEN 'BIGINT' THEN CAST(x AS BIGINT) <> 0 WHEN 'UBIGINT' THEN CAST(x AS BIGINT) <> 0 WHEN 'DOUBLE' THEN CAST(x AS DOUBLE) <> 0 END",
+    ),
     # -- ranges
     "range_start": ('(x) AS x."range$start"',),
     "range_end": ('(x) AS x."range$end"',),
     "range": (
-        "(x DATE, y DATE) AS CASE WHEN x >= y THEN error('Range start must be less than range end') ELSE struct_pack(\"range$start\" := x, \"range$end\" := y) END",
-        "(x TIMESTAMP, y TIMESTAMP) AS struct_pack(\"range$start\" := x, \"range$end\" := y)",
-        "(x TIMESTAMPTZ, y TIMESTAMPTZ) AS struct_pack(\"range$start\" := x, \"range$end\" := y)",
+        '(x DATE, y DATE) AS CASE WHEN x >= y THEN error(\'Range start must be less than range end\') ELSE struct_pack("range$start" := x, "range$end" := y) END',
+        '(x TIMESTAMP, y TIMESTAMP) AS struct_pack("range$start" := x, "range$end" := y)',
+        '(x TIMESTAMPTZ, y TIMESTAMPTZ) AS struct_pack("range$start" := x, "range$end" := y)',
     ),
-    "range_overlaps": ('(x, y) AS (x."range$start" IS NULL OR y."range$end" IS NULL OR x."range$start" < y."range$end") AND (y."range$start" IS NULL OR x."range$end" IS NULL OR y."range$start" < x."range$end")',),
+    "range_overlaps": (
+        '(x, y) AS (x."range$start" IS NULL OR y."range$end" IS NULL OR x."range$start" < y."range$end") AND (y."range$start" IS NULL OR x."range$end" IS NULL OR y."range$start" < x."range$end")',
+    ),
     "range_intersect": (
         '(x, y) AS struct_pack("range$start" := greatest(x."range$start", y."range$start"), "range$end" := least(x."range$end", y."range$end"))',
     ),
-    **{
-        "range_contains": (
-            *(
-                f'(x STRUCT("range$start" {kind}, "range$end" {kind}), y {kind}) AS (x."range$start" IS NULL OR x."range$start" <= y) AND (x."range$end" IS NULL OR y < x."range$end")'
-                for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
-            ),
-            *(
-                f'(x STRUCT("range$start" {kind}, "range$end" {kind}), y STRUCT("range$start" {kind}, "range$end" {kind})) AS '
-                '(x."range$start" IS NULL OR x."range$start" <= y."range$start") AND (x."range$end" IS NULL OR y."range$end" <= x."range$end")'
-                for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
-            ),
-        )
-    },
+    "range_contains": (
+        *(
+            f'(x STRUCT("range$start" {kind}, "range$end" {kind}), y {kind}) AS (x."range$start" IS NULL OR x."range$start" <= y) AND (x."range$end" IS NULL OR y < x."range$end")'
+            for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+        ),
+        *(
+            f'(x STRUCT("range$start" {kind}, "range$end" {kind}), y STRUCT("range$start" {kind}, "range$end" {kind})) AS '
+            '(x."range$start" IS NULL OR x."range$start" <= y."range$start") AND (x."range$end" IS NULL OR y."range$end" <= x."range$end")'
+            for kind in ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+        ),
+    ),
     "generate_range_array": (
         '(x STRUCT("range$start" DATE, "range$end" DATE), step INTERVAL) AS list_transform(generate_series(CAST(x."range$start" AS TIMESTAMP), CAST(x."range$end" AS TIMESTAMP) - to_microseconds(1), step), '
         'lambda e: struct_pack("range$start" := CAST(e AS DATE), "range$end" := least(CAST(e + step AS DATE), x."range$end")))',

@@ -50,7 +50,9 @@ def name_columns(tree: exp.Expression) -> None:
         inner = each.unalias().unnest()
         if isinstance(each, exp.Alias) or each.is_star:
             continue
-        if isinstance(inner, exp.Column | exp.Dot) and not isinstance(inner.args.get("expression"), exp.Anonymous):
+        if isinstance(inner, exp.Column | exp.Dot) and not isinstance(
+            inner.args.get("expression"), exp.Anonymous
+        ):
             name = inner.expression.name if isinstance(inner, exp.Dot) else inner.name
         else:
             name = f"f{number}_"
@@ -58,7 +60,9 @@ def name_columns(tree: exp.Expression) -> None:
         each.replace(exp.alias_(each.copy(), exp.to_identifier(name, quoted=True)))
 
 
-def bind_parameters(tree: exp.Expression, named: dict[str, exp.Expression], positional: list[exp.Expression]) -> None:
+def bind_parameters(
+    tree: exp.Expression, named: dict[str, exp.Expression], positional: list[exp.Expression]
+) -> None:
     """Replace parameters by their values."""
     for each in list(tree.find_all(exp.Parameter)):
         value = named.get(each.name.lower())
@@ -69,7 +73,9 @@ def bind_parameters(tree: exp.Expression, named: dict[str, exp.Expression], posi
     marks.sort(key=lambda each: each.meta.get("start", 0))
     for number, each in enumerate(marks):
         if number >= len(positional):
-            raise QueryError(f"Query parameter number {number + 1} is not defined: the query has more question marks")
+            raise QueryError(
+                f"Query parameter number {number + 1} is not defined: the query has more question marks"
+            )
         each.replace(positional[number].copy())
 
 
@@ -84,7 +90,9 @@ def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bo
             if parts[0].lower() in _aliases_before(table):
                 _implicit(table)
     for unnest in list(tree.find_all(exp.Unnest)):
-        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join):
+        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or (
+            unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join)
+        ):
             unnest.replace(_unnested(unnest, is_struct))
         elif isinstance(unnest.parent, exp.In):
             continue
@@ -199,8 +207,14 @@ def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
     values: dict[str, exp.Expression] = {}
     for parameter, argument in zip(parameters, call.expressions, strict=True):
         kind = parameter.args.get("kind")
-        typed = isinstance(kind, exp.DataType) and kind.this != exp.DType.USERDEFINED and "ANY" not in str(kind.this).upper()
-        values[parameter.name.lower()] = exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+        typed = (
+            isinstance(kind, exp.DataType)
+            and kind.this != exp.DType.USERDEFINED
+            and "ANY" not in str(kind.this).upper()
+        )
+        values[parameter.name.lower()] = (
+            exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+        )
     holder = exp.Paren(this=body)
     for column in list(holder.find_all(exp.Column)):
         first = column.parts[0].name.lower()
@@ -212,7 +226,12 @@ def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
                 made = exp.Dot(this=made, expression=part.copy())
             column.replace(made)
     result = next(
-        (each.this for each in (function.args.get("properties") or exp.Properties()).expressions if isinstance(each, exp.ReturnsProperty)), None
+        (
+            each.this
+            for each in (function.args.get("properties") or exp.Properties()).expressions
+            if isinstance(each, exp.ReturnsProperty)
+        ),
+        None,
     )
     if isinstance(result, exp.DataType):
         return exp.Cast(this=holder, to=result.copy())

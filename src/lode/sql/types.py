@@ -23,7 +23,18 @@ GEOGRAPHY: Final = 'STRUCT("geo$" VARCHAR)'
 _GEO: Final = "geo$"
 _START, _END = "range$start", "range$end"
 _INTEGERS: Final = frozenset(
-    "tinyint smallint integer bigint hugeint utinyint usmallint uinteger ubigint uhugeint".split()
+    [
+        "tinyint",
+        "smallint",
+        "integer",
+        "bigint",
+        "hugeint",
+        "utinyint",
+        "usmallint",
+        "uinteger",
+        "ubigint",
+        "uhugeint",
+    ]
 )
 _ARROW: Final = (
     ("is_boolean", "BOOLEAN"),
@@ -181,7 +192,7 @@ def inward(field: pa.Field[Any], value: str) -> str:
         case "json":
             return f"CAST({value} AS JSON)"
         case "geography":
-            return f"CASE WHEN {value} IS NOT NULL THEN struct_pack(\"{_GEO}\" := {value}) END"
+            return f'CASE WHEN {value} IS NOT NULL THEN struct_pack("{_GEO}" := {value}) END'
         case "interval":
             return f"bq_to_interval({value})"
         case "range":

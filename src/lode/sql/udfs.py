@@ -134,7 +134,9 @@ def normal_form(x: str, form: str, casefold: bool) -> str:
     return unicodedata.normalize(form, made.casefold()) if casefold else made  # type: ignore[arg-type]
 
 
-_SOUNDS: Final = {char: code for code, chars in enumerate(("bfpv", "cgjkqsxz", "dt", "l", "mn", "r"), 1) for char in chars}
+_SOUNDS: Final = {
+    char: code for code, chars in enumerate(("bfpv", "cgjkqsxz", "dt", "l", "mn", "r"), 1) for char in chars
+}
 
 
 def soundex(x: str) -> str:
@@ -351,12 +353,16 @@ def json_check(x: str) -> str:
     try:
         return json.dumps(json.loads(x), ensure_ascii=False, separators=(",", ":"))
     except ValueError:
-        raise ValueError(f"Invalid input to PARSE_JSON: syntax error while parsing value: {x[:100]}") from None
+        raise ValueError(
+            f"Invalid input to PARSE_JSON: syntax error while parsing value: {x[:100]}"
+        ) from None
 
 
 def json_path(path: str) -> str:
     made = re.sub(r"""\[\s*(['"])((?:(?!\1).)*)\1\s*\]""", lambda match: '."' + match[2] + '"', path)
-    return re.sub(r"\.([^\".\[\]]*[^A-Za-z0-9_\".\[\]][^\".\[\]]*)", lambda match: '."' + match[1] + '"', made)
+    return re.sub(
+        r"\.([^\".\[\]]*[^A-Za-z0-9_\".\[\]][^\".\[\]]*)", lambda match: '."' + match[1] + '"', made
+    )
 
 
 def _steps(path: str) -> list[str | int]:
@@ -376,11 +382,17 @@ def _plain_numbers(value: Any) -> Any:
 
 def json_text(x: str, pretty: bool) -> str:
     value = _plain_numbers(json.loads(x))
-    return json.dumps(value, ensure_ascii=False, indent=2) if pretty else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return (
+        json.dumps(value, ensure_ascii=False, indent=2)
+        if pretty
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
 
 
 def json_object_of(keys: list[str], values: list[str]) -> str:
-    return json.dumps(dict(zip(keys, map(json.loads, values), strict=True)), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(
+        dict(zip(keys, map(json.loads, values), strict=True)), ensure_ascii=False, separators=(",", ":")
+    )
 
 
 def json_change(operation: str, x: str, path: str, value: str | None, flag: bool) -> str:
@@ -442,7 +454,9 @@ def json_strip(x: str, path: str, arrays: bool, empty: bool) -> str:
     holder, key = document, "$"
     for step in _steps(path):
         inner = holder[key]
-        if (isinstance(inner, dict) and step in inner) or (isinstance(inner, list) and isinstance(step, int) and step < len(inner)):
+        if (isinstance(inner, dict) and step in inner) or (
+            isinstance(inner, list) and isinstance(step, int) and step < len(inner)
+        ):
             holder, key = inner, step  # type: ignore[assignment]
         else:
             return x
@@ -475,16 +489,24 @@ _INTERVAL: Final = re.compile(
 def interval_parts(x: str) -> tuple[int, int, int]:
     """The months, days and microseconds of an INTERVAL as text: Y-M D H:M:S, or ISO 8601."""
     iso = re.fullmatch(
-        r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+)(?:\.(\d+))?S)?)?", x.strip()
+        r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+)(?:\.(\d+))?S)?)?",
+        x.strip(),
     )
     if iso and len(x.strip()) > 1:
         years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in iso.groups()[:7])
         micros = int((iso[8] or "0").ljust(6, "0")[:6])
-        return 12 * years + months, 7 * weeks + days, ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros
+        return (
+            12 * years + months,
+            7 * weeks + days,
+            ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros,
+        )
     match = _INTERVAL.fullmatch(x.strip())
     if match is None or not x.strip():
         raise ValueError(f"Invalid INTERVAL value '{x}'")
-    part = {name: int(value) if value and name not in ("sign", "minus", "fraction") else value for name, value in match.groupdict().items()}
+    part = {
+        name: int(value) if value and name not in ("sign", "minus", "fraction") else value
+        for name, value in match.groupdict().items()
+    }
     months = (part["years"] or 0) * 12 + (part["months"] or 0)
     micros = (((part["hours"] or 0) * 60 + (part["minutes"] or 0)) * 60 + (part["seconds"] or 0)) * 1_000_000
     micros += int((part["fraction"] or "0").ljust(6, "0")[:6])
@@ -562,6 +584,7 @@ def zoned_text(moment: dt.datetime, zone: str) -> str:
 def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | None:
     if x is None:
         return None
+
     def one(match: re.Match[str]) -> str:
         code = match[0][1:]
         iso = x.isocalendar()
@@ -600,9 +623,22 @@ def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | N
     return re.sub(r"%(?:E[1-9*]?[SY]|E4Y|Ez|.)", one, form, flags=re.DOTALL)
 
 
-_MONTHS: Final = {name.lower(): number for names in (calendar.month_name, calendar.month_abbr) for number, name in enumerate(names) if name}
+_MONTHS: Final = {
+    name.lower(): number
+    for names in (calendar.month_name, calendar.month_abbr)
+    for number, name in enumerate(names)
+    if name
+}
 _DAYS: Final = {name.lower() for names in (calendar.day_name, calendar.day_abbr) for name in names}
-_EXPANDED: Final = {"F": "%Y-%m-%d", "T": "%H:%M:%S", "X": "%H:%M:%S", "R": "%H:%M", "D": "%m/%d/%y", "x": "%m/%d/%y", "c": "%a %b %e %H:%M:%S %Y"}
+_EXPANDED: Final = {
+    "F": "%Y-%m-%d",
+    "T": "%H:%M:%S",
+    "X": "%H:%M:%S",
+    "R": "%H:%M",
+    "D": "%m/%d/%y",
+    "x": "%m/%d/%y",
+    "c": "%a %b %e %H:%M:%S %Y",
+}
 _NUMBERS: Final = {
     "Y": r"[+-]?\d{1,4}", "E4Y": r"\d{4}", "C": r"\d{1,2}", "y": r"\d{1,2}", "m": r"\d{1,2}", "d": r"\s?\d{1,2}", "e": r"\s?\d{1,2}", "H": r"\d{1,2}", "I": r"\d{1,2}",
     "k": r"\s?\d{1,2}", "l": r"\s?\d{1,2}", "M": r"\d{1,2}", "S": r"\d{1,2}", "j": r"\d{1,3}", "s": r"-?\d+", "Q": r"[1-4]",
@@ -622,7 +658,7 @@ def parse_moment(form: str, x: str | None, kind: str, zone: str | None) -> dt.da
     at = 0
 
     def fail() -> ValueError:
-        return ValueError(f"Failed to parse input string \"{x}\"")
+        return ValueError(f'Failed to parse input string "{x}"')
 
     for token in re.findall(r"%(?:E[0-9*]?[SY]|Ez|.)|\s+|[^%\s]", form, flags=re.DOTALL):
         if token.isspace() or token in ("%n", "%t"):
@@ -662,7 +698,9 @@ def parse_moment(form: str, x: str | None, kind: str, zone: str | None) -> dt.da
     return _assembled(values, kind, zone, fail)
 
 
-def _assembled(values: dict[str, str], kind: str, zone: str | None, fail: Callable[[], ValueError]) -> dt.datetime:
+def _assembled(
+    values: dict[str, str], kind: str, zone: str | None, fail: Callable[[], ValueError]
+) -> dt.datetime:
     def number(*codes: str, default: int) -> int:
         return next((int(values[code]) for code in codes if code in values), default)
 
@@ -673,13 +711,24 @@ def _assembled(values: dict[str, str], kind: str, zone: str | None, fail: Callab
         if "y" in values:
             short = int(values["y"])
             year = number("C", default=20 if short < 69 else 19) * 100 + short
-        month = _MONTHS[next(values[code] for code in ("B", "b", "h") if code in values).lower()] if any(code in values for code in "Bbh") else number("m", default=1)
+        month = (
+            _MONTHS[next(values[code] for code in ("B", "b", "h") if code in values).lower()]
+            if any(code in values for code in "Bbh")
+            else number("m", default=1)
+        )
         day = number("d", "e", default=1)
         hour = number("H", "k", default=0)
         half = values.get("p", values.get("P"))
         if "I" in values or "l" in values:
             hour = number("I", "l", default=0) % 12 + (12 if half and half.lower() == "pm" else 0)
-        seconds = next((value for code, value in values.items() if code == "S" or (code[0] == "E" and code.endswith("S"))), "0")
+        seconds = next(
+            (
+                value
+                for code, value in values.items()
+                if code == "S" or (code[0] == "E" and code.endswith("S"))
+            ),
+            "0",
+        )
         whole, _, fraction = seconds.partition(".")
         try:
             moment = dt.datetime(year, month, day, hour, number("M", default=0), 0)
@@ -694,7 +743,11 @@ def _assembled(values: dict[str, str], kind: str, zone: str | None, fail: Callab
         offset = values.get("z", values.get("Ez"))
         if offset is not None:
             match = re.fullmatch(r"([+-])(\d{1,2}):?(\d{0,2})", offset)
-            minutes = 0 if match is None else (int(match[2]) * 60 + int(match[3] or 0)) * (-1 if match[1] == "-" else 1)
+            minutes = (
+                0
+                if match is None
+                else (int(match[2]) * 60 + int(match[3] or 0)) * (-1 if match[1] == "-" else 1)
+            )
             moment -= dt.timedelta(minutes=minutes)
         elif "s" not in values:
             at = values.get("Z", zone or "UTC")
@@ -749,7 +802,9 @@ def _one(code: str, flags: str, precision: str | None, plain: str | None, debug:
     if code in "oxX":
         return f"{int(plain):{'#' if '#' in flags else ''}{code}}"
     if code in "fFeEgG":
-        number: Any = Decimal(plain) if re.fullmatch(r"[+-]?[0-9.]+", plain) and len(plain) > 15 else float(plain)
+        number: Any = (
+            Decimal(plain) if re.fullmatch(r"[+-]?[0-9.]+", plain) and len(plain) > 15 else float(plain)
+        )
         made = f"{number:{sign}{group}.{precision or 6}{code}}"
         return made.lower() if code in "feg" else made
     return plain[: int(precision)] if precision is not None else plain
@@ -768,7 +823,26 @@ def _host(url: str) -> str | None:
         return None
 
 
-_SECOND_LEVEL: Final = frozenset("co.uk org.uk ac.uk gov.uk co.jp or.jp ne.jp com.au net.au org.au co.nz com.br co.in co.kr com.cn co.za".split())
+_SECOND_LEVEL: Final = frozenset(
+    [
+        "co.uk",
+        "org.uk",
+        "ac.uk",
+        "gov.uk",
+        "co.jp",
+        "or.jp",
+        "ne.jp",
+        "com.au",
+        "net.au",
+        "org.au",
+        "co.nz",
+        "com.br",
+        "co.in",
+        "co.kr",
+        "com.cn",
+        "co.za",
+    ]
+)
 
 
 def public_suffix(url: str) -> str | None:
@@ -881,8 +955,18 @@ UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
 }
 
 # These take NULL as an argument that is not given.
-TAKES_NULL: Final = frozenset("strip capitals bytes_slice json_change json_key_paths format_moment parse_moment".split())
+TAKES_NULL: Final = frozenset(
+    ["strip", "capitals", "bytes_slice", "json_change", "json_key_paths", "format_moment", "parse_moment"]
+)
 # These return NULL for some values.
 GIVES_NULL: Final = frozenset(
-    "regexp_find from_code_points sprintf net_host net_public_suffix net_reg_domain net_safe_ip_from_string".split()
+    [
+        "regexp_find",
+        "from_code_points",
+        "sprintf",
+        "net_host",
+        "net_public_suffix",
+        "net_reg_domain",
+        "net_safe_ip_from_string",
+    ]
 )

@@ -60,7 +60,9 @@ _DISPOSITIONS: Final = ("WRITE_EMPTY", "WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_
 class Rows:
     """The result of a query: a small table in memory, or a table of the catalog."""
 
-    def __init__(self, schema: TableSchema, kept: pa.Table | None, table: TableDefinition | None, total: int) -> None:
+    def __init__(
+        self, schema: TableSchema, kept: pa.Table | None, table: TableDefinition | None, total: int
+    ) -> None:
         self.schema = schema
         self.kept = kept
         self.table = table
@@ -78,7 +80,9 @@ class QueryJobs:
 
     durable = False
 
-    def __init__(self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None) -> None:
+    def __init__(
+        self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None
+    ) -> None:
         self._engine = engine
         self._limits = limits or Limits()
         self._properties = properties
@@ -96,7 +100,9 @@ class QueryJobs:
             if settings.get(key):
                 raise Refused(Code.UNIMPLEMENTED, f"A query with {key} is not supported. {reason}")
         if settings.get("writeDisposition") not in (None, "", *_DISPOSITIONS):
-            raise invalid(f"Invalid value for writeDisposition: {shortened(str(settings['writeDisposition']))}.")
+            raise invalid(
+                f"Invalid value for writeDisposition: {shortened(str(settings['writeDisposition']))}."
+            )
         updates = settings.get("schemaUpdateOptions")
         if updates and settings.get("writeDisposition") != "WRITE_APPEND":
             raise invalid(
@@ -140,7 +146,9 @@ class QueryJobs:
         try:
             seconds = int(given) / 1000
         except (TypeError, ValueError):
-            raise invalid(f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number.") from None
+            raise invalid(
+                f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
+            ) from None
         return Limits(self._limits.memory_bytes, min(seconds, self._limits.seconds), self._limits.threads)
 
     def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
@@ -191,7 +199,9 @@ class QueryJobs:
             if refused.code is not Code.ALREADY_EXISTS:
                 raise
         self._expire(dataset)
-        name = TableName(job.project, _RESULTS, "anon" + hashlib.sha256(job.full_id.encode()).hexdigest()[:32])
+        name = TableName(
+            job.project, _RESULTS, "anon" + hashlib.sha256(job.full_id.encode()).hexdigest()[:32]
+        )
         definition = catalog.create_table(name, schema)
         write(self._engine, definition, batches, key=job.idempotency_key)
         return definition
@@ -217,7 +227,9 @@ class QueryJobs:
     def _destination(self, job: Job, session: Session, outcome: Outcome) -> Rows:
         settings = job.settings
         given = settings["destinationTable"]
-        name = session.names.name((given.get("projectId") or job.project, given["datasetId"], given["tableId"]))
+        name = session.names.name(
+            (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
+        )
         assert outcome.schema is not None and outcome.batches is not None
         schema = from_arrow(outcome.schema)
         disposition = settings.get("writeDisposition") or "WRITE_EMPTY"
@@ -252,11 +264,15 @@ class QueryJobs:
         )
         return self._table_rows(job, current)
 
-    def _widened(self, settings: dict[str, Any], current: TableDefinition, schema: TableSchema) -> TableDefinition:
+    def _widened(
+        self, settings: dict[str, Any], current: TableDefinition, schema: TableSchema
+    ) -> TableDefinition:
         new = [each for each in schema if each.name.lower() not in current.schema.positions]
         if new and "ALLOW_FIELD_ADDITION" not in (settings.get("schemaUpdateOptions") or ()):
             raise QueryError(
-                f"Invalid schema update. Cannot add fields (field: {new[0].name})", reason="invalid", location=""
+                f"Invalid schema update. Cannot add fields (field: {new[0].name})",
+                reason="invalid",
+                location="",
             )
         if not new:
             return current

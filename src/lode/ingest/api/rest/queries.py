@@ -44,7 +44,12 @@ class QueryMethods:
         job = self._start(call, configuration)
         done = job.wait(_timeout(body.get("timeoutMs")) / 1000)
         answer = {"kind": "bigquery#queryResponse", **self._answer(job, done)}
-        if done and isinstance(job.result, object) and job.result is not None and not configuration.get("dryRun"):
+        if (
+            done
+            and isinstance(job.result, object)
+            and job.result is not None
+            and not configuration.get("dryRun")
+        ):
             options = body.get("formatOptions") or {}
             answer |= self._page(job, 0, body.get("maxResults"), _format(options))
         elif done:
@@ -73,7 +78,9 @@ class QueryMethods:
             text = f"{call.project} {request} {configuration['query'].get('query')}"
             id = "request_" + hashlib.sha256(text.encode()).hexdigest()[:40]
         try:
-            return self._jobs.insert(call.project, configuration, id=id, location=call.body.get("location") or None)
+            return self._jobs.insert(
+                call.project, configuration, id=id, location=call.body.get("location") or None
+            )
         except Refused as refused:
             if id is None or refused.code is not Code.ALREADY_EXISTS:
                 raise
@@ -128,7 +135,8 @@ class QueryMethods:
             return self._contents.rows(result.table, content, result.schema, start, stop)
         if result.kept is None:
             raise Refused(
-                Code.NOT_FOUND, f"Not found: the results of job {job.full_id} have expired: run the query again."
+                Code.NOT_FOUND,
+                f"Not found: the results of job {job.full_id} have expired: run the query again.",
             )
         # One array for each column, in pages of bounded size.
         page = result.kept.slice(start, stop - start).combine_chunks()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
-from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column
 from lode.lazy import pa
 from lode.sql.errors import QueryError
@@ -15,15 +14,15 @@ from lode.sql.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
-    from lode.ingest.jobs.sql.names import CatalogTables
 
-    Rows = Callable[[CatalogTables, str, str | None], Iterator[tuple[Any, ...]]]
+    Rows = Callable[[Catalog, str, str | None], Iterator[tuple[Any, ...]]]
 
 _MARK: Final = "INFORMATION_SCHEMA"
 
 
-def information(tables: CatalogTables, parts: tuple[str, ...]) -> pa.Table | None:
+def information(catalog: Catalog, own: str, parts: tuple[str, ...]) -> pa.Table | None:
     """The table of INFORMATION_SCHEMA that a name means; None if it means another table."""
     path = [piece for part in parts for piece in part.split(".")]
     upper = [piece.upper() for piece in path]
@@ -32,7 +31,8 @@ def information(tables: CatalogTables, parts: tuple[str, ...]) -> pa.Table | Non
     at = upper.index(_MARK)
     view = upper[at + 1] if len(upper) > at + 1 else ""
     before = path[:at]
-    project, dataset = tables.project, None
+    project: str = own
+    dataset: str | None = None
     if before and before[-1].lower().startswith("region-"):
         project = before[-2] if len(before) > 1 else project
     elif before:
@@ -40,51 +40,56 @@ def information(tables: CatalogTables, parts: tuple[str, ...]) -> pa.Table | Non
         project = before[-2] if len(before) > 1 else project
     if view not in VIEWS:
         where = ".".join([*before, _MARK, view])
-        raise QueryError(f"Not found: Table {project}:{where} was not found in location US", reason="notFound", location="")
+        raise QueryError(
+            f"Not found: Table {project}:{where} was not found in location US", reason="notFound", location=""
+        )
     columns, rows = VIEWS[view]
-    try:
-        found = list(rows(tables, project, dataset))
-    except Refused as refused:
-        from lode.ingest.jobs.sql.names import as_query_error
-
-        raise as_query_error(refused) from None
-    types = {"text": pa.string(), "int": pa.int64(), "bool": pa.bool_(), "time": pa.timestamp("us", "UTC"), "float": pa.float64()}
-    arrays = [pa.array([row[number] for row in found], types[kind]) for number, kind in enumerate(columns.values())]
+    found = list(rows(catalog, project, dataset))
+    types = {
+        "text": pa.string(),
+        "int": pa.int64(),
+        "bool": pa.bool_(),
+        "time": pa.timestamp("us", "UTC"),
+        "float": pa.float64(),
+    }
+    arrays = [
+        pa.array([row[number] for row in found], types[kind]) for number, kind in enumerate(columns.values())
+    ]
     return pa.table(arrays, names=list(columns))
 
 
-def _datasets(tables: CatalogTables, project: str) -> Iterator[Any]:
+def _datasets(catalog: Catalog, project: str) -> Iterator[Any]:
     after = ""
     while True:
-        found = tables.catalog.list_datasets(project, after=after, limit=1000)
+        found = catalog.list_datasets(project, after=after, limit=1000)
         yield from found
         if len(found) < 1000:
             return
         after = found[-1].name.dataset
 
 
-def _tables(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[TableDefinition]:
-    names = [dataset] if dataset else [each.name.dataset for each in _datasets(tables, project)]
+def _tables(catalog: Catalog, project: str, dataset: str | None) -> Iterator[TableDefinition]:
+    names = [dataset] if dataset else [each.name.dataset for each in _datasets(catalog, project)]
     for name in names:
-        tables.catalog.dataset(DatasetName(project, name))
+        catalog.dataset(DatasetName(project, name))
         after = ""
         while True:
-            found = tables.catalog.list_tables(DatasetName(project, name), after=after, limit=1000)
+            found = catalog.list_tables(DatasetName(project, name), after=after, limit=1000)
             yield from found
             if len(found) < 1000:
                 break
             after = found[-1].name.table
 
 
-def _schemata(tables: CatalogTables, project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _datasets(tables, project):
+def _schemata(catalog: Catalog, project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _datasets(catalog, project):
         yield (
             project,
             each.name.dataset,
             None,
             _moment(each.created_ms),
             _moment(each.modified_ms),
-            tables.catalog.location_of(each.name),
+            catalog.location_of(each.name),
             None,
             None,
         )
@@ -100,8 +105,8 @@ def _kind(definition: TableDefinition) -> str:
     return "VIEW" if "view" in definition.info else "BASE TABLE"
 
 
-def _table_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _table_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         base = _kind(each) == "BASE TABLE"
         yield (
             *each.name, _kind(each), None, "YES" if base else "NO", "NO", "NO", _moment(each.created_ms), None, None, None, None,
@@ -129,7 +134,8 @@ def ddl(definition: TableDefinition) -> str:
     """The statement that would create the table."""
     project, dataset, table = definition.name
     lines = ",\n".join(
-        f"  {each.name} {type_text(each)}{' NOT NULL' if each.mode == 'REQUIRED' else ''}" for each in definition.schema
+        f"  {each.name} {type_text(each)}{' NOT NULL' if each.mode == 'REQUIRED' else ''}"
+        for each in definition.schema
     )
     return f"CREATE TABLE `{project}.{dataset}.{table}`\n(\n{lines}\n);"
 
@@ -139,8 +145,8 @@ def _is_partitioning(definition: TableDefinition, column: Column) -> bool:
     return found is not None and found.column.lower() == column.name.lower()
 
 
-def _column_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _column_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         clustering = [name.lower() for name in each.info.get("clustering", {}).get("fields", ())]
         for number, column in enumerate(each.schema, 1):
             place = clustering.index(column.name.lower()) + 1 if column.name.lower() in clustering else None
@@ -157,15 +163,23 @@ def _paths(column: Column, prefix: str) -> Iterator[tuple[str, Column]]:
         yield from _paths(child, f"{path}.")
 
 
-def _field_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _field_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         for column in each.schema:
             for path, found in _paths(column, ""):
-                yield (*each.name, column.name, path, type_text(found), found.description or None, "NULL", None)
+                yield (
+                    *each.name,
+                    column.name,
+                    path,
+                    type_text(found),
+                    found.description or None,
+                    "NULL",
+                    None,
+                )
 
 
-def _option_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _option_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         for name, kind, value in options(each):
             yield (*each.name, name, kind, value)
 
@@ -182,24 +196,29 @@ def options(definition: TableDefinition) -> Iterator[tuple[str, str, str]]:
     if info.get("friendlyName"):
         yield "friendly_name", "STRING", _quoted(info["friendlyName"])
     if info.get("labels"):
-        pairs = ", ".join(f"STRUCT({_quoted(key)}, {_quoted(value)})" for key, value in sorted(info["labels"].items()))
+        pairs = ", ".join(
+            f"STRUCT({_quoted(key)}, {_quoted(value)})" for key, value in sorted(info["labels"].items())
+        )
         yield "labels", "ARRAY<STRUCT<STRING, STRING>>", f"[{pairs}]"
     if info.get("requirePartitionFilter"):
         yield "require_partition_filter", "BOOL", "true"
 
 
-def _partition_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _partition_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         yield from (
-            (*each.name, id, rows, size, modified, "ACTIVE") for id, rows, size, modified in partitions(tables, each)
+            (*each.name, id, rows, size, modified, "ACTIVE")
+            for id, rows, size, modified in partitions(catalog, each)
         )
 
 
-def partitions(tables: CatalogTables, definition: TableDefinition) -> list[tuple[str | None, int, int, datetime | None]]:
+def partitions(
+    catalog: Catalog, definition: TableDefinition
+) -> list[tuple[str | None, int, int, datetime | None]]:
     """The partitions of a table: id, rows, bytes, and when it was changed."""
     from lode.format.paths import partition_values
 
-    dataset = definition.open(tables.catalog.store)
+    dataset = definition.open(catalog.store)
     head = next(dataset.history(), None)
     if head is None:
         return []
@@ -209,12 +228,19 @@ def partitions(tables: CatalogTables, definition: TableDefinition) -> list[tuple
         for file in manifest.files:
             id: str | None = None
             if definition.partitioning is not None:
-                value = next(iter(partition_values(layout.partition_of(dataset.id, file.path)).values()), None)
-                id = "__NULL__" if value is None else value.replace("-", "") if _is_date(definition) else value
+                value = next(
+                    iter(partition_values(layout.partition_of(dataset.id, file.path)).values()), None
+                )
+                id = (
+                    "__NULL__" if value is None else value.replace("-", "") if _is_date(definition) else value
+                )
             counts = found.setdefault(id, [0, 0])
             counts[0] += file.stats.row_count if file.stats else 0
             counts[1] += file.size_bytes
-    return [(id, rows, size, head.created_at) for id, (rows, size) in sorted(found.items(), key=lambda each: each[0] or "")]
+    return [
+        (id, rows, size, head.created_at)
+        for id, (rows, size) in sorted(found.items(), key=lambda each: each[0] or "")
+    ]
 
 
 def _is_date(definition: TableDefinition) -> bool:
@@ -226,13 +252,13 @@ def _is_date(definition: TableDefinition) -> bool:
     return False
 
 
-def _view_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
-    for each in _tables(tables, project, dataset):
+def _view_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+    for each in _tables(catalog, project, dataset):
         if "view" in each.info:
             yield (*each.name, each.info["view"]["query"], None, "YES")
 
 
-def _no_rows(tables: CatalogTables, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+def _no_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
     return iter(())
 
 

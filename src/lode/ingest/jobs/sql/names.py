@@ -62,7 +62,11 @@ class CatalogTables:
         if len(parts) == 1 and parts[0].lower() in self.temporary:
             rows = self.temporary[parts[0].lower()]
             return Source(rows, rows.schema, rows.nbytes)
-        if (found := information(self, parts)) is not None:
+        try:
+            found = information(self.catalog, self.project, parts)
+        except Refused as refused:
+            raise as_query_error(refused) from None
+        if found is not None:
             return Source(found, found.schema)
         name = self.name(parts)
         if name.table.endswith("*"):
@@ -133,7 +137,9 @@ class CatalogTables:
         prefix = name.table[:-1]
         found = [
             each
-            for each in self.catalog.list_tables(DatasetName(name.project, name.dataset), after="", limit=10_000)
+            for each in self.catalog.list_tables(
+                DatasetName(name.project, name.dataset), after="", limit=10_000
+            )
             if each.name.table.startswith(prefix)
         ]
         if not found:

@@ -20,10 +20,14 @@ def read(parameters: Sequence[Any]) -> tuple[dict[str, exp.Expression], list[exp
     named: dict[str, exp.Expression] = {}
     positional: list[exp.Expression] = []
     if not isinstance(parameters, list):
-        raise QueryError("Invalid value for queryParameters: it must be a list.", reason="invalid", location="")
+        raise QueryError(
+            "Invalid value for queryParameters: it must be a list.", reason="invalid", location=""
+        )
     for each in parameters:
         if not isinstance(each, dict) or not isinstance(each.get("parameterType"), dict):
-            raise QueryError("A query parameter must be an object with a parameterType.", reason="invalid", location="")
+            raise QueryError(
+                "A query parameter must be an object with a parameterType.", reason="invalid", location=""
+            )
         value = _value(each["parameterType"], each.get("parameterValue") or {}, 0)
         name = each.get("name")
         if name:
@@ -52,7 +56,10 @@ def _kind(kind: Any, depth: int) -> exp.DataType:
         return exp.DataType(this=exp.DType.STRUCT, expressions=fields, nested=True)
     if name == "RANGE":
         element = str((kind.get("rangeElementType") or {}).get("type", "DATE")).upper()
-        return exp.DataType.build(f"RANGE<{element if element in ('DATE', 'DATETIME', 'TIMESTAMP') else 'DATE'}>", dialect="bigquery")
+        return exp.DataType.build(
+            f"RANGE<{element if element in ('DATE', 'DATETIME', 'TIMESTAMP') else 'DATE'}>",
+            dialect="bigquery",
+        )
     if name not in TYPES:
         raise QueryError(f"Invalid type of a query parameter: {name[:100]}", reason="invalid", location="")
     return exp.DataType.build(name, dialect="bigquery")
@@ -88,7 +95,10 @@ def _value(kind: dict[str, Any], value: dict[str, Any], depth: int) -> exp.Expre
     if name == "BYTES":
         import base64
 
-        return exp.Anonymous(this="FROM_BASE64", expressions=[exp.Literal.string(base64.b64encode(base64.b64decode(str(text))).decode())])
+        return exp.Anonymous(
+            this="FROM_BASE64",
+            expressions=[exp.Literal.string(base64.b64encode(base64.b64decode(str(text))).decode())],
+        )
     if name == "JSON":
         return exp.Anonymous(this="PARSE_JSON", expressions=[literal])
     return exp.Cast(this=literal, to=made)

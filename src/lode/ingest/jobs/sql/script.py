@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lode.ingest.jobs.sql.session import Outcome
+from lode.ingest.jobs.sql.context import Outcome
 from lode.sql.engine import parse
 from lode.sql.errors import QueryError
 from lode.sql.rewrite import bind_parameters
@@ -16,7 +16,15 @@ if TYPE_CHECKING:
 
 
 class Script:
-    def __init__(self, session: Session, text: str, named: dict[str, exp.Expression], positional: list[exp.Expression], *, dry: bool = False) -> None:
+    def __init__(
+        self,
+        session: Session,
+        text: str,
+        named: dict[str, exp.Expression],
+        positional: list[exp.Expression],
+        *,
+        dry: bool = False,
+    ) -> None:
         self._session = session
         self._text = text
         self._named = named
@@ -32,11 +40,19 @@ class Script:
             bind_parameters(tree, self._named, self._positional)
             outcome = self._session.run(tree, dry=self._dry)
             if number < len(trees) - 1 and outcome.batches is not None:
-                import pyarrow as pa
-
                 outcome.batches = iter(list(outcome.batches))
             outcomes.append(outcome)
         if len(outcomes) == 1:
             return outcomes[0]
         last = outcomes[-1]
-        return Outcome("SCRIPT", last.schema, last.batches, last.inserted, last.updated, last.deleted, last.is_dml, bytes=sum(each.bytes for each in outcomes), children=outcomes)
+        return Outcome(
+            "SCRIPT",
+            last.schema,
+            last.batches,
+            last.inserted,
+            last.updated,
+            last.deleted,
+            last.is_dml,
+            bytes=sum(each.bytes for each in outcomes),
+            children=outcomes,
+        )

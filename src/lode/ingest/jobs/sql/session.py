@@ -2,96 +2,33 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sqlglot import exp
 
+from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning, partition_ids
 from lode.ingest.jobs.sql import tables as ddl
-from lode.ingest.jobs.sql.names import CatalogTables, as_query_error
+from lode.ingest.jobs.sql.context import Context, Outcome
+from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.jobs.sql.writing import again, write
-from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
 from lode.ingest.status import Refused
-from lode.ingest.types.arrow import from_arrow
 from lode.lazy import pa
-from lode.sql.engine import Engine, parse
+from lode.sql.engine import Source, parse
 from lode.sql.errors import QueryError, UnsupportedError
-from lode.sql.rewrite import bind_parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import Column
-    from lode.ingest.core.engine import Engine as Tables
-    from lode.ingest.names import TableName
-    from lode.sql.engine import Limits
 
 
-@dataclass(slots=True)
-class Outcome:
-    """What a statement did. A query has a schema and rows."""
-
-    statement: str
-    schema: pa.Schema | None = None
-    batches: Iterator[pa.RecordBatch] | None = None
-    inserted: int = 0
-    updated: int = 0
-    deleted: int = 0
-    is_dml: bool = False
-    ddl_operation: str = ""
-    table: TableName | None = None
-    bytes: int = 0
-    children: list[Outcome] = field(default_factory=list)
-
-    @property
-    def affected(self) -> int:
-        return self.inserted + self.updated + self.deleted
-
-
-class Session:
-    """One query on the tables of a server. Use it in ``with``: leaving ends its database.
-
-    Args:
-        tables: The tables.
-        project: The project of names without one.
-        dataset: The dataset of names without one.
-        key: The idempotency key of what it writes.
-        limits: What it may use.
-        cancelled: Whether it was asked to stop.
-    """
-
-    def __init__(
-        self,
-        tables: Tables,
-        project: str,
-        dataset: str | None,
-        *,
-        key: tuple[str, str],
-        limits: Limits,
-        cancelled: Callable[[], bool] = lambda: False,
-    ) -> None:
-        self.tables = tables
-        self.names = CatalogTables(tables.catalog, project, dataset)
-        self.sql = Engine(self.names, limits, cancelled)
-        self._key = key
-        self._number = 0
-
-    def __enter__(self) -> Session:
-        self.sql.__enter__()
-        return self
-
-    def __exit__(self, *details: object) -> None:
-        self.sql.__exit__(*details)
-
-    @property
-    def key(self) -> tuple[str, str]:
-        """The key of the statement that runs: a job may have several."""
-        return self._key if self._number <= 1 else (self._key[0], f"{self._key[1]}#{self._number}")
+class Session(Context):
+    """Runs the statements of one query."""
 
     def run(self, tree: exp.Expression, *, dry: bool = False) -> Outcome:
         """Run one statement. A dry run only checks it."""
-        self._number += 1
+        self.number += 1
         self.names.read.clear()
         self.sql.bytes_processed = 0
         try:
@@ -140,11 +77,15 @@ class Session:
         outcome = Outcome("INSERT", is_dml=True)
         if len(parts) == 1 and parts[0].lower() in self.sql.local:
             if not dry:
-                outcome.inserted = self.sql.change(tree.copy(), _table_of(tree), self.sql.local[parts[0].lower()][0]).get("INSERT", 0)
+                outcome.inserted = self.sql.change(
+                    tree.copy(), _table_of(tree), self.sql.local[parts[0].lower()][0]
+                ).get("INSERT", 0)
             return outcome
         definition = self.names.definition(self.names.name(parts))
         if "view" in definition.info:
-            raise QueryError(f"INSERT statement is not allowed on view {definition.name.short}", reason="invalid")
+            raise QueryError(
+                f"INSERT statement is not allowed on view {definition.name.short}", reason="invalid"
+            )
         outcome.table = definition.name
         columns = list(definition.schema)
         if listed is not None:
@@ -163,7 +104,10 @@ class Session:
             return outcome
         rest = [each for each in definition.schema if each not in columns and each.name in defaults]
         if rest:
-            source = exp.select("*", *[exp.alias_(parse(f"SELECT {each.default}")[0].expressions[0], each.name) for each in rest]).from_(
+            source = exp.select(
+                "*",
+                *[exp.alias_(parse(f"SELECT {each.default}")[0].expressions[0], each.name) for each in rest],
+            ).from_(
                 exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("q$", quoted=True)))
             )
             fields += [definition.schema.arrow.field(each.name) for each in rest]
@@ -191,7 +135,7 @@ class Session:
         outcome.table = name
         if dry:
             source = self.names.source(definition)
-            self._changed(tree, self.sql.target(_without_rows(source, definition)))
+            self._changed(tree, self.sql.target(_without_rows(source)))
             outcome.bytes = source.bytes
             return outcome
 
@@ -201,13 +145,19 @@ class Session:
             definition = self.names.definition(name)
             source = self.names.source(definition)
             base = self.names.read[definition.dataset_id]
-            keeps = isinstance(definition.partitioning, TimePartitioning) and not definition.partitioning.column
+            keeps = (
+                isinstance(definition.partitioning, TimePartitioning) and not definition.partitioning.column
+            )
             hidden = f'"{PARTITION_ID}"' if keeps else ""
             target = self.sql.target(source, hidden=hidden)
             counts = self._changed(tree, target)
             if sum(counts.values()):
                 schema = definition.arrow if keeps else definition.schema.arrow
-                rows = _arrived(self.sql.rows(target, schema), definition) if keeps else self.sql.rows(target, schema)
+                rows = (
+                    _arrived(self.sql.rows(target, schema), definition)
+                    if keeps
+                    else self.sql.rows(target, schema)
+                )
                 write(self.tables, definition, rows, key=self.key, base=base, replace=True)
             return _counted(outcome, counts)
 
@@ -229,16 +179,6 @@ class Session:
             outcome.deleted = 0 if head is None else dataset.plan(as_of=head).row_count
             write(self.tables, definition, (), key=self.key, replace=True)
         return outcome
-
-    # -- tables --------------------------------------------------------------------------------
-
-    def write_query(self, name: TableName, outcome: Outcome, **options: Any) -> TableDefinition:
-        """Create a table with the rows of a query."""
-        assert outcome.schema is not None and outcome.batches is not None
-        schema = from_arrow(outcome.schema)
-        definition = self.tables.catalog.create_table(name, schema, **options)
-        write(self.tables, definition, outcome.batches, key=self.key)
-        return definition
 
 
 class _Counted:
@@ -273,16 +213,12 @@ def _counted(outcome: Outcome, counts: dict[str, int]) -> Outcome:
     return outcome
 
 
-def _without_rows(source: Any, definition: TableDefinition) -> Any:
-    from lode.sql.engine import Source
-
+def _without_rows(source: Source) -> Source:
     return Source(source.rows.schema.empty_table(), source.schema)
 
 
 def _arrived(batches: Iterator[pa.RecordBatch], definition: TableDefinition) -> Iterator[pa.RecordBatch]:
     """Rows without a partition arrive now."""
-    from lode.ingest.catalog.partitioning import partition_ids
-
     assert definition.partitioning is not None
     for batch in batches:
         index = batch.schema.get_field_index(PARTITION_ID)
@@ -298,17 +234,31 @@ def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Express
     source = source.copy()
     defaults = [each.default or "NULL" for each in columns]
     for row in source.expressions:
-        values = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
+        values = (
+            row.expressions
+            if isinstance(row, exp.Tuple)
+            else [row.this if isinstance(row, exp.Paren) else row]
+        )
         for column, value in zip(columns, list(values), strict=False):
             _named(value, column)
     for row in source.expressions:
         for number, each in enumerate(list(row.expressions) if isinstance(row, exp.Tuple) else []):
-            if isinstance(each, exp.Var | exp.Column) and each.name.upper() == "DEFAULT" and number < len(defaults):
+            if (
+                isinstance(each, exp.Var | exp.Column)
+                and each.name.upper() == "DEFAULT"
+                and number < len(defaults)
+            ):
                 each.replace(parse(f"SELECT {defaults[number]}")[0].expressions[0])
     rows = []
     for row in source.expressions:
-        values = row.expressions if isinstance(row, exp.Tuple) else [row.this if isinstance(row, exp.Paren) else row]
-        made = exp.Select(expressions=[exp.alias_(each.copy(), f"c{number}") for number, each in enumerate(values)])
+        values = (
+            row.expressions
+            if isinstance(row, exp.Tuple)
+            else [row.this if isinstance(row, exp.Paren) else row]
+        )
+        made = exp.Select(
+            expressions=[exp.alias_(each.copy(), f"c{number}") for number, each in enumerate(values)]
+        )
         rows.append(made)
     whole: exp.Expression = rows[0]
     for each in rows[1:]:
@@ -327,12 +277,11 @@ def _named(value: exp.Expression, column: Column) -> None:
             inner = member.expression if isinstance(member, exp.PropertyEQ) else member
             _named(inner, field_)
             inner = member.expression if isinstance(member, exp.PropertyEQ) else member
-            members.append(exp.PropertyEQ(this=exp.to_identifier(field_.name, quoted=True), expression=inner.copy()))
+            members.append(
+                exp.PropertyEQ(this=exp.to_identifier(field_.name, quoted=True), expression=inner.copy())
+            )
         value.replace(exp.Struct(expressions=members))
 
 
 def _construct(tree: exp.Expression) -> str:
     return tree.sql("bigquery").split("(")[0][:60].strip().upper() if not isinstance(tree, exp.Set) else "SET"
-
-
-__all__ = ["Outcome", "Session", "bind_parameters"]

@@ -10,6 +10,7 @@ from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
+from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.jobs.sql.writing import write
 from lode.ingest.status import Code, Refused
@@ -21,7 +22,7 @@ from lode.sql.errors import QueryError, UnsupportedError
 if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
-    from lode.ingest.jobs.sql.session import Outcome, Session
+    from lode.ingest.jobs.sql.context import Context
     from lode.ingest.names import TableName
 
 _TYPES = {
@@ -32,10 +33,8 @@ _TYPES = {
 }  # fmt: skip
 
 
-def create(session: Session, tree: exp.Create, dry: bool) -> Outcome:
+def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     """CREATE of a table, a view, a dataset or a function."""
-    from lode.ingest.jobs.sql.session import Outcome
-
     kind = str(tree.args.get("kind", "")).upper()
     if kind == "SCHEMA":
         return _create_dataset(session, tree, dry)
@@ -61,7 +60,9 @@ def create(session: Session, tree: exp.Create, dry: bool) -> Outcome:
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise QueryError(
-            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}", reason="duplicate", location=""
+            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
+            reason="duplicate",
+            location="",
         )
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
     source = next((each.this for each in properties if isinstance(each, exp.LikeProperty)), None)
@@ -94,11 +95,15 @@ def create(session: Session, tree: exp.Create, dry: bool) -> Outcome:
         if existing is not None:
             rows = [] if result is None else list(result.batches)
             session.tables.catalog.delete_table(name)
-            definition = session.tables.catalog.create_table(name, schema, partitioning=partitioning, info=info)
+            definition = session.tables.catalog.create_table(
+                name, schema, partitioning=partitioning, info=info
+            )
             if rows:
                 write(session.tables, definition, rows, key=session.key)
         else:
-            definition = session.tables.catalog.create_table(name, schema, partitioning=partitioning, info=info)
+            definition = session.tables.catalog.create_table(
+                name, schema, partitioning=partitioning, info=info
+            )
             if result is not None:
                 try:
                     write(session.tables, definition, result.batches, key=session.key)
@@ -118,7 +123,7 @@ def _refusal(refused: Refused) -> Exception:
     return refused
 
 
-def _existing(session: Session, name: TableName) -> TableDefinition | None:
+def _existing(session: Context, name: TableName) -> TableDefinition | None:
     try:
         return session.tables.catalog.table(name, fresh=True)
     except Refused as refused:
@@ -129,11 +134,11 @@ def _existing(session: Session, name: TableName) -> TableDefinition | None:
         return None
 
 
-def _create_temporary(session: Session, tree: exp.Create, table: exp.Table, dry: bool) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
+def _create_temporary(session: Context, tree: exp.Create, table: exp.Table, dry: bool) -> Outcome:
     query = tree.args.get("expression")
-    outcome = Outcome("CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", ddl_operation="CREATE")
+    outcome = Outcome(
+        "CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", ddl_operation="CREATE"
+    )
     if dry:
         return outcome
     if query is not None:
@@ -144,10 +149,14 @@ def _create_temporary(session: Session, tree: exp.Create, table: exp.Table, dry:
 
 
 def _create_view(
-    session: Session, tree: exp.Create, table: exp.Table, properties: list[Any], dry: bool, *, materialized: bool
+    session: Context,
+    tree: exp.Create,
+    table: exp.Table,
+    properties: list[Any],
+    dry: bool,
+    *,
+    materialized: bool,
 ) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
     name = session.names.name(tuple(part.name for part in table.parts))
     outcome = Outcome("CREATE_MATERIALIZED_VIEW" if materialized else "CREATE_VIEW", table=name)
     existing = _existing(session, name)
@@ -156,7 +165,9 @@ def _create_view(
         return outcome
     if existing is not None and not tree.args.get("replace"):
         raise QueryError(
-            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}", reason="duplicate", location=""
+            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
+            reason="duplicate",
+            location="",
         )
     query = _qualified(session, tree.expression)
     schema = from_arrow(session.sql.schema(query))
@@ -165,7 +176,10 @@ def _create_view(
     if dry:
         return outcome
     _, info = _properties(properties, schema)
-    info["materializedView" if materialized else "view"] = {"query": query.sql("bigquery"), "useLegacySql": False}
+    info["materializedView" if materialized else "view"] = {
+        "query": query.sql("bigquery"),
+        "useLegacySql": False,
+    }
     info["view"] = {"query": query.sql("bigquery"), "useLegacySql": False}
     if existing is not None:
         session.tables.catalog.delete_table(name)
@@ -173,7 +187,7 @@ def _create_view(
     return outcome
 
 
-def _qualified(session: Session, query: exp.Expression) -> exp.Expression:
+def _qualified(session: Context, query: exp.Expression) -> exp.Expression:
     """The query of a view with full names, so that it means the same to everyone."""
     from lode.sql.rewrite import sources
 
@@ -190,9 +204,7 @@ def _qualified(session: Session, query: exp.Expression) -> exp.Expression:
     return query
 
 
-def _create_dataset(session: Session, tree: exp.Create, dry: bool) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
+def _create_dataset(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     name = _dataset(session, tree.this)
     outcome = Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
     if dry:
@@ -210,14 +222,14 @@ def _create_dataset(session: Session, tree: exp.Create, dry: bool) -> Outcome:
     return outcome
 
 
-def _dataset(session: Session, table: exp.Table) -> DatasetName:
-    parts = [piece for part in table.parts if part is not None and part.name for piece in part.name.split(".")]
+def _dataset(session: Context, table: exp.Table) -> DatasetName:
+    parts = [
+        piece for part in table.parts if part is not None and part.name for piece in part.name.split(".")
+    ]
     return DatasetName(parts[-2] if len(parts) > 1 else session.names.project, parts[-1])
 
 
-def _create_function(session: Session, tree: exp.Create, dry: bool) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
+def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     properties = list((tree.args.get("properties") or exp.Properties()).expressions)
     if any(isinstance(each, exp.LanguageProperty) for each in properties):
         raise UnsupportedError("CREATE FUNCTION … LANGUAGE")
@@ -236,9 +248,7 @@ def _create_function(session: Session, tree: exp.Create, dry: bool) -> Outcome:
 # -- ALTER and DROP -----------------------------------------------------------------------------------------
 
 
-def drop(session: Session, tree: exp.Drop, dry: bool) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
+def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
     kind = str(tree.args.get("kind", "")).upper()
     target = (tree.args.get("tables") or [tree.this])[0]
     catalog = session.tables.catalog
@@ -252,7 +262,9 @@ def drop(session: Session, tree: exp.Drop, dry: bool) -> Outcome:
         except Refused as refused:
             if type(refused).__name__ == "DatasetInUse":
                 raise QueryError(
-                    f"Dataset {name.project}:{name.dataset} is still in use", reason="resourceInUse", location=""
+                    f"Dataset {name.project}:{name.dataset} is still in use",
+                    reason="resourceInUse",
+                    location="",
                 ) from None
             if refused.code is not Code.NOT_FOUND or not tree.args.get("exists"):
                 raise _refusal(refused) from None
@@ -283,9 +295,7 @@ def drop(session: Session, tree: exp.Drop, dry: bool) -> Outcome:
     return outcome
 
 
-def alter(session: Session, tree: exp.Alter, dry: bool) -> Outcome:
-    from lode.ingest.jobs.sql.session import Outcome
-
+def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
     kind = str(tree.args.get("kind", "")).upper()
     if kind not in ("TABLE", "VIEW"):
         raise UnsupportedError(f"ALTER {kind}")
@@ -301,7 +311,9 @@ def alter(session: Session, tree: exp.Alter, dry: bool) -> Outcome:
             location="",
         )
     actions = tree.args.get("actions") or ()
-    dropped = [each for action in actions if isinstance(action, exp.Drop) for each in _dropped(session, name, action)]
+    dropped = [
+        each for action in actions if isinstance(action, exp.Drop) for each in _dropped(session, name, action)
+    ]
     changes = [_change(action) for action in actions if not isinstance(action, exp.Drop)]
     if dry:
         return outcome
@@ -317,7 +329,7 @@ def alter(session: Session, tree: exp.Alter, dry: bool) -> Outcome:
     return outcome
 
 
-def _dropped(session: Session, name: TableName, action: exp.Drop) -> list[str]:
+def _dropped(session: Context, name: TableName, action: exp.Drop) -> list[str]:
     """The columns that ALTER TABLE … DROP COLUMN names, as the table spells them."""
     schema = session.names.definition(name).schema
     found = []
@@ -330,14 +342,17 @@ def _dropped(session: Session, name: TableName, action: exp.Drop) -> list[str]:
     return found
 
 
-def _drop_columns(session: Session, name: TableName, dropped: list[str]) -> None:
+def _drop_columns(session: Context, name: TableName, dropped: list[str]) -> None:
     """Drop columns from the rows, then from the table: a new column of the name does not show old values."""
     definition = session.names.definition(name)
     used = {definition.partitioning.column} if definition.partitioning is not None else set()
     used |= set(definition.info.get("clustering", {}).get("fields", ()))
     for each in dropped:
         if each in used:
-            raise QueryError(f"Column {each} is used for partitioning or clustering and cannot be dropped", reason="invalid")
+            raise QueryError(
+                f"Column {each} is used for partitioning or clustering and cannot be dropped",
+                reason="invalid",
+            )
     dataset = definition.open(session.tables.store)
     if dataset.exists:
         stored = dataset.schema
@@ -386,18 +401,19 @@ def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinit
     if name not in current.schema.positions:
         raise QueryError(f"Column not found: {name}", reason="invalid")
     columns = tuple(
-        msgspec.structs.replace(each, **changes) if each.name.lower() == name else each for each in current.schema
+        msgspec.structs.replace(each, **changes) if each.name.lower() == name else each
+        for each in current.schema
     )
     return msgspec.structs.replace(current, schema=TableSchema(columns))
 
 
-def command(session: Session, tree: exp.Command, dry: bool) -> Outcome:
+def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
     """Statements that the parser keeps as text."""
-    from lode.ingest.jobs.sql.session import Outcome
-
     text = f"{tree.name} {tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ''}"
     match = re.fullmatch(
-        r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)", text.strip(), re.IGNORECASE | re.DOTALL
+        r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
+        text.strip(),
+        re.IGNORECASE | re.DOTALL,
     )
     if match is None:
         raise UnsupportedError(" ".join(text.upper().split()[:3]))
@@ -405,7 +421,9 @@ def command(session: Session, tree: exp.Command, dry: bool) -> Outcome:
     query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
     outcome = create(session, made, dry)
-    outcome.statement = "CREATE_SNAPSHOT_TABLE" if "SNAPSHOT" in text.upper().split()[1] else "CREATE_TABLE_AS_SELECT"
+    outcome.statement = (
+        "CREATE_SNAPSHOT_TABLE" if "SNAPSHOT" in text.upper().split()[1] else "CREATE_TABLE_AS_SELECT"
+    )
     return outcome
 
 
@@ -454,7 +472,9 @@ def _typed(name: str, kind: exp.DataType) -> Column:
     return Column(name, type_, max_length=numbers[0] if numbers else 0)
 
 
-def _properties(properties: list[Any], _schema: TableSchema | None) -> tuple[Partitioning | None, dict[str, Any]]:
+def _properties(
+    properties: list[Any], _schema: TableSchema | None
+) -> tuple[Partitioning | None, dict[str, Any]]:
     """The partitioning, and the stored properties, of PARTITION BY, CLUSTER BY and OPTIONS."""
     partitioning: Partitioning | None = None
     info: dict[str, Any] = {}
@@ -499,5 +519,7 @@ def _partitioning(by: exp.Expression) -> Partitioning:
     if name.upper() in ("_PARTITIONDATE", "_PARTITIONTIME"):
         name = ""
     if unit not in ("HOUR", "DAY", "MONTH", "YEAR"):
-        raise QueryError(f"PARTITION BY expression must be DATE, DATETIME_TRUNC or the like, not {by.sql('bigquery')}")
+        raise QueryError(
+            f"PARTITION BY expression must be DATE, DATETIME_TRUNC or the like, not {by.sql('bigquery')}"
+        )
     return TimePartitioning(unit, name)  # type: ignore[arg-type]

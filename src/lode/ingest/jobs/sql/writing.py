@@ -14,9 +14,9 @@ from lode.sql.errors import QueryError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    import lode
     import pyarrow as pa
 
+    import lode
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
 
@@ -33,7 +33,7 @@ def write(
     rows: Iterable[pa.RecordBatch],
     *,
     key: tuple[str, str],
-    base: str | None | bool = True,
+    base: str | bool | None = True,
     replace: bool = False,
     columns: bool = False,
 ) -> lode.Snapshot | None:
@@ -81,13 +81,19 @@ def write(
             raise Moved from None
 
 
-def _stage(definition: TableDefinition, transaction: lode.Transaction, rows: Iterable[pa.RecordBatch]) -> bool:
+def _stage(
+    definition: TableDefinition, transaction: lode.Transaction, rows: Iterable[pa.RecordBatch]
+) -> bool:
     stored: Any = getattr(transaction.stager.components.codec, "schema", None)
 
     def prepared() -> Iterator[pa.RecordBatch]:
         for batch in rows:
             if batch.num_rows:
-                own = batch if PARTITION_ID in batch.schema.names else definition.prepare(complete(batch, definition.schema))
+                own = (
+                    batch
+                    if PARTITION_ID in batch.schema.names
+                    else definition.prepare(complete(batch, definition.schema))
+                )
                 yield stored_as(own, stored)
 
     found = prepared()
@@ -99,7 +105,9 @@ def _stage(definition: TableDefinition, transaction: lode.Transaction, rows: Ite
     try:
         transaction.add(transaction.stager.stage_named(chain([first], found), ""))
     except SchemaViolationError as error:
-        raise QueryError(f"Table {definition.name.short} cannot be written: {error}", reason="invalid") from error
+        raise QueryError(
+            f"Table {definition.name.short} cannot be written: {error}", reason="invalid"
+        ) from error
     return True
 
 
