@@ -229,6 +229,9 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
             return f"CAST(-{this.this} AS BIGINT)"
         return f"-{self.sql(expression, 'this')}" if not isinstance(this, exp.Neg) else f"-({self.sql(this)})"
 
+    def parsejson_sql(self, expression: exp.ParseJSON) -> str:
+        return f"CAST(bq_json_check({self.sql(expression, 'this')}) AS JSON)"
+
     def rawstring_sql(self, expression: exp.RawString) -> str:
         return text(expression.this)
 
@@ -536,6 +539,7 @@ def _name_members(structs: list[Any]) -> None:
 
 _CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+_MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
 
 
 def settled(written: str) -> str:
@@ -545,7 +549,8 @@ def settled(written: str) -> str:
     """
     if LATE not in written:
         return written
-    return _settled(written, 0, len(written))[0].replace(LATE, "")
+    made = _settled(written, 0, len(written))[0]
+    return _MARKED.sub(lambda match: "" if match[0] == LATE else match[0], made)
 
 
 def _settled(written: str, start: int, stop: int) -> tuple[str, int]:

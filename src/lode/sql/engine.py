@@ -503,7 +503,7 @@ class Engine:
     def _moment(self, version: exp.Version) -> Any:
         import datetime
 
-        kind, value = self.value(exp.cast(version.expression.copy(), "TIMESTAMP", dialect="bigquery"))
+        _, value = self.value(exp.cast(version.expression.copy(), "TIMESTAMP", dialect="bigquery"))
         if not isinstance(value, datetime.datetime):
             raise QueryError("FOR SYSTEM_TIME AS OF needs a TIMESTAMP that is not NULL")
         return value if value.tzinfo else value.replace(tzinfo=datetime.UTC)
@@ -725,6 +725,8 @@ def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
         if (match := _VALUES.search(whole)) is not None:
             name = match[2] or match[4]
             return QueryError(f"Name {name} not found inside {match[1] or match[3]}{_place(tree, name)}")
+        if (match := re.search(r'Column "([^"]+)" referenced that exists in the SELECT', whole)) is not None:
+            return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
         if (match := _COLUMN.search(whole)) is not None:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
     if isinstance(error, duckdb.OutOfRangeException):

@@ -37,7 +37,7 @@ PARTS: Final = frozenset(
         "TIME",
     ]
 )
-_WEEKDAYS: Final = tuple(["SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY"])
+_WEEKDAYS: Final = ("SUNDAY", "MONDAY", "TUESDAY", "WEDNESDAY", "THURSDAY", "FRIDAY", "SATURDAY")
 
 
 def _arguments(generator: Any, node: Any) -> list[str]:
@@ -78,7 +78,7 @@ def _difference(kind: str) -> Writer:
     }[kind]
 
     def write(generator: Any, node: Any) -> str:
-        later, earlier = (f"{cast}({each})" for each in _arguments(generator, node)[:2])
+        later, earlier = (f"{cast}({generator.sql(each)})" for each in node.expressions[:2])
         unit, first = _unit(node, 2)
         if unit == "WEEK":
             shift = (4 - first) % 7
@@ -91,14 +91,14 @@ def _difference(kind: str) -> Writer:
 
 def _truncated(kind: str) -> Writer:
     def write(generator: Any, node: Any) -> str:
-        arguments = _arguments(generator, node)
-        value = arguments[0]
+        given = node.expressions
+        value = generator.sql(given[0])
         unit, first = _unit(node, 1)
-        zone = arguments[2] if len(arguments) > 2 else "'UTC'"
+        zone = generator.sql(given[2]) if len(given) > 2 else "'UTC'"
         if kind == "timestamp":
             value = f"bq_local({value}, {zone})"
         elif kind == "date":
-            value = f"bq_to_date({value})" if len(arguments) < 3 else value
+            value = f"bq_to_date({value})" if len(given) < 3 else value
         if unit == "WEEK":
             made = f"bq_trunc_week({value}, {first})"
         elif unit == "ISOYEAR":
