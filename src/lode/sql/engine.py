@@ -302,8 +302,8 @@ class Engine:
         """The type and the value of an expression, as DuckDB's text of it."""
         relation = self._relation(self.write(exp.select(tree)), tree)
         with self._errors(tree):
-            row = relation.fetchone()
-        return relation.types[0], None if row is None else row[0]
+            rows = relation.limit(1).fetchall()
+        return relation.types[0], rows[0][0] if rows else None
 
     def _relation(self, written: str, tree: exp.Expression) -> Any:
         self._make(written)

@@ -110,21 +110,19 @@ def test_a_dry_run_has_the_schema_and_runs_nothing(client: bigquery.Client, fill
 
 
 def test_results_are_read_in_pages(client: bigquery.Client) -> None:
-    job = client.query("SELECT x FROM UNNEST(GENERATE_ARRAY(1, 25)) AS x ORDER BY x")
-    pages = [[row.x for row in page] for page in job.result(page_size=10).pages]
+    query = "SELECT x FROM UNNEST(GENERATE_ARRAY(1, 25)) AS x ORDER BY x"
+    pages = [[row.x for row in page] for page in client.query(query).result(page_size=10).pages]
     assert pages == [list(range(1, 11)), list(range(11, 21)), list(range(21, 26))]
-    assert [row.x for row in job.result(start_index=20, max_results=3)] == [21, 22, 23]
+    assert [row.x for row in client.query(query).result(start_index=20, max_results=3)] == [21, 22, 23]
 
 
-@pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_large_result_is_read_through_the_read_api(client: bigquery.Client, server: LodeServer) -> None:
     query = "SELECT x, CONCAT('row ', CAST(x AS STRING)) AS s FROM UNNEST(GENERATE_ARRAY(1, 120000)) AS x"
     job = client.query(query)
     result = job.result()
     assert result.total_rows == 120_000
     assert job.destination.dataset_id.startswith("_")
-    read = server.read_client() if hasattr(server, "read_client") else None
-    table = result.to_arrow(bqstorage_client=read, create_bqstorage_client=False)
+    table = result.to_arrow(bqstorage_client=server.read_client())
     assert table.num_rows == 120_000
     assert sorted(table.column("x").to_pylist()) == list(range(1, 120_001))
 

@@ -13,14 +13,15 @@ from starlette.concurrency import run_in_threadpool
 from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
-from lode.ingest.api.rest.tables import select_columns
+from lode.ingest.api.rest.tables import SUMMARY, select_columns
 from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
+from lode.ingest.jobs.sql.information import partitions
 from lode.ingest.status import Refused, RowProblem, invalid
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-    import pyarrow as pa
 
     from lode.ingest.api.rest.cells import TimestampFormat
     from lode.ingest.api.rest.contents import ContentCache
@@ -139,6 +140,8 @@ class RowMethods:
 
     def list(self, call: RestCall) -> dict[str, Any]:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
+        if (name := call.summarized()) is not None:
+            return self._partitions(self._catalog.table(name, fresh=True), call)
         definition = self._catalog.table(call.table, fresh=True)
         schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
         timestamps = timestamps_of(call)
@@ -164,6 +167,24 @@ class RowMethods:
         if rows and reached < total:
             answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")
         return answer
+
+
+    def _partitions(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
+        """Return the partitions of a table, in one page: a table has some thousands at most."""
+        schema = select_columns(SUMMARY, call.query.get("selectedFields", ""))
+        rows = [
+            dict(
+                zip(
+                    SUMMARY.arrow.names,
+                    (*definition.name, id, definition.created_ms, changed and int(changed.timestamp() * 1000)),
+                    strict=True,
+                )
+            )
+            for id, _, _, changed in partitions(self._catalog, definition)
+        ]
+        batch = pa.RecordBatch.from_pylist(rows, schema=schema.arrow)
+        shown = cells(batch, schema, timestamps="INT64")
+        return {"kind": "bigquery#tableDataList", "totalRows": str(len(shown)), "rows": shown}
 
 
 def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:

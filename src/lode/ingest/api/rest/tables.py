@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import RestCall, etag_of, page_token, table_name
+from lode.ingest.api.rest.call import PARTITIONS_SUMMARY, RestCall, etag_of, page_token, table_name
 from lode.ingest.api.rest.resources import (
     TableReference,
     TableResource,
@@ -18,7 +18,7 @@ from lode.ingest.api.rest.resources import (
 )
 from lode.ingest.catalog.partitioning import check_partitioning
 from lode.ingest.status import invalid
-from lode.ingest.types.columns import TableSchema
+from lode.ingest.types.columns import Column, TableSchema
 from lode.ingest.types.rest import from_rest, to_rest
 
 if TYPE_CHECKING:
@@ -31,6 +31,20 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
+# The columns of the table of a table's partitions.
+SUMMARY: Final = TableSchema(
+    tuple(
+        Column(name, kind)
+        for name, kind in (
+            ("project_id", "STRING"),
+            ("dataset_id", "STRING"),
+            ("table_id", "STRING"),
+            ("partition_id", "STRING"),
+            ("creation_time", "INT64"),
+            ("last_modified_time", "INT64"),
+        )
+    )
+)
 _LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter")
 
 
@@ -54,6 +68,8 @@ class TableMethods:
         return self._answer(created, call)
 
     def get(self, call: RestCall) -> dict[str, Any]:
+        if (name := call.summarized()) is not None:
+            return self._summary(self._catalog.table(name, fresh=True), call)
         view = call.choice("view", _VIEWS)
         definition = self._catalog.table(call.table, fresh=True)
         shown = select_columns(definition.schema, call.query.get("selectedFields", ""))
@@ -92,6 +108,20 @@ class TableMethods:
             )
 
         return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
+
+    def _summary(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
+        """The table of the partitions of a table, which clients read to list them."""
+        project, dataset, table = definition.name
+        id = table + PARTITIONS_SUMMARY
+        return {
+            "kind": "bigquery#table",
+            "id": f"{project}:{dataset}.{id}",
+            "etag": definition.etag,
+            "selfLink": call.link(f"projects/{project}/datasets/{dataset}/tables/{id}"),
+            "tableReference": {"projectId": project, "datasetId": dataset, "tableId": id},
+            "type": "TABLE",
+            "schema": to_rest(SUMMARY),
+        }
 
     def _answer(self, definition: TableDefinition, call: RestCall, *, counts: bool = True) -> dict[str, Any]:
         modified_ms = definition.modified_ms
@@ -177,7 +207,7 @@ def _item(definition: TableDefinition, **more: Any) -> dict[str, Any]:
         kind="bigquery#table",
         id=f"{project}:{dataset}.{table}",
         table_reference=TableReference(project_id=project, dataset_id=dataset, table_id=table),
-        type="TABLE",
+        type="VIEW" if "view" in definition.info else "TABLE",
         creation_time=str(definition.created_ms),
         **partitioning_properties(definition.partitioning),
         **more,
