@@ -93,7 +93,8 @@ def test_the_name_of_a_python_variable_is_no_table() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ['t"; DROP TABLE t; --', "t' OR '1'='1", "../../state", "a.b.c.d", "t\\x00", "table$0", "rows$table$0"]
+    "name",
+    ['t"; DROP TABLE t; --', "t' OR '1'='1", "../../state", "a.b.c.d", "t\\x00", "table$0", "rows$table$0"],
 )
 def test_a_name_is_never_part_of_the_sql(name: str) -> None:
     with pytest.raises(QueryError):
@@ -108,7 +109,10 @@ def test_text_is_never_part_of_the_sql() -> None:
 def test_a_query_that_needs_too_much_memory_ends_with_an_error() -> None:
     numbers = "UNNEST(GENERATE_ARRAY(1, 3000000))"
     with pytest.raises(LimitError, match="Resources exceeded"):
-        run(f"SELECT ARRAY_AGG(CONCAT('x', CAST(a AS STRING)) ORDER BY a DESC) FROM {numbers} a", memory_bytes=24 << 20)
+        run(
+            f"SELECT ARRAY_AGG(CONCAT('x', CAST(a AS STRING)) ORDER BY a DESC) FROM {numbers} a",
+            memory_bytes=24 << 20,
+        )
 
 
 def test_a_query_that_takes_too_long_is_interrupted() -> None:

@@ -156,7 +156,7 @@ _SCALAR: Final = frozenset(["Coalesce", "Nullif", "Unnest", "Exists", "Greatest"
 LATE: Final = "\x01"
 
 
-class _Parser(BigQuery.Parser):  # type: ignore[misc, name-defined]
+class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
     FUNCTIONS: ClassVar[dict[str, Any]] = {
         name: build for name, build in BigQuery.Parser.FUNCTIONS.items() if name in _PARSED
     }
@@ -169,6 +169,16 @@ class LakeSql(BigQuery):
     """BigQuery's dialect with functions kept by name."""
 
     Parser = _Parser
+
+
+class _Tokenizer(BigQuery.Tokenizer):
+    COMMANDS: ClassVar[Any] = set()
+
+
+class ScriptSql(LakeSql):
+    """The dialect of scripts: its tokenizer does not take the text after BEGIN, WHILE and CALL as one token."""
+
+    Tokenizer = _Tokenizer
 
 
 def position(node: exp.Expression) -> str:
@@ -203,7 +213,7 @@ def duck_type(kind: exp.DataType) -> str:
     return _TYPES[name]
 
 
-class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
+class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
     """Writes a tree of ``LakeSql`` as SQL of DuckDB."""
 
     def __init__(self, **options: Any) -> None:
@@ -392,14 +402,14 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         if target is None:
             raise QueryError(f"Function not found: {expression.name}{position(expression)}")
         if not isinstance(target, str):
-            return target(self, expression)
+            return str(target(self, expression))
         return f"{target}({', '.join(self.sql(each) for each in expression.expressions)})"
 
     def function_fallback_sql(self, expression: exp.Func) -> str:
         name = type(expression).__name__
         made = AGGREGATES.get(name)
         if made is not None:
-            return f"{LATE}{made(self, expression)}" if name not in _SCALAR else made(self, expression)
+            return ("" if name in _SCALAR else LATE) + made(self, expression)
         if name not in _NATIVE:
             raise UnsupportedError(f"{expression.sql_name()}")
         return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
@@ -454,7 +464,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
         return f"bq_extract_{name.lower()}({zoned})"
 
     def zone(self, node: exp.Expression) -> str:
-        return self.sql(node)
+        return str(self.sql(node))
 
     def attimezone_sql(self, expression: exp.AtTimeZone) -> str:
         return f"bq_local({self.sql(expression, 'this')}, {self.sql(expression, 'zone')})"
@@ -500,7 +510,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, name-defined]
 
     def if_sql(self, expression: exp.If) -> str:
         if isinstance(expression.parent, exp.Case):
-            return super().if_sql(expression)
+            return str(super().if_sql(expression))
         other = self.sql(expression, "false") or "NULL"
         return (
             f"CASE WHEN {self.sql(expression, 'this')} THEN {self.sql(expression, 'true')} ELSE {other} END"

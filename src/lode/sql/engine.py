@@ -97,7 +97,7 @@ def parse(query: str) -> list[exp.Expression]:
             f"The query is too large: {len(query):,} characters, the most is {MAX_QUERY_CHARS:,}."
         )
     try:
-        made = [each for each in LakeSql().parse(query) if each is not None]
+        made: list[Any] = [each for each in LakeSql().parse(query) if each is not None]
     except TokenError as error:
         raise QueryError(_token_message(query, error)) from None
     except ParseError as error:
@@ -310,7 +310,9 @@ class Engine:
         with self._errors(tree):
             return self._connection.sql(written)
 
-    def _batches(self, relation: Any, schema: pa.Schema, tree: exp.Expression) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, relation: Any, schema: pa.Schema, tree: exp.Expression | None
+    ) -> Iterator[pa.RecordBatch]:
         with self._errors(tree):
             size = 0
             for batch in relation.to_arrow_reader(_BATCH_ROWS):
@@ -619,7 +621,8 @@ def _is_array(table: exp.Table) -> bool:
 
 def _is_struct_array(value: exp.Expression, schemas: dict[str, pa.Schema], tree: exp.Expression) -> bool:
     """Whether the elements of an array are structs, as far as the tree and the tables show."""
-    value = value.unnest() if isinstance(value, exp.Paren) else value
+    unwrapped: Any = value.unnest() if isinstance(value, exp.Paren) else value
+    value = unwrapped
     if isinstance(value, exp.Array):
         first = value.expressions[0] if value.expressions else None
         if isinstance(first, exp.Select):
@@ -729,11 +732,8 @@ def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
         if (match := _COLUMN.search(whole)) is not None:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-    if isinstance(error, duckdb.OutOfRangeException):
-        if "INT64" in whole or "Overflow in" in whole:
-            return QueryError(
-                "Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow"
-            )
+    if isinstance(error, duckdb.OutOfRangeException) and ("INT64" in whole or "Overflow in" in whole):
+        return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
     sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
     if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:
         return QueryError(f"Invalid time zone: {match[1]}")

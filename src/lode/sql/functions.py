@@ -291,11 +291,11 @@ def _hll(operation: str) -> Writer:
     def write(generator: Any, node: Any) -> str:
         value = generator.sql(node.expressions[0])
         if operation == "init":
-            return f"encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
+            return f"\x01encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
         if operation == "extract":
             return f"len(list_filter(string_split(decode({value}), ','), lambda e: e <> ''))"
         merged = f"list_distinct(flatten(list(list_filter(string_split(decode({value}), ','), lambda e: e <> ''))))"
-        return f"len({merged})" if operation == "merge" else f"encode(array_to_string({merged}, ','))"
+        return f"\x01len({merged})" if operation == "merge" else f"\x01encode(array_to_string({merged}, ','))"
 
     return write
 
@@ -400,8 +400,7 @@ class _Inside:
             else:
                 break
             value = value.this
-        self.value = generator.sql(value)
-        self.node = value
+        self.value: str = generator.sql(value)
 
     @property
     def all(self) -> str:
@@ -519,10 +518,6 @@ def _by(name: str) -> Writer:
 
 FUNCTIONS["MAX_BY"] = _by("arg_max")
 FUNCTIONS["MIN_BY"] = _by("arg_min")
-for _name in ("HLL_COUNT.INIT", "HLL_COUNT.MERGE", "HLL_COUNT.MERGE_PARTIAL"):
-    FUNCTIONS[_name] = (lambda write: lambda generator, node: f"\x01{write(generator, node)}")(
-        FUNCTIONS[_name]
-    )
 
 
 def _pair(name: str) -> Writer:

@@ -71,12 +71,12 @@ def bind_parameters(
         each.replace(value.copy())
     marks = [each for each in tree.dfs() if isinstance(each, exp.Placeholder)]
     marks.sort(key=lambda each: each.meta.get("start", 0))
-    for number, each in enumerate(marks):
+    for number, mark in enumerate(marks):
         if number >= len(positional):
             raise QueryError(
                 f"Query parameter number {number + 1} is not defined: the query has more question marks"
             )
-        each.replace(positional[number].copy())
+        mark.replace(positional[number].copy())
 
 
 def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bool]) -> None:
@@ -113,7 +113,7 @@ def _aliases_before(table: exp.Table) -> set[str]:
 def _implicit(table: exp.Table) -> None:
     """``FROM t, t.items``: the array of each row."""
     first, *rest = [part.copy() for part in table.parts]
-    value: exp.Expression = exp.column(rest[0], table=first)
+    value: exp.Expression = exp.Column(this=rest[0], table=first)
     for part in rest[1:]:
         value = exp.Dot(this=value, expression=part)
     alias = table.args.get("alias")

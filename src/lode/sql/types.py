@@ -184,7 +184,7 @@ def inward(field: pa.Field[Any], value: str) -> str:
     """An expression with a value of a table in the form that it has inside of a query."""
     kind: Any = field.type
     if pt.is_list(kind) or pt.is_large_list(kind):
-        element = kind.value_field
+        element: Any = kind.value_field
         inner = inward(element.with_metadata(element.metadata or field.metadata or {}), "e")
         return value if inner == "e" else f"list_transform({value}, lambda e: {inner})"
     marked = (field.metadata or {}).get(SQL_TYPE, b"").removeprefix(SQL_TYPE_PREFIX).decode()
@@ -213,7 +213,7 @@ def inner_type(field: pa.Field[Any]) -> str:
     """The type that the values of a column have inside of a query."""
     kind: Any = field.type
     if pt.is_list(kind) or pt.is_large_list(kind):
-        element = kind.value_field
+        element: Any = kind.value_field
         return f"{inner_type(element.with_metadata(element.metadata or field.metadata or {}))}[]"
     match (field.metadata or {}).get(SQL_TYPE, b"").removeprefix(SQL_TYPE_PREFIX).decode():
         case "json":
@@ -223,8 +223,8 @@ def inner_type(field: pa.Field[Any]) -> str:
         case "interval":
             return "INTERVAL"
         case "range":
-            element = inner_type(kind.field(0))
-            return f'STRUCT("{_START}" {element}, "{_END}" {element})'
+            end = inner_type(kind.field(0))
+            return f'STRUCT("{_START}" {end}, "{_END}" {end})'
     if pt.is_struct(kind):
         return f"STRUCT({', '.join(f'{quoted(child.name)} {inner_type(child)}' for child in kind)})"
     if pt.is_decimal256(kind):

@@ -232,7 +232,10 @@ def _hash16(u: int, v: int, factor: int) -> int:
 
 def _short_hash(x: bytes) -> int:
     size = len(x)
-    word = lambda at, width=8: int.from_bytes(x[at : at + width], "little")  # noqa: E731
+
+    def word(at: int, width: int = 8) -> int:
+        return int.from_bytes(x[at : at + width], "little")
+
     factor = (_K2 + size * 2) & _MASK
     if size > 32:
         a, b, c = (word(0) * _K2) & _MASK, word(8), (word(size - 8) * factor) & _MASK
@@ -270,7 +273,10 @@ def farm_of(x: bytes) -> int:
 
 def _long_hash(x: bytes) -> int:
     size = len(x)
-    word = lambda at: int.from_bytes(x[at : at + 8], "little")  # noqa: E731
+
+    def word(at: int) -> int:
+        return int.from_bytes(x[at : at + 8], "little")
+
     seed = 81
     y = (seed * _K1 + 113) & _MASK
     z = (_mixed((y * _K2 + 113) & _MASK) * _K2) & _MASK
@@ -503,18 +509,15 @@ def interval_parts(x: str) -> tuple[int, int, int]:
     match = _INTERVAL.fullmatch(x.strip())
     if match is None or not x.strip():
         raise ValueError(f"Invalid INTERVAL value '{x}'")
-    part = {
-        name: int(value) if value and name not in ("sign", "minus", "fraction") else value
-        for name, value in match.groupdict().items()
-    }
-    months = (part["years"] or 0) * 12 + (part["months"] or 0)
-    micros = (((part["hours"] or 0) * 60 + (part["minutes"] or 0)) * 60 + (part["seconds"] or 0)) * 1_000_000
-    micros += int((part["fraction"] or "0").ljust(6, "0")[:6])
-    return (
-        -months if part["sign"] == "-" else months,
-        part["days"] or 0,
-        -micros if part["minus"] == "-" else micros,
+    part = match.groupdict()
+    years, months, days, hours, minutes, seconds = (
+        int(part[name] or 0) for name in ("years", "months", "days", "hours", "minutes", "seconds")
     )
+    months += 12 * years
+    micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(
+        (part["fraction"] or "0").ljust(6, "0")[:6]
+    )
+    return (-months if part["sign"] == "-" else months, days, -micros if part["minus"] == "-" else micros)
 
 
 def interval_form(months: int, days: int, micros: int) -> str:

@@ -27,7 +27,8 @@ pytestmark = pytest.mark.filterwarnings(
 
 def ask(client: bigquery.Client, query: str, **config: Any) -> list[dict[str, Any]]:
     """The rows of a query, without retries of the client."""
-    job = client.query(query, bigquery.QueryJobConfig(**config), retry=None, job_retry=None)
+    run: Any = client.query  # its types do not know that retries can be switched off
+    job = run(query, bigquery.QueryJobConfig(**config), retry=None, job_retry=None)
     return [dict(row) for row in job.result(retry=None, job_retry=None)]
 
 
@@ -84,17 +85,22 @@ def test_parameters_are_named_or_positional_arrays_and_structs(client: bigquery.
     assert ask(client, query, query_parameters=named) == [
         {"n": 3, "names": ["a", "b'; DROP"], "x": date(2026, 1, 2)}
     ]
-    positional = [bigquery.ScalarQueryParameter(None, "STRING", "a"), bigquery.ScalarQueryParameter(None, "INT64", None)]
+    positional = [
+        bigquery.ScalarQueryParameter(None, "STRING", "a"),
+        bigquery.ScalarQueryParameter(None, "INT64", None),
+    ]
     assert ask(client, "SELECT ? AS a, ? AS b", query_parameters=positional) == [{"a": "a", "b": None}]
 
 
-def test_query_and_wait_and_pandas_gbq_read_rows(client: bigquery.Client, server: LodeServer, filled: str) -> None:
+def test_query_and_wait_and_pandas_gbq_read_rows(
+    client: bigquery.Client, server: LodeServer, filled: str
+) -> None:
     assert [row.id for row in client.query_and_wait(f"SELECT id FROM `{filled}` ORDER BY id")] == [1, 2, 3]
     frame = pandas_gbq.read_gbq(
         f"SELECT id, name FROM `{filled}` WHERE id < 3 ORDER BY id",
         project_id="p",
         bigquery_client=client,
-        credentials=AnonymousCredentials(),
+        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]  # google-auth has no types here
         progress_bar_type=None,
     )
     assert list(frame["id"]) == [1, 2]
@@ -103,7 +109,10 @@ def test_query_and_wait_and_pandas_gbq_read_rows(client: bigquery.Client, server
 def test_a_dry_run_has_the_schema_and_runs_nothing(client: bigquery.Client, filled: str) -> None:
     config = bigquery.QueryJobConfig(dry_run=True)
     job = client.query(f"SELECT id, price FROM `{filled}`", config)
-    assert [(field.name, field.field_type) for field in job.schema] == [("id", "INTEGER"), ("price", "NUMERIC")]
+    assert [(field.name, field.field_type) for field in job.schema or ()] == [
+        ("id", "INTEGER"),
+        ("price", "NUMERIC"),
+    ]
     assert job.total_bytes_processed > 0
     client.query(f"DELETE FROM `{filled}` WHERE TRUE", config)
     assert ask(client, f"SELECT COUNT(*) AS n FROM `{filled}`") == [{"n": 3}]
@@ -124,13 +133,15 @@ def test_a_large_result_is_read_through_the_read_api(client: bigquery.Client, se
     assert job.destination.dataset_id.startswith("_")
     table = result.to_arrow(bqstorage_client=server.read_client())
     assert table.num_rows == 120_000
-    assert sorted(table.column("x").to_pylist()) == list(range(1, 120_001))
+    values: Any = table.column("x").to_pylist()
+    assert sorted(values) == list(range(1, 120_001))
 
 
 def test_a_request_id_runs_a_query_once(client: bigquery.Client, filled: str, rows: Rows) -> None:
     path = "/projects/p/queries"
     body = {"query": f"INSERT INTO `{filled}` (id) VALUES (9)", "useLegacySql": False, "requestId": "once"}
-    first, second = (client._connection.api_request(method="POST", path=path, data=body) for _ in range(2))
+    send: Any = client._connection.api_request  # without types
+    first, second = (send(method="POST", path=path, data=body) for _ in range(2))
     assert first["jobReference"] == second["jobReference"]
     assert second["numDmlAffectedRows"] == "1"
     assert [row["id"] for row in rows(filled)].count(9) == 1
@@ -142,7 +153,8 @@ def test_timestamps_are_integers_if_asked_for(client: bigquery.Client) -> None:
         "useLegacySql": False,
         "formatOptions": {"useInt64Timestamp": True},
     }
-    answer = client._connection.api_request(method="POST", path="/projects/p/queries", data=body)
+    send: Any = client._connection.api_request  # without types
+    answer = send(method="POST", path="/projects/p/queries", data=body)
     assert answer["rows"] == [{"f": [{"v": "1000000"}]}]
 
 
@@ -175,7 +187,9 @@ def test_each_change_is_one_snapshot_with_its_number_of_rows(
     assert rows(filled) == []
 
 
-def test_a_change_keeps_rows_that_are_appended_meanwhile(client: bigquery.Client, table: str, rows: Rows) -> None:
+def test_a_change_keeps_rows_that_are_appended_meanwhile(
+    client: bigquery.Client, table: str, rows: Rows
+) -> None:
     ask(client, f"CREATE TABLE `{table}` (id INT64, n INT64)")
     appended = 12
 
@@ -196,7 +210,9 @@ def test_a_change_keeps_rows_that_are_appended_meanwhile(client: bigquery.Client
 
 def test_an_append_finishes_while_a_long_query_runs(client: bigquery.Client, filled: str) -> None:
     numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
-    long = client.query(f"SELECT SUM(MOD(a * b, 7) + MOD(b * c, 5)) FROM {numbers} a, {numbers} b, {numbers} c")
+    long = client.query(
+        f"SELECT SUM(MOD(a * b, 7) + MOD(b * c, 5)) FROM {numbers} a, {numbers} b, {numbers} c"
+    )
     assert client.insert_rows_json(filled, [{"id": 4}]) == []
     assert ask(client, f"SELECT COUNT(*) AS n FROM `{filled}`") == [{"n": 4}]
     assert not long.done()
@@ -266,7 +282,10 @@ def test_information_schema_lists_tables_columns_and_options(client: bigquery.Cl
         "SELECT column_name, data_type, is_nullable FROM p.d.INFORMATION_SCHEMA.COLUMNS "
         f"WHERE table_name = '{name}' ORDER BY ordinal_position",
     )
-    assert [tuple(row.values()) for row in columns] == [("id", "INT64", "NO"), ("tags", "ARRAY<STRING>", "YES")]
+    assert [tuple(row.values()) for row in columns] == [
+        ("id", "INT64", "NO"),
+        ("tags", "ARRAY<STRING>", "YES"),
+    ]
     tables = f"SELECT table_type FROM d.INFORMATION_SCHEMA.TABLES WHERE table_name = '{name}'"
     assert ask(client, tables) == [{"table_type": "BASE TABLE"}]
     options = f"SELECT option_value FROM d.INFORMATION_SCHEMA.TABLE_OPTIONS WHERE table_name = '{name}'"
@@ -300,7 +319,11 @@ def test_a_query_is_bounded_by_bytes_and_time(client: bigquery.Client, filled: s
         ask(client, f"SELECT * FROM `{filled}`", maximum_bytes_billed=1)
     numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
     with pytest.raises(GoogleAPICallError, match="time limit"):
-        ask(client, f"SELECT SUM(MOD(a * b, c)) FROM {numbers} a, {numbers} b, {numbers} c", job_timeout_ms=200)
+        ask(
+            client,
+            f"SELECT SUM(MOD(a * b, c)) FROM {numbers} a, {numbers} b, {numbers} c",
+            job_timeout_ms=200,
+        )
 
 
 def test_names_lead_to_no_other_lake(client: bigquery.Client) -> None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.job import Job
-    from lode.ingest.jobs.sql.session import Outcome
+    from lode.ingest.jobs.sql.context import Outcome
 
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
 
@@ -163,7 +163,8 @@ class QueryJobs:
     # -- results -------------------------------------------------------------------------------
 
     def _store(self, job: Job, session: Session, outcome: Outcome) -> Rows:
-        assert outcome.schema is not None and outcome.batches is not None
+        assert outcome.schema is not None
+        assert outcome.batches is not None
         if job.settings.get("destinationTable") and outcome.statement == "SELECT":
             return self._destination(job, session, outcome)
         schema = from_arrow(outcome.schema)
@@ -230,7 +231,8 @@ class QueryJobs:
         name = session.names.name(
             (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
         )
-        assert outcome.schema is not None and outcome.batches is not None
+        assert outcome.schema is not None
+        assert outcome.batches is not None
         schema = from_arrow(outcome.schema)
         disposition = settings.get("writeDisposition") or "WRITE_EMPTY"
         catalog = self._engine.catalog

@@ -22,7 +22,6 @@ from lode.lazy import pa
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
-
     from lode.ingest.api.rest.cells import TimestampFormat
     from lode.ingest.api.rest.contents import ContentCache
     from lode.ingest.catalog.catalog import Catalog
@@ -168,7 +167,6 @@ class RowMethods:
             answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")
         return answer
 
-
     def _partitions(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
         """Return the partitions of a table, in one page: a table has some thousands at most."""
         schema = select_columns(SUMMARY, call.query.get("selectedFields", ""))
@@ -176,7 +174,12 @@ class RowMethods:
             dict(
                 zip(
                     SUMMARY.arrow.names,
-                    (*definition.name, id, definition.created_ms, changed and int(changed.timestamp() * 1000)),
+                    (
+                        *definition.name,
+                        id,
+                        definition.created_ms,
+                        changed and int(changed.timestamp() * 1000),
+                    ),
                     strict=True,
                 )
             )

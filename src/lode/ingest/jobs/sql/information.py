@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
-from lode.ingest.types.columns import Column
 from lode.lazy import pa
 from lode.sql.errors import QueryError
 
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.types.columns import Column
 
     Rows = Callable[[Catalog, str, str | None], Iterator[tuple[Any, ...]]]
 

@@ -165,8 +165,8 @@ class CatalogTables:
             suffix = pa.array([each.name.table[len(prefix) :]] * table.num_rows, pa.string())
             tables.append(made.append_column("_TABLE_SUFFIX", suffix))
         whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
-        rows = _narrowed(pa.concat_tables(tables)) if tables else _empty(_narrow(whole))
-        return Source(pads.dataset(rows), schema, rows.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+        joined = _narrowed(pa.concat_tables(tables)) if tables else _empty(_narrow(whole))
+        return Source(pads.dataset(joined), schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
 
 
 def as_query_error(refused: Refused) -> QueryError:

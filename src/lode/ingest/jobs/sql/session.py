@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -11,8 +11,7 @@ from lode.ingest.jobs.sql import tables as ddl
 from lode.ingest.jobs.sql.context import Context, Outcome
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.jobs.sql.writing import again, write
-from lode.ingest.status import Refused
-from lode.lazy import pa
+from lode.ingest.status import Code, Refused
 from lode.sql.engine import Source, parse
 from lode.sql.errors import QueryError, UnsupportedError
 
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import Column
+    from lode.lazy import pa
 
 
 class Session(Context):
@@ -34,7 +34,9 @@ class Session(Context):
         try:
             return self._run(tree, dry)
         except Refused as refused:
-            raise as_query_error(refused) if not refused.reason and refused.code.value == 5 else refused
+            if refused.code is not Code.NOT_FOUND or refused.reason:
+                raise
+            raise as_query_error(refused) from None
 
     def _run(self, tree: exp.Expression, dry: bool) -> Outcome:
         match tree:
@@ -195,7 +197,7 @@ class _Counted:
 
 
 def _table_of(tree: exp.Expression) -> exp.Table:
-    found = tree.this
+    found: Any = tree.this
     if isinstance(found, exp.Schema):
         found = found.this
     if not isinstance(found, exp.Table) and tree.args.get("tables"):
@@ -203,6 +205,7 @@ def _table_of(tree: exp.Expression) -> exp.Table:
         found = tree.args["tables"][0]
         tree.set("tables", None)
         tree.set("this", found)
+    assert isinstance(found, exp.Table)
     return found
 
 

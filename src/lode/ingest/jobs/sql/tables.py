@@ -253,16 +253,16 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
     target = (tree.args.get("tables") or [tree.this])[0]
     catalog = session.tables.catalog
     if kind == "SCHEMA":
-        name = _dataset(session, target)
+        dataset = _dataset(session, target)
         outcome = Outcome("DROP_SCHEMA", ddl_operation="DROP")
         if dry:
             return outcome
         try:
-            catalog.delete_dataset(name, delete_contents=bool(tree.args.get("cascade")))
+            catalog.delete_dataset(dataset, delete_contents=bool(tree.args.get("cascade")))
         except Refused as refused:
             if type(refused).__name__ == "DatasetInUse":
                 raise QueryError(
-                    f"Dataset {name.project}:{name.dataset} is still in use",
+                    f"Dataset {dataset.project}:{dataset.dataset} is still in use",
                     reason="resourceInUse",
                     location="",
                 ) from None
