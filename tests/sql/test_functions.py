@@ -127,22 +127,38 @@ CASES: list[tuple[str, str, Any]] = [
     ("EXTRACT(ISOWEEK FROM DATE '2020-01-05')", "INT64", 1),
     ("EXTRACT(HOUR FROM TIMESTAMP '2020-01-01 00:30:00+00' AT TIME ZONE 'America/New_York')", "INT64", 19),
     ("EXTRACT(MILLISECOND FROM TIME '10:00:01.234')", "INT64", 234),
-    ("TIMESTAMP_DIFF(TIMESTAMP '2020-01-02 00:00:00+00', TIMESTAMP '2020-01-01 00:30:00+00', HOUR)", "INT64", 23),
+    (
+        "TIMESTAMP_DIFF(TIMESTAMP '2020-01-02 00:00:00+00', TIMESTAMP '2020-01-01 00:30:00+00', HOUR)",
+        "INT64",
+        23,
+    ),
     ("DATETIME_DIFF(DATETIME '2020-01-02 00:00:00', DATETIME '2020-01-01 00:30:00', DAY)", "INT64", 1),
     ("TIMESTAMP_SECONDS(0)", "TIMESTAMP", dt.datetime(1970, 1, 1, tzinfo=UTC)),
     ("UNIX_MILLIS(TIMESTAMP '1969-12-31 23:59:59.9995+00')", "INT64", -1),
     ("DATETIME(TIMESTAMP '2020-01-01 00:00:00+00', '+05:45')", "DATETIME", dt.datetime(2020, 1, 1, 5, 45)),
-    ("TIMESTAMP_TRUNC(TIMESTAMP '2020-01-01 03:00:00+00', DAY, 'America/New_York')", "TIMESTAMP",
-     dt.datetime(2019, 12, 31, 5, tzinfo=UTC)),
+    (
+        "TIMESTAMP_TRUNC(TIMESTAMP '2020-01-01 03:00:00+00', DAY, 'America/New_York')",
+        "TIMESTAMP",
+        dt.datetime(2019, 12, 31, 5, tzinfo=UTC),
+    ),
     ("FORMAT_DATE('%A %d %b %Y, week %V', DATE '2020-01-05')", "STRING", "Sunday 05 Jan 2020, week 01"),
-    ("FORMAT_TIMESTAMP('%F %T%Ez', TIMESTAMP '2020-06-01 00:00:00+00', 'Europe/Berlin')", "STRING",
-     "2020-06-01 02:00:00+02:00"),
+    (
+        "FORMAT_TIMESTAMP('%F %T%Ez', TIMESTAMP '2020-06-01 00:00:00+00', 'Europe/Berlin')",
+        "STRING",
+        "2020-06-01 02:00:00+02:00",
+    ),
     ("PARSE_DATE('%d/%m/%y', '05/01/20')", "DATE", dt.date(2020, 1, 5)),
-    ("PARSE_TIMESTAMP('%Y-%m-%d %H:%M:%S%z', '2020-01-01 00:00:00+0100')", "TIMESTAMP",
-     dt.datetime(2019, 12, 31, 23, tzinfo=UTC)),
+    (
+        "PARSE_TIMESTAMP('%Y-%m-%d %H:%M:%S%z', '2020-01-01 00:00:00+0100')",
+        "TIMESTAMP",
+        dt.datetime(2019, 12, 31, 23, tzinfo=UTC),
+    ),
     ("PARSE_TIME('%I:%M %p', '02:30 PM')", "TIME", dt.time(14, 30)),
-    ("GENERATE_DATE_ARRAY(DATE '2020-01-01', DATE '2020-01-05', INTERVAL 2 DAY)", "ARRAY<DATE>",
-     [dt.date(2020, 1, 1), dt.date(2020, 1, 3), dt.date(2020, 1, 5)]),
+    (
+        "GENERATE_DATE_ARRAY(DATE '2020-01-01', DATE '2020-01-05', INTERVAL 2 DAY)",
+        "ARRAY<DATE>",
+        [dt.date(2020, 1, 1), dt.date(2020, 1, 3), dt.date(2020, 1, 5)],
+    ),
     # intervals
     ("INTERVAL '1-2' YEAR TO MONTH", "INTERVAL", "1-2 0 0:0:0"),
     ("INTERVAL '3 4:5:6.5' DAY TO SECOND", "INTERVAL", "0-0 3 4:5:6.500"),
@@ -163,19 +179,22 @@ CASES: list[tuple[str, str, Any]] = [
     ("JSON_VALUE('{\"a\": {\"b\": 1}}', '$.a.b')", "STRING", "1"),
     ("JSON_VALUE('{\"a\": {\"b\": 1}}', '$.a')", "STRING", None),
     ("JSON_QUERY(JSON '{\"a\": [1, 2]}', '$.a')", "JSON", "[1,2]"),
-    ("(JSON '{\"a\": {\"b\": 7}}').a.b", "JSON", "7"),
+    ('(JSON \'{"a": {"b": 7}}\').a.b', "JSON", "7"),
     ("INT64(JSON '5')", "INT64", 5),
     ("LAX_INT64(JSON '\"12\"')", "INT64", 12),
     ("JSON_TYPE(JSON '[1]')", "STRING", "array"),
     ("TO_JSON_STRING(STRUCT(1 AS a, [2.0] AS b))", "STRING", '{"a":1,"b":[2]}'),
     ("JSON_SET(JSON '{\"a\": 1}', '$.b', 2)", "JSON", '{"a":1,"b":2}'),
     ("JSON_REMOVE(JSON '{\"a\": 1, \"b\": 2}', '$.a')", "JSON", '{"b":2}'),
-    ("JSON_VALUE_ARRAY('[\"a\", \"b\"]')", "ARRAY<STRING>", ["a", "b"]),
+    ('JSON_VALUE_ARRAY(\'["a", "b"]\')', "ARRAY<STRING>", ["a", "b"]),
     # ranges
     ("RANGE_CONTAINS(RANGE<DATE> '[2020-01-01, 2020-02-01)', DATE '2020-01-31')", "BOOL", True),
     ("RANGE_END(RANGE<DATE> '[2020-01-01, UNBOUNDED)')", "DATE", None),
-    ("RANGE(DATE '2020-01-01', DATE '2020-01-02')", "RANGE",
-     {"start": dt.date(2020, 1, 1), "end": dt.date(2020, 1, 2)}),
+    (
+        "RANGE(DATE '2020-01-01', DATE '2020-01-02')",
+        "RANGE",
+        {"start": dt.date(2020, 1, 1), "end": dt.date(2020, 1, 2)},
+    ),
     # networks
     ("NET.HOST('https://www.example.co.uk:80/x')", "STRING", "www.example.co.uk"),
     ("NET.REG_DOMAIN('https://www.example.co.uk/x')", "STRING", "example.co.uk"),
@@ -184,7 +203,7 @@ CASES: list[tuple[str, str, Any]] = [
     ("COALESCE(NULL, 'x')", "STRING", "x"),
     ("IF(1 > 2, 'a', 'b')", "STRING", "b"),
     ("CASE 2 WHEN 1 THEN 'a' WHEN 2 THEN 'b' END", "STRING", "b"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("expression", "kind", "value"), CASES, ids=[case[0] for case in CASES])

@@ -117,7 +117,7 @@ def test_a_query_that_needs_too_much_memory_ends_with_an_error() -> None:
 
 def test_a_query_that_takes_too_long_is_interrupted() -> None:
     rows = "UNNEST(GENERATE_ARRAY(1, 100000))"
-    with pytest.raises(LimitError, match="time limit of 0.2 seconds"):
+    with pytest.raises(LimitError, match=r"time limit of 0\.2 seconds"):
         run(f"SELECT SUM(a * b) FROM {rows} a CROSS JOIN {rows} b CROSS JOIN {rows} c", seconds=0.2)
 
 

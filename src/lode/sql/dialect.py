@@ -176,7 +176,7 @@ class _Tokenizer(BigQuery.Tokenizer):
 
 
 class ScriptSql(LakeSql):
-    """The dialect of scripts: its tokenizer does not take the text after BEGIN, WHILE and CALL as one token."""
+    """The dialect of scripts. Its tokenizer does not take the text after BEGIN and CALL as one token."""
 
     Tokenizer = _Tokenizer
 
@@ -555,7 +555,7 @@ _MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
 def settled(written: str) -> str:
     """Give macros on aggregates a lambda, in which the types of their arguments are known.
 
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(v.a0, v.a1))[1]``.
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``.
     """
     if LATE not in written:
         return written

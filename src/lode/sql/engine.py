@@ -138,7 +138,8 @@ def _parse_message(query: str, error: ParseError) -> str:
     where = f" at [{line}:{column}]"
     first = re.match(r"\s*(?:--[^\n]*\n\s*)*([A-Za-z_]\w*)", query)
     if first is not None and first[1].upper() not in _STATEMENTS:
-        return f'Syntax error: Unexpected identifier "{first[1]}" at [{1 + query[: first.start(1)].count(chr(10))}:1]'
+        line = 1 + query[: first.start(1)].count("\n")
+        return f'Syntax error: Unexpected identifier "{first[1]}" at [{line}:1]'
     before = str(found.get("start_context") or "").split()
     if "Expecting )" in str(error):
         keyword = token.upper() if token.upper() in _KEYWORDS else before[-1].upper() if before else ""
@@ -390,7 +391,7 @@ class Engine:
             f"{inward(each, quoted(present[each.name.lower()]))} AS {quoted(each.name)}"
             if each.name.lower() in present
             # Added to the table after the rows were written.
-            else f"CAST({'[]' if pt.is_list(each.type) else 'NULL'} AS {inner_type(each)}) AS {quoted(each.name)}"
+            else f"CAST({_missing(each)} AS {inner_type(each)}) AS {quoted(each.name)}"
             for each in source.schema
         ]
         if hidden:
@@ -542,6 +543,10 @@ class _Writer(Generator):
             joins = "".join(self.sql(each) for each in expression.args.get("joins") or ())
             return made + joins
         return str(super().subquery_sql(expression, sep))
+
+
+def _missing(field: pa.Field[Any]) -> str:
+    return "[]" if pt.is_list(field.type) else "NULL"
 
 
 def connect(limits: Limits) -> duckdb.DuckDBPyConnection:
@@ -712,7 +717,8 @@ _COLUMN: Final = re.compile(
     re.IGNORECASE,
 )
 _VALUES: Final = re.compile(
-    r"Values list \"(\w+)\" does not have a column named \"(\w+)\"|Table \"(\w+)\" does not have a column named \"(\w+)\""
+    r"Values list \"(\w+)\" does not have a column named \"(\w+)\""
+    r"|Table \"(\w+)\" does not have a column named \"(\w+)\""
 )
 
 

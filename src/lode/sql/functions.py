@@ -153,8 +153,10 @@ def _concat(generator: Any, node: Any) -> str:
     arguments = _arguments(generator, node)
     if not arguments:
         raise QueryError(
-            "No matching signature for function CONCAT with no arguments\n  Signature: CONCAT(STRING, [STRING, ...])\n"
-            "    Signature requires at least 1 argument, found 0 arguments\n  Signature: CONCAT(BYTES, [BYTES, ...])\n"
+            "No matching signature for function CONCAT with no arguments\n"
+            "  Signature: CONCAT(STRING, [STRING, ...])\n"
+            "    Signature requires at least 1 argument, found 0 arguments\n"
+            "  Signature: CONCAT(BYTES, [BYTES, ...])\n"
             f"    Signature requires at least 1 argument, found 0 arguments{_at(node)}"
         )
     made = arguments[0]
@@ -172,8 +174,10 @@ def _substr(generator: Any, node: Any) -> str:
     if len(node.expressions) < 2:
         raise QueryError(
             "No matching signature for function SUBSTR\n  Argument types: STRING\n"
-            "  Signature: SUBSTR(STRING, INT64, [INT64])\n    Signature requires at least 2 arguments, found 1 argument\n"
-            "  Signature: SUBSTR(BYTES, INT64, [INT64])\n    Signature requires at least 2 arguments, found 1 argument"
+            "  Signature: SUBSTR(STRING, INT64, [INT64])\n"
+            "    Signature requires at least 2 arguments, found 1 argument\n"
+            "  Signature: SUBSTR(BYTES, INT64, [INT64])\n"
+            "    Signature requires at least 2 arguments, found 1 argument"
             f"{_at(node)}"
         )
     return f"bq_substr({', '.join(_arguments(generator, node))})"
@@ -256,7 +260,8 @@ def _json_changed(operation: str) -> Writer:
             made = f"bq_json_strip(CAST({made} AS VARCHAR), {path}, {arrays}, {empty})"
         else:
             for path, value in zip(plain[1::2], plain[2::2], strict=False):
-                made = f"bq_json_change('{operation}', CAST({made} AS VARCHAR), {path}, CAST(to_json({value}) AS VARCHAR), {flag})"
+                new = f"CAST(to_json({value}) AS VARCHAR)"
+                made = f"bq_json_change('{operation}', CAST({made} AS VARCHAR), {path}, {new}, {flag})"
         return f"CAST({made} AS JSON)"
 
     return write
@@ -294,7 +299,8 @@ def _hll(operation: str) -> Writer:
             return f"\x01encode(array_to_string(list_sort(list(DISTINCT md5(bq_string({value})))), ','))"
         if operation == "extract":
             return f"len(list_filter(string_split(decode({value}), ','), lambda e: e <> ''))"
-        merged = f"list_distinct(flatten(list(list_filter(string_split(decode({value}), ','), lambda e: e <> ''))))"
+        single = f"list_filter(string_split(decode({value}), ','), lambda e: e <> '')"
+        merged = f"list_distinct(flatten(list({single})))"
         return f"\x01len({merged})" if operation == "merge" else f"\x01encode(array_to_string({merged}, ','))"
 
     return write
@@ -425,7 +431,8 @@ def _string_agg(generator: Any, node: Any) -> str:
     separator = generator.sql(node, "separator") or "','"
     joined = inside.value if inside.limit else None
     if joined is not None:
-        return f"array_to_string((list({inside.all}) FILTER (WHERE {inside.value} IS NOT NULL))[:{inside.limit}], {separator})"
+        listed = f"list({inside.all}) FILTER (WHERE {inside.value} IS NOT NULL)"
+        return f"array_to_string(({listed})[:{inside.limit}], {separator})"
     if inside.distinct:
         order = "list_reverse_sort" if inside.order.upper().rstrip().endswith("DESC") else "list_sort"
         listed = f"list(DISTINCT {inside.value}) FILTER (WHERE {inside.value} IS NOT NULL)"

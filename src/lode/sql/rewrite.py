@@ -1,4 +1,4 @@
-"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays in FROM, names of columns."""
+"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays, names of columns."""
 
 from __future__ import annotations
 

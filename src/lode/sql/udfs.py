@@ -1,4 +1,4 @@
-"""Functions that macros cannot express, in Python: formats, parsers, encodings. Each takes and returns one value."""
+"""Functions that macros cannot express, in Python: formats, parsers, encodings. Each returns one value."""
 
 from __future__ import annotations
 
@@ -524,7 +524,8 @@ def interval_form(months: int, days: int, micros: int) -> str:
     sign = "-" if months < 0 else ""
     minus = "-" if micros < 0 else ""
     seconds, fraction = divmod(abs(micros), 1_000_000)
-    made = f"{sign}{abs(months) // 12}-{abs(months) % 12} {days} {minus}{seconds // 3600}:{seconds // 60 % 60}:{seconds % 60}"
+    clock = f"{seconds // 3600}:{seconds // 60 % 60}:{seconds % 60}"
+    made = f"{sign}{abs(months) // 12}-{abs(months) % 12} {days} {minus}{clock}"
     if fraction:
         digits = f"{fraction:06d}"
         made += "." + (digits[:3] if digits.endswith("000") else digits)
@@ -603,21 +604,50 @@ def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | N
                 fraction = f"{x.microsecond:06d}".ljust(int(digits), "0")[: int(digits)]
             return f"{x.second:02d}" + (f".{fraction}" if fraction else "")
         simple = {
-            "Y": f"{x.year}", "C": f"{x.year // 100:02d}", "y": f"{x.year % 100:02d}", "m": f"{x.month:02d}",
-            "d": f"{x.day:02d}", "e": f"{x.day:2d}", "H": f"{x.hour:02d}", "I": f"{(x.hour + 11) % 12 + 1:02d}",
-            "k": f"{x.hour:2d}", "l": f"{(x.hour + 11) % 12 + 1:2d}", "M": f"{x.minute:02d}", "S": f"{x.second:02d}",
-            "j": f"{x.timetuple().tm_yday:03d}", "F": f"{x.year:04d}-{x.month:02d}-{x.day:02d}", "D": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
-            "T": f"{x:%H:%M:%S}", "X": f"{x:%H:%M:%S}", "R": f"{x:%H:%M}", "x": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
-            "A": calendar.day_name[x.weekday()], "a": calendar.day_abbr[x.weekday()],
-            "B": calendar.month_name[x.month], "b": calendar.month_abbr[x.month], "h": calendar.month_abbr[x.month],
-            "p": "AM" if x.hour < 12 else "PM", "P": "am" if x.hour < 12 else "pm", "n": "\n", "t": "\t", "%": "%",
-            "u": str(x.isoweekday()), "w": str(x.isoweekday() % 7), "G": str(iso.year), "g": f"{iso.year % 100:02d}", "V": f"{iso.week:02d}",
-            "U": f"{(x.timetuple().tm_yday + 6 - x.isoweekday() % 7) // 7:02d}", "W": f"{(x.timetuple().tm_yday + 6 - x.weekday()) // 7:02d}",
-            "Q": str((x.month + 2) // 3), "z": _offset_text(_offset(x, zone), ""),
-            "s": str(calendar.timegm((x - _offset(x, zone)).timetuple())), "J": str(iso.year),
-        }  # fmt: skip
+            "Y": f"{x.year}",
+            "C": f"{x.year // 100:02d}",
+            "y": f"{x.year % 100:02d}",
+            "m": f"{x.month:02d}",
+            "d": f"{x.day:02d}",
+            "e": f"{x.day:2d}",
+            "H": f"{x.hour:02d}",
+            "I": f"{(x.hour + 11) % 12 + 1:02d}",
+            "k": f"{x.hour:2d}",
+            "l": f"{(x.hour + 11) % 12 + 1:2d}",
+            "M": f"{x.minute:02d}",
+            "S": f"{x.second:02d}",
+            "j": f"{x.timetuple().tm_yday:03d}",
+            "F": f"{x.year:04d}-{x.month:02d}-{x.day:02d}",
+            "D": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
+            "T": f"{x:%H:%M:%S}",
+            "X": f"{x:%H:%M:%S}",
+            "R": f"{x:%H:%M}",
+            "x": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
+            "A": calendar.day_name[x.weekday()],
+            "a": calendar.day_abbr[x.weekday()],
+            "B": calendar.month_name[x.month],
+            "b": calendar.month_abbr[x.month],
+            "h": calendar.month_abbr[x.month],
+            "p": "AM" if x.hour < 12 else "PM",
+            "P": "am" if x.hour < 12 else "pm",
+            "n": "\n",
+            "t": "\t",
+            "%": "%",
+            "u": str(x.isoweekday()),
+            "w": str(x.isoweekday() % 7),
+            "G": str(iso.year),
+            "g": f"{iso.year % 100:02d}",
+            "V": f"{iso.week:02d}",
+            "U": f"{(x.timetuple().tm_yday + 6 - x.isoweekday() % 7) // 7:02d}",
+            "W": f"{(x.timetuple().tm_yday + 6 - x.weekday()) // 7:02d}",
+            "Q": str((x.month + 2) // 3),
+            "z": _offset_text(_offset(x, zone), ""),
+            "s": str(calendar.timegm((x - _offset(x, zone)).timetuple())),
+            "J": str(iso.year),
+        }
         if code == "c":
-            return f"{calendar.day_abbr[x.weekday()]} {calendar.month_abbr[x.month]} {x.day:2d} {x:%H:%M:%S} {x.year}"
+            day, month = calendar.day_abbr[x.weekday()], calendar.month_abbr[x.month]
+            return f"{day} {month} {x.day:2d} {x:%H:%M:%S} {x.year}"
         if code == "Z":
             offset = _offset(x, zone)
             return "UTC" if not offset else "UTC" + re.sub(r"(?<=[+-])0|:?00$", "", _offset_text(offset, ":"))
@@ -643,10 +673,30 @@ _EXPANDED: Final = {
     "c": "%a %b %e %H:%M:%S %Y",
 }
 _NUMBERS: Final = {
-    "Y": r"[+-]?\d{1,4}", "E4Y": r"\d{4}", "C": r"\d{1,2}", "y": r"\d{1,2}", "m": r"\d{1,2}", "d": r"\s?\d{1,2}", "e": r"\s?\d{1,2}", "H": r"\d{1,2}", "I": r"\d{1,2}",
-    "k": r"\s?\d{1,2}", "l": r"\s?\d{1,2}", "M": r"\d{1,2}", "S": r"\d{1,2}", "j": r"\d{1,3}", "s": r"-?\d+", "Q": r"[1-4]",
-    "U": r"\d{1,2}", "W": r"\d{1,2}", "V": r"\d{1,2}", "G": r"\d{4}", "g": r"\d{1,2}", "u": r"\d", "w": r"\d",
-}  # fmt: skip
+    "Y": r"[+-]?\d{1,4}",
+    "E4Y": r"\d{4}",
+    "C": r"\d{1,2}",
+    "y": r"\d{1,2}",
+    "m": r"\d{1,2}",
+    "d": r"\s?\d{1,2}",
+    "e": r"\s?\d{1,2}",
+    "H": r"\d{1,2}",
+    "I": r"\d{1,2}",
+    "k": r"\s?\d{1,2}",
+    "l": r"\s?\d{1,2}",
+    "M": r"\d{1,2}",
+    "S": r"\d{1,2}",
+    "j": r"\d{1,3}",
+    "s": r"-?\d+",
+    "Q": r"[1-4]",
+    "U": r"\d{1,2}",
+    "W": r"\d{1,2}",
+    "V": r"\d{1,2}",
+    "G": r"\d{4}",
+    "g": r"\d{1,2}",
+    "u": r"\d",
+    "w": r"\d",
+}
 
 
 def parse_moment(form: str, x: str | None, kind: str, zone: str | None) -> dt.datetime | None:

@@ -51,15 +51,27 @@ def filled(client: bigquery.Client, table: str) -> str:
 def test_every_type_comes_back_as_the_client_has_it(client: bigquery.Client) -> None:
     query = """
         SELECT 1 AS i, 1.5 AS f, NUMERIC '1.25' AS n, TRUE AS b, 'x' AS s, b'y' AS y, DATE '2026-11-15' AS d,
-          DATETIME '2026-11-15 01:02:03' AS dt, TIMESTAMP '2026-11-15 01:02:03+00' AS ts, TIME '04:05:06' AS t,
-          [1, 2] AS a, STRUCT(1 AS x, ['q'] AS z) AS r, JSON '{"k": [1]}' AS j, CAST(NULL AS STRING) AS nothing
+          DATETIME '2026-11-15 01:02:03' AS dt, TIMESTAMP '2026-11-15 01:02:03+00' AS ts,
+          TIME '04:05:06' AS t, [1, 2] AS a, STRUCT(1 AS x, ['q'] AS z) AS r, JSON '{"k": [1]}' AS j,
+          CAST(NULL AS STRING) AS nothing
     """
     (row,) = ask(client, query)
     assert row == {
-        "i": 1, "f": 1.5, "n": Decimal("1.25"), "b": True, "s": "x", "y": b"y", "d": date(2026, 11, 15),
-        "dt": datetime(2026, 11, 15, 1, 2, 3), "ts": datetime(2026, 11, 15, 1, 2, 3, tzinfo=UTC), "t": time(4, 5, 6),
-        "a": [1, 2], "r": {"x": 1, "z": ["q"]}, "j": {"k": [1]}, "nothing": None,
-    }  # fmt: skip
+        "i": 1,
+        "f": 1.5,
+        "n": Decimal("1.25"),
+        "b": True,
+        "s": "x",
+        "y": b"y",
+        "d": date(2026, 11, 15),
+        "dt": datetime(2026, 11, 15, 1, 2, 3),
+        "ts": datetime(2026, 11, 15, 1, 2, 3, tzinfo=UTC),
+        "t": time(4, 5, 6),
+        "a": [1, 2],
+        "r": {"x": 1, "z": ["q"]},
+        "j": {"k": [1]},
+        "nothing": None,
+    }
 
 
 def test_a_query_reads_tables_with_joins_groups_and_windows(client: bigquery.Client, filled: str) -> None:
@@ -67,7 +79,8 @@ def test_a_query_reads_tables_with_joins_groups_and_windows(client: bigquery.Cli
         client,
         f"""WITH t AS (SELECT id, price FROM `{filled}`)
         SELECT t.id, SUM(t.price) OVER (ORDER BY t.id) AS total, u.name
-        FROM t LEFT JOIN `{filled}` AS u ON u.id = t.id QUALIFY ROW_NUMBER() OVER (ORDER BY t.id) < 3 ORDER BY 1""",
+        FROM t LEFT JOIN `{filled}` AS u ON u.id = t.id
+        QUALIFY ROW_NUMBER() OVER (ORDER BY t.id) < 3 ORDER BY 1""",
     )
     assert rows == [
         {"id": 1, "total": Decimal("1.5"), "name": "a"},
@@ -92,9 +105,7 @@ def test_parameters_are_named_or_positional_arrays_and_structs(client: bigquery.
     assert ask(client, "SELECT ? AS a, ? AS b", query_parameters=positional) == [{"a": "a", "b": None}]
 
 
-def test_query_and_wait_and_pandas_gbq_read_rows(
-    client: bigquery.Client, server: LodeServer, filled: str
-) -> None:
+def test_query_and_wait_and_pandas_gbq_read_rows(client: bigquery.Client, filled: str) -> None:
     assert [row.id for row in client.query_and_wait(f"SELECT id FROM `{filled}` ORDER BY id")] == [1, 2, 3]
     frame = pandas_gbq.read_gbq(
         f"SELECT id, name FROM `{filled}` WHERE id < 3 ORDER BY id",
@@ -173,7 +184,8 @@ def test_each_change_is_one_snapshot_with_its_number_of_rows(
     assert change(f"UPDATE `{filled}` SET price = price * 2, name = 'z' WHERE id <> 2")[0] == 2
     assert change(f"DELETE FROM `{filled}` WHERE id = 2")[0] == 1
     count, stats = change(
-        f"""MERGE `{filled}` AS t USING (SELECT 1 AS id, 'm' AS name UNION ALL SELECT 7, 'new') AS s ON t.id = s.id
+        f"""MERGE `{filled}` AS t
+        USING (SELECT 1 AS id, 'm' AS name UNION ALL SELECT 7, 'new') AS s ON t.id = s.id
         WHEN MATCHED THEN UPDATE SET name = s.name
         WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, s.name)
         WHEN NOT MATCHED BY SOURCE THEN DELETE"""

@@ -23,9 +23,20 @@ _DEFAULT_TIMEOUT_MS: Final = 10_000
 _MAX_TIMEOUT_MS: Final = 200_000
 # Fields of jobs.query that are fields of the configuration of a query job.
 _OF_QUERY: Final = (
-    "query", "useLegacySql", "useQueryCache", "defaultDataset", "queryParameters", "parameterMode", "maximumBytesBilled",
-    "connectionProperties", "continuous", "destinationTable", "writeDisposition", "createDisposition", "preserveNulls",
-)  # fmt: skip
+    "query",
+    "useLegacySql",
+    "useQueryCache",
+    "defaultDataset",
+    "queryParameters",
+    "parameterMode",
+    "maximumBytesBilled",
+    "connectionProperties",
+    "continuous",
+    "destinationTable",
+    "writeDisposition",
+    "createDisposition",
+    "preserveNulls",
+)
 
 
 class QueryMethods:

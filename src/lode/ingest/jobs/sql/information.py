@@ -109,9 +109,24 @@ def _table_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator
     for each in _tables(catalog, project, dataset):
         base = _kind(each) == "BASE TABLE"
         yield (
-            *each.name, _kind(each), None, "YES" if base else "NO", "NO", "NO", _moment(each.created_ms), None, None, None, None,
-            None, None, None, ddl(each), None, None,
-        )  # fmt: skip
+            *each.name,
+            _kind(each),
+            None,
+            "YES" if base else "NO",
+            "NO",
+            "NO",
+            _moment(each.created_ms),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            ddl(each),
+            None,
+            None,
+        )
 
 
 def type_text(column: Column) -> str:
@@ -151,9 +166,23 @@ def _column_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterato
         for number, column in enumerate(each.schema, 1):
             place = clustering.index(column.name.lower()) + 1 if column.name.lower() in clustering else None
             yield (
-                *each.name, column.name, number, "NO" if column.mode == "REQUIRED" else "YES", type_text(column), "NEVER", None, None,
-                "NO", None, "NO", "YES" if _is_partitioning(each, column) else "NO", place, "NULL", column.default or "NULL", None,
-            )  # fmt: skip
+                *each.name,
+                column.name,
+                number,
+                "NO" if column.mode == "REQUIRED" else "YES",
+                type_text(column),
+                "NEVER",
+                None,
+                None,
+                "NO",
+                None,
+                "NO",
+                "YES" if _is_partitioning(each, column) else "NO",
+                place,
+                "NULL",
+                column.default or "NULL",
+                None,
+            )
 
 
 def _paths(column: Column, prefix: str) -> Iterator[tuple[str, Column]]:
@@ -258,45 +287,112 @@ def _view_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[
             yield (*each.name, each.info["view"]["query"], None, "YES")
 
 
-def _no_rows(catalog: Catalog, project: str, dataset: str | None) -> Iterator[tuple[Any, ...]]:
+def _no_rows(_catalog: Catalog, _project: str, _dataset: str | None) -> Iterator[tuple[Any, ...]]:
     return iter(())
 
 
 _NAMES: Final = {"table_catalog": "text", "table_schema": "text", "table_name": "text"}
 VIEWS: Final[dict[str, tuple[dict[str, str], Rows]]] = {
     "SCHEMATA": (
-        {"catalog_name": "text", "schema_name": "text", "schema_owner": "text", "creation_time": "time", "last_modified_time": "time",
-         "location": "text", "ddl": "text", "default_collation_name": "text"},
+        {
+            "catalog_name": "text",
+            "schema_name": "text",
+            "schema_owner": "text",
+            "creation_time": "time",
+            "last_modified_time": "time",
+            "location": "text",
+            "ddl": "text",
+            "default_collation_name": "text",
+        },
         _schemata,
     ),
     "TABLES": (
-        {**_NAMES, "table_type": "text", "managed_table_type": "text", "is_insertable_into": "text", "is_fine_grained_mutations_enabled": "text",
-         "is_typed": "text", "creation_time": "time", "base_table_catalog": "text", "base_table_schema": "text", "base_table_name": "text",
-         "snapshot_time_ms": "time", "replica_source_catalog": "text", "replica_source_schema": "text", "replica_source_name": "text",
-         "ddl": "text", "default_collation_name": "text", "upsert_stream_apply_watermark": "time"},
+        {
+            **_NAMES,
+            "table_type": "text",
+            "managed_table_type": "text",
+            "is_insertable_into": "text",
+            "is_fine_grained_mutations_enabled": "text",
+            "is_typed": "text",
+            "creation_time": "time",
+            "base_table_catalog": "text",
+            "base_table_schema": "text",
+            "base_table_name": "text",
+            "snapshot_time_ms": "time",
+            "replica_source_catalog": "text",
+            "replica_source_schema": "text",
+            "replica_source_name": "text",
+            "ddl": "text",
+            "default_collation_name": "text",
+            "upsert_stream_apply_watermark": "time",
+        },
         _table_rows,
     ),
     "COLUMNS": (
-        {**_NAMES, "column_name": "text", "ordinal_position": "int", "is_nullable": "text", "data_type": "text", "is_generated": "text",
-         "generation_expression": "text", "is_stored": "text", "is_hidden": "text", "is_updatable": "text", "is_system_defined": "text",
-         "is_partitioning_column": "text", "clustering_ordinal_position": "int", "collation_name": "text", "column_default": "text",
-         "rounding_mode": "text"},
+        {
+            **_NAMES,
+            "column_name": "text",
+            "ordinal_position": "int",
+            "is_nullable": "text",
+            "data_type": "text",
+            "is_generated": "text",
+            "generation_expression": "text",
+            "is_stored": "text",
+            "is_hidden": "text",
+            "is_updatable": "text",
+            "is_system_defined": "text",
+            "is_partitioning_column": "text",
+            "clustering_ordinal_position": "int",
+            "collation_name": "text",
+            "column_default": "text",
+            "rounding_mode": "text",
+        },
         _column_rows,
     ),
     "COLUMN_FIELD_PATHS": (
-        {**_NAMES, "column_name": "text", "field_path": "text", "data_type": "text", "description": "text", "collation_name": "text",
-         "rounding_mode": "text"},
+        {
+            **_NAMES,
+            "column_name": "text",
+            "field_path": "text",
+            "data_type": "text",
+            "description": "text",
+            "collation_name": "text",
+            "rounding_mode": "text",
+        },
         _field_rows,
     ),
-    "TABLE_OPTIONS": ({**_NAMES, "option_name": "text", "option_type": "text", "option_value": "text"}, _option_rows),
+    "TABLE_OPTIONS": (
+        {**_NAMES, "option_name": "text", "option_type": "text", "option_value": "text"},
+        _option_rows,
+    ),
     "PARTITIONS": (
-        {**_NAMES, "partition_id": "text", "total_rows": "int", "total_logical_bytes": "int", "last_modified_time": "time", "storage_tier": "text"},
+        {
+            **_NAMES,
+            "partition_id": "text",
+            "total_rows": "int",
+            "total_logical_bytes": "int",
+            "last_modified_time": "time",
+            "storage_tier": "text",
+        },
         _partition_rows,
     ),
-    "VIEWS": ({**_NAMES, "view_definition": "text", "check_option": "text", "use_standard_sql": "text"}, _view_rows),
+    "VIEWS": (
+        {**_NAMES, "view_definition": "text", "check_option": "text", "use_standard_sql": "text"},
+        _view_rows,
+    ),
     "ROUTINES": (
-        {"specific_catalog": "text", "specific_schema": "text", "specific_name": "text", "routine_catalog": "text", "routine_schema": "text",
-         "routine_name": "text", "routine_type": "text", "data_type": "text", "routine_body": "text", "routine_definition": "text"},
+        {
+            "specific_catalog": "text",
+            "specific_schema": "text",
+            "specific_name": "text",
+            "routine_catalog": "text",
+            "routine_schema": "text",
+            "routine_name": "text",
+            "routine_type": "text",
+            "data_type": "text",
+            "routine_body": "text",
+            "routine_definition": "text",
+        },
         _no_rows,
     ),
-}  # fmt: skip
+}

@@ -124,8 +124,8 @@ class CatalogTables:
             # DuckDB reads no decimals of 256 bits.
             if size > _MAX_WIDE_BYTES:
                 raise LimitError(
-                    f"Table {definition.name.short} has BIGNUMERIC columns and {size:,} bytes, the most that a "
-                    f"query can read of such a table is {_MAX_WIDE_BYTES:,}"
+                    f"Table {definition.name.short} has BIGNUMERIC columns and {size:,} bytes, the most "
+                    f"that a query can read of such a table is {_MAX_WIDE_BYTES:,}"
                 )
             return Source(_narrowed(scan.read().read_all()), schema, size, pseudo)
         return Source(scan.dataset(), schema, size, pseudo)
@@ -214,6 +214,6 @@ def _narrowed(table: pa.Table) -> pa.Table:
         return table.cast(_narrow(table.schema))
     except pa.ArrowInvalid:
         raise QueryError(
-            "A BIGNUMERIC value has more digits than a query can compute with: 20 before the point and 18 after it",
+            "A BIGNUMERIC value has more digits than a query has: 20 before the point and 18 after it",
             reason="notImplemented",
         ) from None

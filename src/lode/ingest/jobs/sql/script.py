@@ -1,7 +1,7 @@
 """Scripts: several statements, variables and control flow.
 
-The text is cut into statements by its tokens, since the parser knows no blocks. Variables are temporary tables
-with one row, which a statement reads in place of a column that no table has.
+The text is cut into statements by its tokens, since the parser knows no blocks. Variables are temporary
+tables with one row, which a statement reads in place of a column that no table has.
 """
 
 from __future__ import annotations

@@ -26,11 +26,26 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _TYPES = {
-    "BIGINT": "INT64", "INT": "INT64", "TEXT": "STRING", "VARCHAR": "STRING", "DOUBLE": "FLOAT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL",
-    "BINARY": "BYTES", "VARBINARY": "BYTES", "DECIMAL": "NUMERIC", "BIGDECIMAL": "BIGNUMERIC", "TIMESTAMPTZ": "TIMESTAMP",
-    "TIMESTAMP": "DATETIME", "DATETIME": "DATETIME", "DATE": "DATE", "TIME": "TIME", "JSON": "JSON", "GEOGRAPHY": "GEOGRAPHY",
+    "BIGINT": "INT64",
+    "INT": "INT64",
+    "TEXT": "STRING",
+    "VARCHAR": "STRING",
+    "DOUBLE": "FLOAT64",
+    "FLOAT": "FLOAT64",
+    "BOOLEAN": "BOOL",
+    "BINARY": "BYTES",
+    "VARBINARY": "BYTES",
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMP": "DATETIME",
+    "DATETIME": "DATETIME",
+    "DATE": "DATE",
+    "TIME": "TIME",
+    "JSON": "JSON",
+    "GEOGRAPHY": "GEOGRAPHY",
     "INTERVAL": "INTERVAL",
-}  # fmt: skip
+}
 
 
 def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
@@ -409,7 +424,8 @@ def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinit
 
 def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
     """Statements that the parser keeps as text."""
-    text = f"{tree.name} {tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ''}"
+    rest = tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ""
+    text = f"{tree.name} {rest}"
     match = re.fullmatch(
         r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
         text.strip(),
