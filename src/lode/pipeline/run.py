@@ -15,7 +15,7 @@ from lode.spark.session import session
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lode.pipeline.pipeline import Batch
+    from lode.pipeline.batch import Batch
 
 
 def run(path: Path, *, once: bool = False, as_json: bool = False) -> None:

@@ -142,6 +142,20 @@ def test_streaming_writers_continue_beside_loads(
     assert sorted(row["id"] for row in rows(table)) == [3, 4, 5, 6]
 
 
+def test_loads_and_streams_commit_to_one_table_at_once(
+    client: bigquery.Client, table: str, rows: Rows
+) -> None:
+    client.create_table(bigquery.Table(table, ID))
+    jobs = []
+    for number in range(6):
+        jobs.append(client.load_table_from_json([{"id": number}] * 50, table))
+        assert client.insert_rows_json(table, [{"id": 100 + number}]) == []
+    for job in jobs:
+        job.result()
+    expected = [number for number in range(6) for _ in range(50)] + [100 + number for number in range(6)]
+    assert sorted(row["id"] for row in rows(table)) == sorted(expected)
+
+
 # -- schemas -------------------------------------------------------------------------------------------
 
 ADD: dict[str, Any] = {"schema_update_options": ["ALLOW_FIELD_ADDITION"]}
@@ -369,6 +383,16 @@ def test_columns_of_csv_are_detected(
 ) -> None:
     load.csv(table, text, autodetect=True, **options)
     assert {field.name: field.field_type for field in client.get_table(table).schema} == columns
+
+
+def test_detected_csv_is_appended_by_its_header_or_its_order(load: Loader, table: str, rows: Rows) -> None:
+    load.csv(table, "id,name\n1,a\n", autodetect=True)
+    load.csv(table, "name,id\nb,2\n", autodetect=True)
+    load.csv(table, "3,c\n", autodetect=True)
+    with pytest.raises(exceptions.BadRequest, match="Cannot add fields"):
+        load.csv(table, "id,more\n4,1.5\n", autodetect=True)
+    load.csv(table, "id,more\n5,1.5\n", autodetect=True, ignore_unknown_values=True)
+    assert [tuple(row.values()) for row in rows(table)] == [(1, "a"), (2, "b"), (3, "c"), (5, None)]
 
 
 def test_gzip_files_are_decompressed(load: Loader, table: str, rows: Rows) -> None:

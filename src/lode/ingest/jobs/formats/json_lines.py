@@ -6,6 +6,8 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.jobs.formats.detect import detect_json
 from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes
@@ -96,23 +98,37 @@ class JsonLines:
         """Lines with their positions, without empty ones."""
         source = Bytes(self._path)
         try:
-            rest, place = b"", 0
+            # The beginning of a line in pieces: joined once, as a line may be long.
+            pieces: list[bytes] = []
+            place = 0
             while chunk := source.read():
-                *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else [rest + chunk]
-                for line in lines:
-                    if line.strip():
-                        yield place, line
-                    place += len(line) + 1
-                if len(rest) > MAX_ROW_BYTES:
+                first, newline, others = chunk.partition(b"\n")
+                pieces.append(first)
+                if newline:
+                    *lines, last = (b"".join(pieces) + newline + others).split(b"\n")
+                    for line in lines:
+                        if line.strip():
+                            yield place, line
+                        place += len(line) + 1
+                    pieces = [last]
+                if sum(map(len, pieces)) > MAX_ROW_BYTES:
                     raise invalid(
                         f"Error while reading data, error message: the row starting at position {place} has "
                         f"more than {MAX_ROW_BYTES:,} bytes: send smaller rows."
                     )
+            rest = b"".join(pieces)
             if rest.strip():
                 yield place, rest
         finally:
             source.close()
 
 
+_decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
 def _parsed(line: bytes) -> Any:
-    return json.loads(line, parse_float=Decimal)
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        # Python's parser takes a little more, such as lone surrogates, and its messages are known.
+        return json.loads(line, parse_float=Decimal)
