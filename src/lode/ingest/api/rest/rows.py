@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
+from lode.extras import needs
 from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
 from lode.ingest.api.rest.tables import SUMMARY, select_columns
 from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
-from lode.ingest.jobs.sql.information import partitions
 from lode.ingest.status import Refused, RowProblem, invalid
 from lode.lazy import pa
 
@@ -169,6 +169,8 @@ class RowMethods:
 
     def _partitions(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
         """Return the partitions of a table, in one page: a table has some thousands at most."""
+        with needs("The list of partitions", "sql"):
+            from lode.ingest.jobs.sql.information import partitions
         schema = select_columns(SUMMARY, call.query.get("selectedFields", ""))
         rows = [
             dict(
