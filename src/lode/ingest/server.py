@@ -8,6 +8,7 @@ import logging
 import ssl
 import threading
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
@@ -78,6 +79,10 @@ class Server:
             undo.callback(self.jobs.close)
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
             self.jobs.register("load", LoadJobs(self.engine, table_properties))
+            if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
+                from lode.ingest.jobs.query import QueryJobs
+
+                self.jobs.register("query", QueryJobs(self.engine, properties=table_properties))
             self.jobs.register("copy", CopyJobs(self.engine))
             self.jobs.register("extract", ExtractJobs(self.engine, settings.extract_to))
             await self._start_grpc(tokens)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     Mask: TypeAlias = "dict[str, Mask]"
 
 MAX_RESULTS: Final = 1000
+PARTITIONS_SUMMARY: Final = "$__PARTITIONS_SUMMARY__"
 # The HTTP parser refuses 64 KiB, with an answer in plain text.
 MAX_QUERY_BYTES: Final = 32 << 10
 MAX_FIELDS_CHARS: Final = 8_192
@@ -74,6 +75,15 @@ class RestCall:
         if "$" not in table:
             return TableRef(self.table)
         return parse_reference({"datasetId": dataset, "tableId": table}, project, "the table")
+
+    def summarized(self) -> TableName | None:
+        """Return the table whose partitions are asked for; None if the table itself is."""
+        table = self.params["table"]
+        if not table.endswith(PARTITIONS_SUMMARY):
+            return None
+        return table_name(
+            self.params["project"], self.params["dataset"], table.removesuffix(PARTITIONS_SUMMARY)
+        )
 
     def link(self, path: str) -> str:
         """Return the ``selfLink`` of a resource."""

@@ -9,7 +9,7 @@ from msgspec import UNSET
 
 from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import RestCall, etag_of, page_token, table_name
+from lode.ingest.api.rest.call import PARTITIONS_SUMMARY, RestCall, etag_of, page_token, table_name
 from lode.ingest.api.rest.resources import (
     TableReference,
     TableResource,
@@ -20,7 +20,7 @@ from lode.ingest.catalog.keys import check_keys
 from lode.ingest.catalog.partitioning import check_partitioning
 from lode.ingest.jobs.tables import TableRef, rows_of_partition
 from lode.ingest.status import invalid
-from lode.ingest.types.columns import TableSchema
+from lode.ingest.types.columns import Column, TableSchema
 from lode.ingest.types.intervals import canonical_interval
 from lode.ingest.types.rest import from_rest, to_rest
 
@@ -34,6 +34,20 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
+# The columns of the table of a table's partitions.
+SUMMARY: Final = TableSchema(
+    tuple(
+        Column(name, kind)
+        for name, kind in (
+            ("project_id", "STRING"),
+            ("dataset_id", "STRING"),
+            ("table_id", "STRING"),
+            ("partition_id", "STRING"),
+            ("creation_time", "INT64"),
+            ("last_modified_time", "INT64"),
+        )
+    )
+)
 _LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter", "expirationTime")
 
 
@@ -57,10 +71,13 @@ class TableMethods:
         return self._answer(created, call)
 
     def get(self, call: RestCall) -> dict[str, Any]:
+        if (name := call.summarized()) is not None:
+            return self._summary(self._catalog.table(name, fresh=True), call)
         view = call.choice("view", _VIEWS)
         ref = call.table_ref
         definition = self._catalog.table(ref.name, fresh=True)
-        shown = select_columns(definition, call.query.get("selectedFields", ""))
+        fields = call.query.get("selectedFields", "")
+        shown = select_columns(definition.schema, fields, definition.readable)
         answer = self._answer(definition, call, counts=view != "BASIC", ref=ref) | {"schema": to_rest(shown)}
         if ref.partition:
             answer["id"] += f"${ref.partition}"
@@ -116,6 +133,20 @@ class TableMethods:
 
         return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
 
+    def _summary(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
+        """The table of the partitions of a table, which clients read to list them."""
+        project, dataset, table = definition.name
+        id = table + PARTITIONS_SUMMARY
+        return {
+            "kind": "bigquery#table",
+            "id": f"{project}:{dataset}.{id}",
+            "etag": definition.etag,
+            "selfLink": call.link(f"projects/{project}/datasets/{dataset}/tables/{id}"),
+            "tableReference": {"projectId": project, "datasetId": dataset, "tableId": id},
+            "type": "TABLE",
+            "schema": to_rest(SUMMARY),
+        }
+
     def _answer(
         self,
         definition: TableDefinition,
@@ -165,12 +196,18 @@ def table_properties(
     return checked, _checked_info(resource, {}, schema)
 
 
-def select_columns(definition: TableDefinition, text: str) -> TableSchema:
-    """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table."""
+def select_columns(shown: TableSchema, text: str, readable: TableSchema | None = None) -> TableSchema:
+    """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table.
+
+    Args:
+        shown: The columns if it names none.
+        text: The value of ``selectedFields``.
+        readable: The columns that can be named, if there are more.
+    """
     wanted = {name.strip().lower() for name in text.split(",") if name.strip()}
     if not wanted:
-        return definition.schema
-    schema = definition.readable
+        return shown
+    schema = readable or shown
     for name in sorted(wanted):
         if name.partition(".")[0] not in schema.positions:
             raise invalid(f"No such field: {name}; select columns that the table has.")
@@ -216,7 +253,7 @@ def _item(definition: TableDefinition, **more: Any) -> dict[str, Any]:
         kind="bigquery#table",
         id=f"{project}:{dataset}.{table}",
         table_reference=TableReference(project_id=project, dataset_id=dataset, table_id=table),
-        type="TABLE",
+        type="VIEW" if "view" in definition.info else "TABLE",
         creation_time=str(definition.created_ms),
         **partitioning_properties(definition.partitioning),
         **more,
