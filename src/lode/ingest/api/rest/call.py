@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from lode.format.ids import shortened
 from lode.ingest.api.errors import TooLarge
 from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.jobs.tables import TableRef, parse_reference
 from lode.ingest.names import TableName, check_project, parse_table
 from lode.ingest.status import Code, invalid
 
@@ -65,6 +66,14 @@ class RestCall:
     @property
     def table(self) -> TableName:
         return table_name(self.params["project"], self.params["dataset"], self.params["table"])
+
+    @property
+    def table_ref(self) -> TableRef:
+        """The table of the path, perhaps one partition of it: ``t$20240131``."""
+        project, dataset, table = (self.params[key] for key in ("project", "dataset", "table"))
+        if "$" not in table:
+            return TableRef(self.table)
+        return parse_reference({"datasetId": dataset, "tableId": table}, project, "the table")
 
     def link(self, path: str) -> str:
         """Return the ``selfLink`` of a resource."""

@@ -97,7 +97,7 @@ def routes(
         ("POST", _DATASET + "/tables", tables.insert),
         ("POST", _TABLE + ":getIamPolicy", _refuse(_NO_POLICIES)),
         ("POST", _TABLE + ":setIamPolicy", _refuse(_NO_POLICIES)),
-        ("POST", _TABLE + ":testIamPermissions", _refuse(_NO_POLICIES)),
+        ("POST", _TABLE + ":testIamPermissions", tables.test_permissions),
         ("GET", _TABLE + "/data", rows.list),
         ("*", _TABLE + "/rowAccessPolicies", _refuse(_NO_POLICIES)),
         ("*", _TABLE + "/rowAccessPolicies/{policy}", _refuse(_NO_POLICIES)),

@@ -139,12 +139,16 @@ class RowMethods:
 
     def list(self, call: RestCall) -> dict[str, Any]:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
-        definition = self._catalog.table(call.table, fresh=True)
-        schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
+        ref = call.table_ref
+        definition = self._catalog.table(ref.name, fresh=True)
+        schema = select_columns(definition, call.query.get("selectedFields", ""))
         timestamps = _timestamps(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)
         content, total = self._contents.at(definition, content, snapshot)
+        if ref.partition:
+            content = self._contents.in_partition(definition, content, total, ref)
+            total = content.rows
         limit = call.number("maxResults")
         stop = min(total, start + min(MAX_PAGE_ROWS, MAX_PAGE_ROWS if limit is None else limit))
         rows: list[dict[str, Any]] = []
