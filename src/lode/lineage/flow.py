@@ -1,0 +1,180 @@
+"""The pipelines of a lake, as the snapshots of its datasets show them: no project file is needed."""
+
+from __future__ import annotations
+
+from datetime import datetime  # noqa: TC003, msgspec reads it
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.dataset import Dataset
+from lode.errors import LodeError, NoManifestsError
+from lode.lineage.position import position_of
+from lode.lineage.record import Input, Lineage, lineage_of
+from lode.lineage.runs import Run, pipelines_with_runs, runs_of
+from lode.reader import DatasetReader
+from lode.runtime import REAL
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.snapshot import Snapshot
+    from lode.store.protocol import Store
+
+# How many datasets are looked at, and how many of the newest snapshots of each.
+MAX_DATASETS: Final = 1_000
+WINDOW: Final = 20
+MAX_DEPTH: Final = 50
+
+
+class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
+    """An input of a pipeline, and what waits in it.
+
+    ``waiting`` is None if the dataset is in another store or cannot be read; ``oldest`` is the time of the
+    first snapshot that waits.
+    """
+
+    dataset: str
+    store: str
+    sequence: int
+    waiting: int | None = None
+    oldest: datetime | None = None
+
+
+class Flow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pipeline with its newest snapshot. One that has only failed so far has no ``sink``."""
+
+    pipeline: str
+    sink: str | None = None
+    snapshot: str | None = None
+    made_at: datetime | None = None
+    rows: int = 0
+    inputs: tuple[FlowInput, ...] = ()
+    tables: dict[str, str] = {}
+    lineage: Lineage | None = None
+    last_run: Run | None = None
+
+
+class Origin(msgspec.Struct, frozen=True, kw_only=True):
+    """A snapshot, the pipeline that made it, and the origins of what that has read.
+
+    ``after`` and ``up_to`` are the ends of the range that was read. ``problem`` says why it goes no further.
+    """
+
+    dataset: str
+    store: str
+    after: int
+    up_to: int
+    snapshot: str
+    table: str | None = None
+    made_at: datetime | None = None
+    lineage: Lineage | None = None
+    inputs: tuple[Origin, ...] = ()
+    problem: str | None = None
+
+
+def flows(store: Store) -> list[Flow]:
+    """The pipelines that have written datasets of a store, by name. A damaged dataset is left out.
+
+    Only the newest ``WINDOW`` snapshots of each dataset are looked at, so a pipeline that has long stopped
+    is not found in a dataset that others write to.
+    """
+    try:
+        names = DatasetReader(store).list_datasets(limit=MAX_DATASETS)
+    except NoManifestsError:
+        names = []
+    found = [flow for several in REAL.each(lambda name: _flows_into(store, name), names) for flow in several]
+    known = {flow.pipeline for flow in found}
+    found += [Flow(pipeline=name) for name in pipelines_with_runs(store) if name not in known]
+    with_runs = REAL.each(lambda flow: _with_last_run(store, flow), found)
+    return sorted(with_runs, key=lambda flow: (flow.pipeline, flow.sink or ""))
+
+
+def origin_of(dataset: Dataset, snapshot: Snapshot) -> Origin:
+    """Where the newest snapshot with lineage, at or before ``snapshot``, comes from: a tree of origins."""
+    sequence = position_of(dataset, snapshot).sequence
+    return _origin(dataset, 0, sequence, snapshot.id, None, MAX_DEPTH)
+
+
+def _flows_into(store: Store, name: str) -> list[Flow]:
+    found: dict[str, Flow] = {}
+    try:
+        for snapshot in islice(Dataset(name, store).history(), WINDOW):
+            lineage = lineage_of(snapshot)
+            if lineage is not None and lineage.made_by not in found:
+                found[lineage.made_by] = Flow(
+                    pipeline=lineage.made_by,
+                    sink=name,
+                    snapshot=snapshot.id,
+                    made_at=snapshot.created_at,
+                    rows=snapshot.row_count,
+                    inputs=tuple(_waiting(store, read) for read in lineage.inputs),
+                    tables={table: read.dataset for table, read in lineage.tables.items()},
+                    lineage=lineage,
+                )
+    except LodeError:
+        pass  # the overview shows what is damaged
+    return list(found.values())
+
+
+def _waiting(store: Store, read: Input) -> FlowInput:
+    known = FlowInput(dataset=read.dataset, store=read.store, sequence=read.up_to.sequence)
+    if read.store != store.url:
+        return known
+    dataset = Dataset(read.dataset, store)
+    try:
+        newest = position_of(dataset, dataset.latest()).sequence
+        waiting = max(0, newest - read.up_to.sequence)
+        oldest = dataset.snapshot(read.up_to.sequence + 1).created_at if waiting else None
+    except LodeError:
+        return known
+    return msgspec.structs.replace(known, waiting=waiting, oldest=oldest)
+
+
+def _with_last_run(store: Store, flow: Flow) -> Flow:
+    runs = runs_of(store, flow.pipeline)
+    return msgspec.structs.replace(flow, last_run=runs[0]) if runs else flow
+
+
+def _origin(
+    dataset: Dataset, after: int, up_to: int, snapshot_id: str, table: str | None, depth: int
+) -> Origin:
+    known: dict[str, Any] = {
+        "dataset": dataset.id,
+        "store": dataset.store.url,
+        "after": after,
+        "up_to": up_to,
+        "snapshot": snapshot_id,
+        "table": table,
+    }
+    if not snapshot_id:
+        return Origin(**known, problem="it had no snapshots then")
+    try:
+        for snapshot in islice(dataset.history(as_of=snapshot_id), WINDOW):
+            lineage = lineage_of(snapshot)
+            if lineage is not None:
+                below = tuple(_below(dataset.store, lineage, depth)) if depth else ()
+                return Origin(**known, made_at=snapshot.created_at, lineage=lineage, inputs=below)
+    except LodeError as error:
+        return Origin(**known, problem=str(error))
+    return Origin(**known)
+
+
+def _below(store: Store, lineage: Lineage, depth: int) -> Iterator[Origin]:
+    reads = [(None, read) for read in lineage.inputs]
+    for table, read in (*reads, *lineage.tables.items()):
+        if read.store == store.url:
+            after = read.after.sequence if table is None else 0
+            there = Dataset(read.dataset, store)
+            yield _origin(there, after, read.up_to.sequence, read.up_to.snapshot, table, depth - 1)
+        else:
+            yield Origin(
+                dataset=read.dataset,
+                store=read.store,
+                after=read.after.sequence,
+                up_to=read.up_to.sequence,
+                snapshot=read.up_to.snapshot,
+                table=table,
+                problem="it is in another store",
+            )
