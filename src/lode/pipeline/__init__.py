@@ -3,7 +3,8 @@
 from lode.extras import needs
 
 with needs("lode.pipeline", "spark"):
+    from lode.pipeline.expectation import Expectation
     from lode.pipeline.file import load, parse
     from lode.pipeline.pipeline import Batch, Pipeline
 
-__all__ = ["Batch", "Pipeline", "load", "parse"]
+__all__ = ["Batch", "Expectation", "Pipeline", "load", "parse"]

@@ -11,16 +11,17 @@ import logging
 import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from lode.errors import InvalidOptionError, NoSnapshotsError, NotFoundError
 from lode.lineage.position import BEGINNING, Frontier, Limit, Position, plan_between, starting_position
 from lode.lineage.record import Input, Lineage, input_of, lineage_of
+from lode.pipeline.expectation import MAX_EXPECTATIONS, Expectation
 from lode.pipeline.step import INPUT, Step, compiled_step
 from lode.read.incremental import CHANGE, INSERT
 from lode.read.which import ExactId
 from lode.spark.dataset_ref import DatasetRef, Where, dataset_ref, is_same
-from lode.spark.options import Options, removal_option
+from lode.spark.options import STORE_PREFIX, Options, removal_option
 from lode.spark.schema import known_schema
 from lode.spark.write import begin
 
@@ -38,6 +39,7 @@ logger = logging.getLogger("lode.spark")
 _Tables: TypeAlias = "dict[str, tuple[DatasetRef, Input]]"
 
 Mode: TypeAlias = Literal["batch", "continuous"]
+Write: TypeAlias = Literal["append", "overwrite", "merge"]
 
 SOURCE_OPTIONS: Final = ("startingPosition", "maxSnapshotsPerBatch", "maxBytesPerBatch", "onRemoval")
 _RESTART: Final = "start it under another name, from 'earliest' or with a snapshot or tag as startingPosition"
@@ -96,15 +98,32 @@ class Pipeline:
         tables: Datasets that are read whole with every batch, to look things up in.
         mode: ``"batch"`` ends when all that was there at the beginning is done, ``"continuous"`` never.
         every: Seconds between looks for something new.
+        sources: Several inputs by name, each with a position of its own, instead of ``source``. Steps refer
+            to them by ``{name}``; a single one is also ``{input}`` of the first step.
+        expect: Checks on the rows of the output, by name.
+        quarantine: The dataset for rows that fail a check with ``on_fail="quarantine"``. Default: that of
+            the sink with ``_quarantine`` after its name.
+        write: ``"append"`` adds the output of new rows. ``"overwrite"`` reads the partitions with new or
+            removed rows whole, and replaces the same partitions of the sink. ``"merge"`` updates rows by
+            their keys, and inserts others.
+        on: The key columns of ``write="merge"``.
+        recompute_by: A column of every input and of the output. The output rows of a value depend only on
+            the input rows of that value.
     """
 
     name: str
-    source: Where
-    sink: Where
+    source: Where | None = None
+    sink: Where = None  # type: ignore[assignment]  # checked below: positional arguments keep their order
     steps: Sequence[Step] = ()
     tables: Mapping[str, Where] = field(default_factory=dict)
     mode: Mode = "batch"
     every: float = 5.0
+    sources: Mapping[str, Where] = field(default_factory=dict, kw_only=True)
+    expect: Mapping[str, Expectation] = field(default_factory=dict, kw_only=True)
+    quarantine: Where | None = field(default=None, kw_only=True)
+    write: Write = field(default="append", kw_only=True)
+    on: Sequence[str] = field(default=(), kw_only=True)
+    recompute_by: str | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if not self.name.strip():
@@ -113,14 +132,54 @@ class Pipeline:
             raise InvalidOptionError(f"mode is {self.mode!r}: it is batch or continuous")
         if self.every <= 0:
             raise InvalidOptionError(f"every is {self.every} seconds: it must be more than 0")
-        for name in self.tables:
-            if not name.isidentifier() or name == INPUT:
-                raise InvalidOptionError(
-                    f"table {name!r} cannot be named so: a plain name other than 'input'"
-                )
-        for name in ("source", "sink"):
-            object.__setattr__(self, name, dataset_ref(getattr(self, name)))
-        object.__setattr__(self, "tables", {name: dataset_ref(where) for name, where in self.tables.items()})
+        self._check_names()
+        self._check_write()
+        for name in ("source", "sink", "quarantine"):
+            where = getattr(self, name)
+            object.__setattr__(self, name, None if where is None else dataset_ref(where))
+        for name in ("sources", "tables"):
+            refs = {each: dataset_ref(where) for each, where in getattr(self, name).items()}
+            object.__setattr__(self, name, refs)
+
+    def _check_names(self) -> None:
+        if self.sink is None:
+            raise InvalidOptionError(f"pipeline {self.name!r} has no sink: name the dataset it writes")
+        if (self.source is None) == (not self.sources):
+            raise InvalidOptionError(
+                f"pipeline {self.name!r} needs a source, or several by name as sources, but not both"
+            )
+        for kind, names in (("table", self.tables), ("source", self.sources)):
+            for name in names:
+                if not name.isidentifier() or name == INPUT:
+                    raise InvalidOptionError(
+                        f"{kind} {name!r} cannot be named so: a plain name other than 'input'"
+                    )
+        for name in self.sources:
+            if name in self.tables:
+                raise InvalidOptionError(f"{name!r} is a source and a table: name one of them differently")
+
+    def _check_write(self) -> None:
+        if self.write not in get_args(Write):
+            raise InvalidOptionError(f"write is {self.write!r}: it is one of {', '.join(get_args(Write))}")
+        if isinstance(self.on, str):
+            object.__setattr__(self, "on", (self.on,))
+        if (self.write == "merge") != bool(self.on):
+            raise InvalidOptionError(
+                f"pipeline {self.name!r} has write={self.write!r} and on={list(self.on)}: on names the key "
+                "columns of a merge, and a merge needs them"
+            )
+        if self.write == "merge" and self.recompute_by is not None:
+            raise InvalidOptionError(
+                f"pipeline {self.name!r} merges and has recompute_by: a merge keeps rows that the input has "
+                "no more; use write='overwrite', which replaces the rows of a value"
+            )
+        if len(self.expect) > MAX_EXPECTATIONS:
+            raise InvalidOptionError(
+                f"{len(self.expect)} expectations are too many: {MAX_EXPECTATIONS} at most"
+            )
+        for name, expectation in self.expect.items():
+            if not isinstance(expectation, Expectation):
+                raise InvalidOptionError(f"expectation {name!r} is {expectation!r}: give an Expectation")
 
     def check(self) -> None:
         """Check everything that needs no Spark: options, steps, and that source and sink differ.
@@ -143,9 +202,27 @@ class Pipeline:
             )
 
     @property
+    def inputs(self) -> dict[str, DatasetRef]:
+        """The inputs as references, by name; a single ``source`` is named ``input``."""
+        if self.source is not None:
+            return {INPUT: dataset_ref(self.source)}
+        return {name: dataset_ref(where) for name, where in self.sources.items()}
+
+    @property
+    def quarantine_ref(self) -> DatasetRef | None:
+        """The quarantine dataset; None if no expectation uses it."""
+        if not any(each.on_fail == "quarantine" for each in self.expect.values()):
+            return None
+        if self.quarantine is not None:
+            return dataset_ref(self.quarantine)
+        sink = self.sink_ref
+        store = {name: value for name, value in sink.options.items() if name.lower().startswith(STORE_PREFIX)}
+        return DatasetRef(sink.path, f"{sink.dataset}_quarantine", **store)
+
+    @property
     def source_ref(self) -> DatasetRef:
-        """The source as a reference."""
-        return dataset_ref(self.source)
+        """The first input as a reference."""
+        return next(iter(self.inputs.values()))
 
     @property
     def sink_ref(self) -> DatasetRef:
@@ -201,6 +278,13 @@ class _Runner:
 
     def __init__(self, pipeline: Pipeline, spark: SparkSession) -> None:
         pipeline.check()
+        if (
+            len(pipeline.sources) > 1
+            or pipeline.expect
+            or pipeline.write != "append"
+            or pipeline.recompute_by
+        ):
+            raise InvalidOptionError("sources, expect, write and recompute_by are not supported yet")
         options = Options(pipeline.source_ref.given, also=SOURCE_OPTIONS)
         self._pipeline = pipeline
         self._spark = spark
