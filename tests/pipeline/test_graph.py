@@ -17,7 +17,7 @@ def node(reads: str, writes: str, *, exclusive: bool = False) -> Node:
 
 
 def medallion() -> Graph:
-    """raw → silver → gold → report, raw → audit, and one that has nothing to do with them."""
+    """Raw → silver → gold → report, raw → audit, and one that has nothing to do with them."""
     return Graph(
         {
             "report": node("gold pages", "report"),
@@ -60,7 +60,9 @@ def test_a_name_that_does_not_exist_is_refused_with_one_that_does() -> None:
 
 def test_a_ring_is_refused_with_its_members_in_order() -> None:
     ring = {"a": node("3", "1"), "b": node("1", "2"), "c": node("2", "3"), "d": node("3", "4")}
-    with pytest.raises(lode.InvalidOptionError, match="in a ring: (a → b → c → a|b → c → a → b|c → a → b → c)$"):
+    with pytest.raises(
+        lode.InvalidOptionError, match=r"in a ring: (a → b → c → a|b → c → a → b|c → a → b → c)$"
+    ):
         Graph(ring)
 
 
@@ -71,5 +73,7 @@ def test_a_pipeline_that_reads_its_own_sink_is_refused() -> None:
 
 def test_two_may_append_to_one_dataset_but_not_if_one_replaces_rows() -> None:
     assert Graph({"a": node("x", "z"), "b": node("y", "z")}).order == ["a", "b"]
-    with pytest.raises(lode.InvalidOptionError, match="'b' replaces rows of dataset 'z', which 'a' writes too"):
+    with pytest.raises(
+        lode.InvalidOptionError, match="'b' replaces rows of dataset 'z', which 'a' writes too"
+    ):
         Graph({"a": node("x", "z"), "b": node("y", "z", exclusive=True)})

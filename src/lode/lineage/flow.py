@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime  # noqa: TC003, msgspec reads it
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -10,7 +10,7 @@ import msgspec
 
 from lode.dataset import Dataset
 from lode.errors import LodeError, NoManifestsError
-from lode.lineage.position import position_of
+from lode.lineage.position import Position, plan_between, position_of
 from lode.lineage.record import Input, Lineage, lineage_of
 from lode.lineage.runs import Run, pipelines_with_runs, runs_of
 from lode.reader import DatasetReader
@@ -28,6 +28,14 @@ WINDOW: Final = 20
 MAX_DEPTH: Final = 50
 
 
+class Waiting(msgspec.Struct, frozen=True):
+    """The snapshots after a position, the rows that they have added, and the time of the first."""
+
+    snapshots: int = 0
+    rows: int = 0
+    oldest: datetime | None = None
+
+
 class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
     """An input of a pipeline, and what waits in it.
 
@@ -39,6 +47,7 @@ class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
     store: str
     sequence: int
     waiting: int | None = None
+    rows: int | None = None
     oldest: datetime | None = None
 
 
@@ -97,6 +106,16 @@ def origin_of(dataset: Dataset, snapshot: Snapshot) -> Origin:
     return _origin(dataset, 0, sequence, snapshot.id, None, MAX_DEPTH)
 
 
+def waiting_in(dataset: Dataset, position: Position) -> Waiting:
+    """What a dataset has after a position. Rows that were removed again are not counted."""
+    newest = position_of(dataset, dataset.latest())
+    if newest.sequence <= position.sequence:
+        return Waiting()
+    first = max(position.sequence + 1, dataset.latest().manifest.begins, dataset.latest().manifest.floor)
+    rows = plan_between(dataset, position, newest, "ignore").row_count
+    return Waiting(newest.sequence - position.sequence, rows, dataset.snapshot(first).created_at)
+
+
 def _flows_into(store: Store, name: str) -> list[Flow]:
     found: dict[str, Flow] = {}
     try:
@@ -122,14 +141,11 @@ def _waiting(store: Store, read: Input) -> FlowInput:
     known = FlowInput(dataset=read.dataset, store=read.store, sequence=read.up_to.sequence)
     if read.store != store.url:
         return known
-    dataset = Dataset(read.dataset, store)
     try:
-        newest = position_of(dataset, dataset.latest()).sequence
-        waiting = max(0, newest - read.up_to.sequence)
-        oldest = dataset.snapshot(read.up_to.sequence + 1).created_at if waiting else None
+        found = waiting_in(Dataset(read.dataset, store), read.up_to)
     except LodeError:
         return known
-    return msgspec.structs.replace(known, waiting=waiting, oldest=oldest)
+    return msgspec.structs.replace(known, waiting=found.snapshots, rows=found.rows, oldest=found.oldest)
 
 
 def _with_last_run(store: Store, flow: Flow) -> Flow:

@@ -7,7 +7,7 @@ noted here. The notes are for people: nothing depends on them, and a lost one is
 from __future__ import annotations
 
 import logging
-from datetime import datetime  # noqa: TC003, msgspec reads it
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from urllib.parse import quote, unquote
 

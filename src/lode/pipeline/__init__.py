@@ -6,5 +6,6 @@ with needs("lode.pipeline", "spark"):
     from lode.pipeline.expectation import Expectation
     from lode.pipeline.file import load, parse
     from lode.pipeline.pipeline import Batch, Pipeline
+    from lode.pipeline.project import Project
 
-__all__ = ["Batch", "Expectation", "Pipeline", "load", "parse"]
+__all__ = ["Batch", "Expectation", "Pipeline", "Project", "load", "parse"]

@@ -10,20 +10,20 @@ import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.extras import needs
 from lode.pipeline.project import mapping
+from lode.spark.session import is_connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-    from lode.pipeline.pipeline import Pipeline
     from lode.pipeline.project import Project
 
 FOLDER: Final = "tests"
@@ -91,16 +91,17 @@ def cases_of(project: Project, select: Iterable[str] = ()) -> list[Case]:
 
 def run_case(project: Project, spark: SparkSession, case: Case) -> CaseResult:
     """Run the steps on the frames of a case, and compare the rows in any order."""
-    pipeline = project.tasks[case.pipeline].pipeline
+    task = project.tasks[case.pipeline]
+    pipeline = task.pipeline
     try:
         files = _files(case.path)
         expected = _read(_only(files, EXPECTED, case))
-        names = [*_input_names(project, pipeline), *pipeline.tables]
+        names = [*task.input_names, *pipeline.tables]
         for name in files:
             if name not in (*names, EXPECTED):
                 raise InvalidOptionError(f"{files[name].name} is no input: there are {', '.join(names)}")
         frames = {name: _frame(spark, _read(_only(files, name, case))) for name in names}
-        return _compared(case, spark, _output(pipeline, frames), expected)
+        return _compared(case, spark, task.output(frames), expected)
     except Exception as error:  # a case that cannot run has failed, and the others go on
         text = str(error).strip().partition("\n")[0]
         kind = "" if isinstance(error, InvalidOptionError) else f"{type(error).__name__}: "
@@ -145,7 +146,19 @@ def _frame(spark: SparkSession, read: _Rows) -> DataFrame:
         return _typed(spark, read.rows, read.schema)
     if not read.rows:
         raise InvalidOptionError("a file without rows needs its columns: {schema: 'id long', rows: []}")
-    return spark.createDataFrame(read.rows)  # type: ignore[type-var]  # pyspark takes dicts too
+    return spark.createDataFrame(_widened(read.rows))  # type: ignore[type-var]  # pyspark takes dicts too
+
+
+def _widened(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows in which 1 and 1.5 of a column are of one type."""
+    fractions = {name for row in rows for name, value in row.items() if isinstance(value, float)}
+    return [
+        {
+            name: float(value) if name in fractions and isinstance(value, int) else value
+            for name, value in row.items()
+        }
+        for row in rows
+    ]
 
 
 def _typed(spark: SparkSession, rows: list[dict[str, Any]], schema: str | StructType) -> DataFrame:
@@ -189,7 +202,10 @@ def _read(path: Path) -> _Rows:
     try:
         text = path.read_text(encoding="utf-8")
         if path.suffix.lower() == ".csv":
-            rows = [{name: _value(value) for name, value in row.items()} for row in csv.DictReader(text.splitlines())]
+            rows = [
+                {name: _value(value) for name, value in row.items()}
+                for row in csv.DictReader(text.splitlines())
+            ]
             return _Rows(rows, None)
         if path.suffix.lower() == ".json":
             content = json.loads(text)

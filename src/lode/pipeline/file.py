@@ -128,7 +128,9 @@ def _substituted(value: Any, place: str, secrets: set[str]) -> Any:
         if escaped:
             return found[0][1:]
         if name not in os.environ:
-            raise InvalidOptionError(f"{place} needs the variable {name}, which the environment does not have")
+            raise InvalidOptionError(
+                f"{place} needs the variable {name}, which the environment does not have"
+            )
         if any(part in _SECRET for part in place.split(".")):
             secrets.add(os.environ[name])
         return os.environ[name]

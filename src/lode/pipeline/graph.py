@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.near import did_you_mean
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Iterable, Mapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +37,8 @@ class Graph:
         for name, node in nodes.items():
             if node.reads & node.writes:
                 raise InvalidOptionError(
-                    f"pipeline {name!r} reads {_shown(node.reads & node.writes)} and writes to it: it would read "
-                    "its own output endlessly; write to another dataset"
+                    f"pipeline {name!r} reads {_shown(node.reads & node.writes)} and writes to it: it would "
+                    "read its own output endlessly; write to another dataset"
                 )
             for dataset in node.writes:
                 writers.setdefault(dataset, []).append(name)
@@ -45,8 +47,8 @@ class Graph:
             if len(names) > 1 and replacing:
                 others = ", ".join(repr(name) for name in names if name != replacing[0])
                 raise InvalidOptionError(
-                    f"pipeline {replacing[0]!r} replaces rows of {_shown([dataset])}, which {others} writes too: "
-                    "let each write to a dataset of its own"
+                    f"pipeline {replacing[0]!r} replaces rows of {_shown([dataset])}, which {others} writes "
+                    "too: let each write to a dataset of its own"
                 )
         self.upstream = {
             name: frozenset(other for dataset in node.reads for other in writers.get(dataset, ()))

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError
 from lode.lineage.runs import note_run
 from lode.near import did_you_mean
-from lode.pipeline.graph import Graph, Node
 from lode.pipeline.expectation import Expectation
+from lode.pipeline.graph import Graph, Node
 from lode.pipeline.graph_run import GraphRun
 from lode.pipeline.pipeline import SOURCE_OPTIONS, Pipeline
 from lode.pipeline.step import INPUT, Step, reference
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lode.lineage.runs import Run
     from lode.pipeline.pipeline import Batch
     from lode.pipeline.task import OnFailure
+    from lode.store.protocol import Store
 
 PIPELINE_KEYS: Final = (
     "from",
@@ -69,8 +70,11 @@ _SINK_OPTIONS: Final = (
     "mergeSchema",
 )
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*")
+# The folders of all projects of this process.
+_folders: Final[set[Path]] = set()
 # A value that is shorter is none that must be kept secret, and hiding it would spoil every message.
 _MIN_SECRET_CHARACTERS: Final = 6
+
 
 class Project:
     """The pipelines of a lake: defined in ``lake.yaml`` and read by ``load``, or in Python.
@@ -124,7 +128,7 @@ class Project:
         recompute_by: str | None = None,
         retries: int = 0,
         on_failure: str | OnFailure | None = None,
-    ) -> Task:
+    ) -> Pipeline:
         """Add a pipeline. The arguments are the keys of ``lake.yaml``.
 
         Args:
@@ -157,13 +161,16 @@ class Project:
         sources = self._sources(from_)
         made = [self._step(step) for step in _listed(steps)]
         single = next(iter(sources)) if len(sources) == 1 else None
+        also = self._tables(tables)
+        if single in also:
+            raise InvalidOptionError(f"{single!r} is an input and a table: give the table another name")
         pipeline = Pipeline(
             name,
             source=sources[single] if single else None,
             sources={} if single else sources,
             sink=sink,
             steps=[_named_input(step, single) for step in made] if single else made,
-            tables=self._tables(tables),
+            tables=also,
             expect={key: _expectation(key, value) for key, value in (expect or {}).items()},
             quarantine=None if quarantine is None else self._ref(quarantine, "'quarantine'", _PLACE_KEYS, ()),
             write=write,  # type: ignore[arg-type]  # it is checked there
@@ -171,14 +178,20 @@ class Project:
             recompute_by=recompute_by,
         )
         hook = None if on_failure is None else self._function(on_failure, "'on_failure'")
-        task = self.tasks[name] = Task(pipeline, retries, hook)
+        self.tasks[name] = Task(pipeline, retries, hook, single)
         self.__dict__.pop("graph", None)
-        return task
+        return pipeline
 
     def pipeline(
-        self, *, from_: Any, into: Any, name: str | None = None, steps: Step | Iterable[Step] = (), **given: Any
+        self,
+        *,
+        from_: Any,
+        into: Any,
+        name: str | None = None,
+        steps: Step | Iterable[Step] = (),
+        **given: Any,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Decorate a function that is the last step of a pipeline of its name. Takes the arguments of ``add``.
+        """Decorate a function that is the last step of a pipeline, with the arguments of ``add``.
 
         The parameters of the function are inputs and tables by their names.
         """
@@ -190,6 +203,11 @@ class Project:
             return function
 
         return decorate
+
+    @property
+    def store(self) -> Store:
+        """The store of the lake."""
+        return open_store(self.lake, **store_options(Options(self._store)))
 
     @cached_property
     def graph(self) -> Graph:
@@ -235,12 +253,14 @@ class Project:
         names = self.graph.select(select)
         refresh = {self.graph.check_name(name) for name in full_refresh}
         if refresh - set(names):
-            raise InvalidOptionError(f"{min(refresh - set(names))!r} is to be computed anew, but is not selected")
+            raise InvalidOptionError(
+                f"{min(refresh - set(names))!r} is to be computed anew, but is not selected"
+            )
         if (since or until) and not refresh:
             refresh = set(names)
         if refresh and continuous:
             raise InvalidOptionError("a continuous run computes nothing anew: do that once, then go on")
-        store = open_store(self.lake, **store_options(Options(self._store)))
+        store = self.store
         run = GraphRun(
             spark,
             {
@@ -299,7 +319,11 @@ class Project:
         ref = self._ref(given, "'into'", (*_PLACE_KEYS, "write", "on"), _SINK_OPTIONS)
         if not isinstance(given, Mapping):
             return ref, "append", []
-        return ref, str(given.get("write") or "append"), [str(each) for each in _listed(given.get("on") or ())]
+        return (
+            ref,
+            str(given.get("write") or "append"),
+            [str(each) for each in _listed(given.get("on") or ())],
+        )
 
     def _ref(self, given: Any, what: str, keys: tuple[str, ...], options: tuple[str, ...]) -> DatasetRef:
         """The reference that a name or a mapping stands for."""
@@ -357,17 +381,19 @@ class Project:
         Tasks get functions of the folder's modules by value, because executors cannot import them.
         """
         folder = str(self.folder)
-        if folder not in sys.path:
+        if sys.path[:1] != [folder]:
             sys.path.insert(0, folder)
-        parts = self.folder.joinpath(*name.split("."))
-        own = next((path for path in (parts.with_suffix(".py"), parts / "__init__.py") if path.is_file()), None)
-        known = sys.modules.get(name)
-        if own is not None and known is not None and _file_of(known) != own:
-            # A module of this name of another project.
-            for each in [each for each in sys.modules if each == name or each.startswith(f"{name}.")]:
-                del sys.modules[each]
-            sys.path.remove(folder)
-            sys.path.insert(0, folder)
+        # Modules of other projects may have the same names.
+        _folders.add(self.folder)
+        others = [each for each in _folders if each != self.folder]
+        for each, known in list(sys.modules.items()):
+            file = _file_of(known)
+            if file is None or file.is_relative_to(self.folder):
+                continue
+            if any(file.is_relative_to(other) for other in others):
+                own = self.folder.joinpath(*each.split("."))
+                if own.with_suffix(".py").is_file() or own.is_dir():
+                    del sys.modules[each]
         importlib.invalidate_caches()
         module = importlib.import_module(name)
         from pyspark import cloudpickle
@@ -426,7 +452,9 @@ def _expectation(name: str, given: Any) -> Expectation:
 
 
 def _dataset_of(given: Any, what: str) -> str:
-    dataset = given if isinstance(given, str) else given.get("dataset") if isinstance(given, Mapping) else None
+    dataset = (
+        given if isinstance(given, str) else given.get("dataset") if isinstance(given, Mapping) else None
+    )
     if not isinstance(dataset, str) or not dataset:
         raise InvalidOptionError(f"{what} names a dataset, got {given!r}")
     return dataset

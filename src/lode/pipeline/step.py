@@ -28,8 +28,19 @@ def compiled_step(step: Step, tables: Mapping[str, Any]) -> CompiledStep:
     """The function that a step stands for; checks all that can be checked without Spark."""
     if callable(step):
         return _function(step)
-    match = _REFERENCE.fullmatch(step)
-    return _sql(step, (INPUT, *tables)) if match is None else _function(_load(match[1], match[2]))
+    named = reference(step)
+    return _sql(step, (INPUT, *tables)) if named is None else _function(_load(*named))
+
+
+def reference(step: str) -> tuple[str, str] | None:
+    """The module and the function that a step names; None if it is SQL."""
+    found = _REFERENCE.fullmatch(step)
+    return None if found is None else (found[1], found[2])
+
+
+def plain_sql(text: str, names: Sequence[str]) -> str:
+    """SQL in which frames are tables of their names, for those who read it without Spark."""
+    return _escaped(text, names).format(**{name: name for name in names})
 
 
 def _sql(text: str, names: Sequence[str]) -> CompiledStep:

@@ -6,7 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from lode.pipeline.step import compiled_step
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import DataFrame
+
     from lode.pipeline.pipeline import Pipeline
 
 OnFailure: TypeAlias = Callable[[str, Exception], object]
@@ -20,8 +26,22 @@ class Task:
         pipeline: The pipeline.
         retries: How often a run is tried again after an error that may pass.
         on_failure: Called with the pipeline's name and the error when a run has failed.
+        input_name: What a single input is called in SQL; several have names of their own.
     """
 
     pipeline: Pipeline
     retries: int = 0
     on_failure: OnFailure | None = None
+    input_name: str | None = None
+
+    @property
+    def input_names(self) -> list[str]:
+        """The inputs by name."""
+        return list(self.pipeline.inputs) if self.input_name is None else [self.input_name]
+
+    def output(self, frames: Mapping[str, DataFrame]) -> DataFrame:
+        """What the steps make of frames, which are given by the names of inputs and tables."""
+        frame = frames[self.input_names[0]]
+        for step in self.pipeline.steps:
+            frame = compiled_step(step, self.pipeline.tables)(frame, frames)
+        return frame

@@ -33,7 +33,7 @@ def pipelines(store: Store, datasets: Datasets) -> dict[str, Any]:
     return {
         "total": len(found),
         "pipelines": [_described(flow) for flow in shown],
-        "graph": _graph(store, datasets, shown),
+        "graph": _graph(datasets, shown),
     }
 
 
@@ -61,7 +61,7 @@ def _expectations(lineage: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [{"name": name, **about} for name, about in lineage.get("expectations", {}).items()]
 
 
-def _graph(store: Store, datasets: Datasets, found: Sequence[Flow]) -> dict[str, Any]:
+def _graph(datasets: Datasets, found: Sequence[Flow]) -> dict[str, Any]:
     edges: list[tuple[str, str]] = []
     for flow in found:
         here = f"pipeline {flow.pipeline}"
