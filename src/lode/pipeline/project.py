@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import re
-import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -18,6 +16,7 @@ from lode.near import did_you_mean
 from lode.pipeline.expectation import Expectation
 from lode.pipeline.graph import Graph, Node
 from lode.pipeline.graph_run import GraphRun
+from lode.pipeline.modules import function_in
 from lode.pipeline.pipeline import SOURCE_OPTIONS, Pipeline
 from lode.pipeline.step import INPUT, Step, reference
 from lode.pipeline.task import Task
@@ -29,7 +28,6 @@ from lode.store.urls import shown
 
 if TYPE_CHECKING:
     import threading
-    from types import ModuleType
 
     from pyspark.sql import SparkSession
 
@@ -70,8 +68,6 @@ _SINK_OPTIONS: Final = (
     "mergeSchema",
 )
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*")
-# The folders of all projects of this process.
-_folders: Final[set[Path]] = set()
 # A value that is shorter is none that must be kept secret, and hiding it would spoil every message.
 _MIN_SECRET_CHARACTERS: Final = 6
 
@@ -177,7 +173,7 @@ class Project:
             on=on,
             recompute_by=recompute_by,
         )
-        hook = None if on_failure is None else self._function(on_failure, "'on_failure'")
+        hook = None if on_failure is None else function_in(self.folder, on_failure, "'on_failure'")
         self.tasks[name] = Task(pipeline, retries, hook, single)
         self.__dict__.pop("graph", None)
         return pipeline
@@ -329,7 +325,7 @@ class Project:
         """The reference that a name or a mapping stands for."""
         if isinstance(given, DatasetRef):
             return given
-        described = {"dataset": given} if isinstance(given, str) else mapping(given, what)
+        described: dict[str, Any] = {"dataset": given} if isinstance(given, str) else mapping(given, what)
         spelled = {_snake(option): option for option in options}
         for key in described:
             if key not in keys and key not in spelled:
@@ -345,64 +341,20 @@ class Project:
 
     def _step(self, step: Any) -> Step:
         if callable(step):
-            return step
+            return step  # type: ignore[no-any-return]
         if not isinstance(step, str) or not step.strip():
             raise InvalidOptionError(
                 f"a step is SQL, 'sql/file.sql', 'module:function' or a function, got {step!r}"
             )
         if step.strip().lower().endswith(".sql") and "\n" not in step.strip():
             return self._read(step.strip())
-        return step if reference(step) is None else self._function(step, "a step")
+        return step if reference(step) is None else function_in(self.folder, step, "a step")
 
     def _read(self, name: str) -> str:
         try:
             return (self.folder / name).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InvalidOptionError(f"step {name} cannot be read: {error}") from None
-
-    def _function(self, given: str | Callable[..., Any], what: str) -> Callable[..., Any]:
-        if callable(given):
-            return given
-        found = reference(given) if isinstance(given, str) else None
-        if found is None:
-            raise InvalidOptionError(f"{what} is 'module:function' or a function, got {given!r}")
-        name, attribute = found
-        try:
-            function = getattr(self._module(name), attribute)
-        except (ImportError, AttributeError) as error:
-            raise InvalidOptionError(f"{what} {given.strip()} cannot be loaded: {error}") from error
-        if not callable(function):
-            raise InvalidOptionError(f"{what} {given.strip()} is a {type(function).__name__}, not a function")
-        return function  # type: ignore[no-any-return]
-
-    def _module(self, name: str) -> ModuleType:
-        """Import a module, from the folder first.
-
-        Tasks get functions of the folder's modules by value, because executors cannot import them.
-        """
-        folder = str(self.folder)
-        if sys.path[:1] != [folder]:
-            sys.path.insert(0, folder)
-        # Modules of other projects may have the same names.
-        _folders.add(self.folder)
-        others = [each for each in _folders if each != self.folder]
-        for each, known in list(sys.modules.items()):
-            file = _file_of(known)
-            if file is None or file.is_relative_to(self.folder):
-                continue
-            if any(file.is_relative_to(other) for other in others):
-                own = self.folder.joinpath(*each.split("."))
-                if own.with_suffix(".py").is_file() or own.is_dir():
-                    del sys.modules[each]
-        importlib.invalidate_caches()
-        module = importlib.import_module(name)
-        from pyspark import cloudpickle
-
-        for each in list(sys.modules.values()):
-            file = _file_of(each)
-            if file is not None and file.is_relative_to(self.folder) and "site-packages" not in file.parts:
-                cloudpickle.register_pickle_by_value(each)
-        return module
 
 
 def mapping(content: object, what: str, known: Iterable[str] | None = None) -> dict[str, Any]:
@@ -448,7 +400,7 @@ def _expectation(name: str, given: Any) -> Expectation:
     described = mapping(given, f"expectation {name!r}", ("check", "on_fail"))
     if not described.get("check"):
         raise InvalidOptionError(f"expectation {name!r} has no 'check': give a condition in SQL")
-    return Expectation(**{key: str(value) for key, value in described.items()})
+    return Expectation(described["check"], described.get("on_fail", "warn"))
 
 
 def _dataset_of(given: Any, what: str) -> str:
@@ -482,8 +434,3 @@ def _listed(given: Any) -> list[Any]:
 
 def _snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])([A-Z])", lambda found: f"_{found[1].lower()}", name)
-
-
-def _file_of(module: ModuleType) -> Path | None:
-    file = getattr(module, "__file__", None)
-    return Path(file) if isinstance(file, str) else None

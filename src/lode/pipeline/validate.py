@@ -93,8 +93,8 @@ class _Checker:
             "partition_by": [key.strip() for key in keys.split(",") if key.strip()],
             "on": list(pipeline.on),
         }
-        for option, columns in wanted.items():
-            yield from self._missing(columns, self.output, f"{option}: the output")
+        for option, names in wanted.items():
+            yield from self._missing(names, self.output, f"{option}: the output")
         for name, expectation in pipeline.expect.items():
             text = f"SELECT 1 FROM {INPUT} WHERE {expectation.check}"
             yield from self._sql(text, {INPUT: self.output}, f"expectation {name!r}", [])
@@ -132,7 +132,9 @@ class _Checker:
         known = {name: columns for name, columns in frames.items() if columns is not None}
         if not read & set(frames) <= set(known):
             return
-        schema = {name: dict.fromkeys(columns, "string") for name, columns in known.items()}
+        schema: dict[str, object] = {
+            name: dict.fromkeys(columns, "string") for name, columns in known.items()
+        }
         try:
             resolved = qualify(parsed, dialect=_DIALECT, schema=schema, quote_identifiers=False)
         except SqlglotError as error:
