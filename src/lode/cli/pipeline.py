@@ -148,7 +148,7 @@ def _print_status(found: list[Status], *, json: bool) -> None:
             spelled_seconds(round(each.lag_seconds())) if each.oldest else "-",
             moment(last.ended_at) if last else "-",
             last.state if last else "-",
-            _expectations(each.expectations),
+            ", ".join(f"{one.name} {one.failed:,}" for one in each.expectations),
             each.last_error or "",
         )
     print_lines(table)
@@ -248,15 +248,6 @@ def _print_runs(runs: dict[str, Run], *, json: bool) -> None:
 _NUMBERS: Final = ("batches", "rows in", "rows out", "time")
 
 
-def _expectations(counts: dict[str, Any]) -> str:
-    """How many rows did not meet each expectation, in the newest snapshot."""
-    return ", ".join(f"{name} {_failed(about):,}" for name, about in counts.items())
-
-
-def _failed(about: Any) -> int:
-    return int(about.get("failed", 0)) if isinstance(about, dict) else int(about)
-
-
 def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:
     """A line for each dataset, with those that it was made from below it."""
     from rich.text import Text
@@ -276,6 +267,7 @@ def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:
         lines.append(Text(f"{below}   {printable(origin.problem)}", "yellow"))
     if origin.lineage is not None:
         made = f"{below}{'│' if origin.inputs else ' '}  by {origin.lineage.made_by}"
+        made += f", steps {origin.lineage.steps}" if getattr(origin.lineage, "steps", "") else ""
         lines.append(Text(printable(made) + (f", {moment(origin.made_at)}" if origin.made_at else ""), FAINT))
     for number, each in enumerate(origin.inputs, 1):
         lines += _tree(each, below, "└─ " if number == len(origin.inputs) else "├─ ")

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 MAX_DATASETS: Final = 1_000
 WINDOW: Final = 20
 MAX_DEPTH: Final = 50
+# The key of the counts in a snapshot's metadata.
+EXPECTATIONS: Final = "expectations"
 
 
 class Waiting(msgspec.Struct, frozen=True):
@@ -34,6 +36,15 @@ class Waiting(msgspec.Struct, frozen=True):
     snapshots: int = 0
     rows: int = 0
     oldest: datetime | None = None
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """How many rows of a snapshot met an expectation and how many did not, and what became of those."""
+
+    name: str
+    passed: int
+    failed: int
+    on_fail: str
 
 
 class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +73,7 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
     inputs: tuple[FlowInput, ...] = ()
     tables: dict[str, str] = {}
     lineage: Lineage | None = None
+    expectations: tuple[Expected, ...] = ()
     last_run: Run | None = None
 
 
@@ -116,6 +128,15 @@ def waiting_in(dataset: Dataset, position: Position) -> Waiting:
     return Waiting(newest.sequence - position.sequence, rows, dataset.snapshot(first).created_at)
 
 
+def expectations_of(snapshot: Snapshot) -> tuple[Expected, ...]:
+    """The counts of expectations in a snapshot's metadata; none if they cannot be read."""
+    stored = snapshot.metadata.get(EXPECTATIONS, {})
+    try:
+        return tuple(msgspec.convert({"name": name, **about}, Expected) for name, about in stored.items())
+    except (AttributeError, TypeError, msgspec.ValidationError):
+        return ()
+
+
 def _flows_into(store: Store, name: str) -> list[Flow]:
     found: dict[str, Flow] = {}
     try:
@@ -131,6 +152,7 @@ def _flows_into(store: Store, name: str) -> list[Flow]:
                     inputs=tuple(_waiting(store, read) for read in lineage.inputs),
                     tables={table: read.dataset for table, read in lineage.tables.items()},
                     lineage=lineage,
+                    expectations=expectations_of(snapshot),
                 )
     except LodeError:
         pass  # the overview shows what is damaged

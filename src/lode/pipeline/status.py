@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from lode.errors import LodeError
-from lode.lineage.flow import waiting_in
+from lode.lineage.flow import Expected, expectations_of, waiting_in
 from lode.lineage.position import BEGINNING
 from lode.lineage.record import lineage_of
 from lode.lineage.runs import Run, runs_of
@@ -41,7 +41,7 @@ class Status:
     oldest: datetime | None = None
     snapshot: str | None = None
     made_at: datetime | None = None
-    expectations: dict[str, Any] = field(default_factory=dict)
+    expectations: tuple[Expected, ...] = ()
     runs: tuple[Run, ...] = ()
     problem: str | None = None
 
@@ -67,7 +67,7 @@ class Status:
             "lag_seconds": round(self.lag_seconds(), 3),
             "snapshot": self.snapshot,
             "made_at": self.made_at,
-            "expectations": self.expectations,
+            "expectations": [msgspec.to_builtins(each) for each in self.expectations],
             "last_error": self.last_error,
             "runs": [msgspec.to_builtins(run) for run in self.runs],
         }
@@ -87,7 +87,7 @@ def _status(project: Project, task: Task) -> Status:
         newest, lineage = _newest(pipeline.sink_ref, pipeline.name)
         if newest is not None and lineage is not None:
             known |= {"snapshot": newest.id, "made_at": newest.created_at}
-            known["expectations"] = msgspec.to_builtins(lineage).get("expectations") or {}
+            known["expectations"] = expectations_of(newest)
         waits = [_waits(ref, lineage) for ref in pipeline.inputs.values()]
     except LodeError as error:
         return Status(**known, problem=project.without_secrets(str(error)))

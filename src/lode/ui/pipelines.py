@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -12,7 +11,7 @@ from lode.lineage.flow import flows
 from lode.lineage.runs import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from lode.lineage.flow import Flow
     from lode.store.protocol import Store
@@ -40,7 +39,6 @@ def pipelines(store: Store, datasets: Datasets) -> dict[str, Any]:
 def _described(flow: Flow) -> dict[str, Any]:
     lags = [each.oldest for each in flow.inputs if each.oldest is not None]
     waits = [each.waiting for each in flow.inputs if each.waiting is not None]
-    lineage: dict[str, Any] = msgspec.to_builtins(flow.lineage) if flow.lineage is not None else {}
     return {
         "name": flow.pipeline,
         "sink": flow.sink,
@@ -50,15 +48,11 @@ def _described(flow: Flow) -> dict[str, Any]:
         "inputs": [msgspec.to_builtins(each) for each in flow.inputs],
         "tables": flow.tables,
         "waiting": sum(waits) if waits else None,
-        "lag_seconds": (datetime.now(UTC) - min(lags)).total_seconds() if lags else 0.0 if waits else None,
-        "steps": lineage.get("steps", []),
-        "expectations": _expectations(lineage),
+        "oldest": min(lags) if lags else None,
+        "steps": getattr(flow.lineage, "steps", ""),
+        "expectations": [msgspec.to_builtins(each) for each in flow.expectations],
         "last_run": None if flow.last_run is None else msgspec.to_builtins(flow.last_run),
     }
-
-
-def _expectations(lineage: Mapping[str, Any]) -> list[dict[str, Any]]:
-    return [{"name": name, **about} for name, about in lineage.get("expectations", {}).items()]
 
 
 def _graph(datasets: Datasets, found: Sequence[Flow]) -> dict[str, Any]:

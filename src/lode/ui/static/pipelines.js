@@ -6,7 +6,8 @@ import { badge, datasetLink, facts, heading, note, notice, section, snapshotLink
 import { table } from "./table.js";
 
 const AGAIN = 5_000;
-const BOX = { width: 168, height: 46, across: 62, down: 20 };
+const BOX = { width: 132, height: 46, across: 32, down: 18 };
+const LANE = 12;
 const STATES = { done: "good", failed: "bad", skipped: "bad" };
 
 export async function pipelines(visit) {
@@ -32,7 +33,7 @@ function contents(found) {
     facts([
       ["Pipelines", number(found.total)],
       ["Snapshots waiting", number(sum("waiting"))],
-      ["Longest wait", duration(Math.max(0, ...found.pipelines.map((row) => row.lag_seconds ?? 0)))],
+      ["Longest wait", duration(Math.max(0, ...found.pipelines.map(lag)))],
       ["Failed", number(failures(found))],
     ]),
     section("Graph", picture(found.graph, found.pipelines)),
@@ -41,6 +42,9 @@ function contents(found) {
     expectationSection(found.pipelines),
   ];
 }
+
+/** How long the oldest snapshot has been waiting, in seconds. */
+const lag = (row) => (row.oldest ? Math.max(0, (Date.now() - Date.parse(row.oldest)) / 1000) : 0);
 
 function duration(seconds) {
   if (!seconds) return "–";
@@ -52,18 +56,23 @@ function duration(seconds) {
 
 /** Datasets are boxes, pipelines are pills between them; every node is a link. */
 function picture(graph, pipelines) {
-  const states = new Map(pipelines.map((row) => [row.name, row.last_run?.error ? "failed" : row.waiting ? "waiting" : "current"]));
+  const states = new Map(pipelines.map((row) => [row.name, row.last_run?.state === "skipped" ? "skipped" : row.last_run?.error ? "failed" : row.waiting ? "waiting" : "current"]));
   const x = (node) => 12 + node.column * (BOX.width + BOX.across);
   const y = (node) => 12 + node.row * (BOX.height + BOX.down);
   const places = new Map(graph.nodes.map((node) => [node.id, node]));
   const width = Math.max(...graph.nodes.map(x)) + BOX.width + 12;
-  const height = Math.max(...graph.nodes.map(y)) + BOX.height + 12;
-  const edge = ({ from, to }) => {
-    const [start, end] = [places.get(from), places.get(to)];
+  const floor = Math.max(...graph.nodes.map(y)) + BOX.height + 6;
+  // An edge over several columns runs below all nodes, in a lane of its own: it would be hidden behind them.
+  const far = graph.edges.filter(({ from, to }) => places.get(to).column - places.get(from).column > 1);
+  const height = floor + LANE * far.length + 8;
+  const edge = (one) => {
+    const [start, end] = [places.get(one.from), places.get(one.to)];
     const [left, right] = [x(start) + BOX.width, x(end)];
     const [top, bottom] = [y(start) + BOX.height / 2, y(end) + BOX.height / 2];
-    const bend = Math.max(24, (right - left) / 2);
-    return s("path", { class: "edge", d: `M${left},${top}C${left + bend},${top} ${right - bend},${bottom} ${right - 7},${bottom}`, "marker-end": "url(#arrow)" });
+    const bend = BOX.across * 0.6;
+    const lane = floor + LANE * (far.indexOf(one) + 0.5);
+    const way = far.includes(one) ? `C${left + bend},${top} ${left},${lane} ${left + BOX.across},${lane}H${right - BOX.across}C${right},${lane} ${right - bend - 7},${bottom}` : `C${left + bend},${top} ${right - bend},${bottom}`;
+    return s("path", { class: "edge", d: `M${left},${top}${way} ${right - 7},${bottom}`, "marker-end": "url(#arrow)" });
   };
   const drawing = s(
     "svg",
@@ -77,8 +86,8 @@ function picture(graph, pipelines) {
 
 function box(node, x, y, state) {
   const isPipeline = node.kind === "pipeline";
-  const short = node.name.length > 20 ? `${node.name.slice(0, 19)}…` : node.name;
-  const below = isPipeline ? { failed: "✕ failed", waiting: "○ waiting", current: "● up to date" }[state] : node.rows === null ? "elsewhere" : `${compact(node.rows)} rows`;
+  const short = node.name.length > 16 ? `${node.name.slice(0, 15)}…` : node.name;
+  const below = isPipeline ? { failed: "✕ failed", skipped: "✕ skipped", waiting: "○ waiting", current: "● up to date" }[state] : node.rows === null ? "elsewhere" : `${compact(node.rows)} rows`;
   const shape = s("rect", { width: BOX.width, height: BOX.height, rx: isPipeline ? BOX.height / 2 : 6 });
   const attributes = { class: `node ${node.kind} ${isPipeline ? state : ""}`, transform: `translate(${x},${y})` };
   const texts = [s("text", { class: "name", x: BOX.width / 2, y: 20 }, short), s("text", { class: "below", x: BOX.width / 2, y: 36 }, below)];
@@ -97,7 +106,7 @@ function stateTable(rows) {
       { label: "Last run", class: "state", sort: (row) => row.last_run?.state ?? null, cell: (row) => (row.last_run ? badge(row.last_run.error && row.last_run.state === "running" ? "failing" : row.last_run.state, row.last_run.error ? "bad" : STATES[row.last_run.state] ?? "") : "–") },
       { label: "Ended", numeric: true, wide: true, sort: (row) => row.last_run?.ended_at ?? null, cell: (row) => (row.last_run ? timeAgo(row.last_run.ended_at) : "–") },
       { label: "Waiting", numeric: true, sort: (row) => row.waiting, cell: (row) => (row.waiting === null ? "–" : number(row.waiting)) },
-      { label: "Lag", numeric: true, sort: (row) => row.lag_seconds, cell: (row) => duration(row.lag_seconds) },
+      { label: "Lag", numeric: true, sort: lag, cell: (row) => duration(lag(row)) },
       { label: "Rows in", numeric: true, wide: true, sort: (row) => row.last_run?.rows_in ?? null, cell: (row) => number(row.last_run?.rows_in) },
       { label: "Rows out", numeric: true, wide: true, sort: (row) => row.last_run?.rows_out ?? row.rows, cell: (row) => number(row.last_run?.rows_out ?? row.rows) },
     ],
@@ -115,7 +124,7 @@ function lineageTable(rows) {
       { label: "Made by", sort: (row) => row.name, cell: (row) => row.name },
       { label: "From", cell: (row) => row.inputs.map((each, place) => [place ? ", " : "", read(each)]) },
       { label: "Tables", wide: true, cell: (row) => Object.values(row.tables).join(", ") || "–" },
-      { label: "Steps", wide: true, cell: (row) => h("span", { class: "mono" }, row.steps.map((step) => step.name ?? step).join(", ") || "–") },
+      { label: "Version of the steps", wide: true, cell: (row) => h("span", { class: "mono" }, row.steps || "–") },
       { label: "Made", numeric: true, sort: (row) => row.made_at, cell: (row) => timeAgo(row.made_at) },
     ],
   });
@@ -131,9 +140,10 @@ function expectationSection(rows) {
       tall: true,
       rows: all,
       columns: [
-        { label: "Expectation", header: true, class: "named", sort: (row) => row.name, cell: (row) => [row.name, h("small", { class: "mono" }, row.check ?? "")] },
+        { label: "Expectation", header: true, class: "named", sort: (row) => row.name, cell: (row) => row.name },
         { label: "Pipeline", sort: (row) => row.pipeline, cell: (row) => row.pipeline },
-        { label: "If not met", wide: true, cell: (row) => row.on_fail ?? "–" },
+        { label: "If not met", cell: (row) => row.on_fail },
+        { label: "Rows met", numeric: true, wide: true, sort: (row) => row.passed, cell: (row) => number(row.passed) },
         { label: "Rows not met", numeric: true, sort: (row) => row.failed, cell: (row) => number(row.failed) },
       ],
     }),
