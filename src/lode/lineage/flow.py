@@ -11,13 +11,13 @@ import msgspec
 from lode.dataset import Dataset
 from lode.errors import LodeError, NoManifestsError
 from lode.lineage.position import Position, plan_between, position_of
-from lode.lineage.record import Input, Lineage, lineage_of
+from lode.lineage.record import KEY, Input, Lineage, lineage_of
 from lode.lineage.runs import Run, pipelines_with_runs, runs_of
 from lode.reader import DatasetReader
 from lode.runtime import REAL
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from lode.snapshot import Snapshot
     from lode.store.protocol import Store
@@ -128,9 +128,22 @@ def waiting_in(dataset: Dataset, position: Position) -> Waiting:
     return Waiting(newest.sequence - position.sequence, rows, dataset.snapshot(first).created_at)
 
 
+def lineage_in(metadata: Mapping[str, Any]) -> Lineage | None:
+    """The lineage in metadata; None if there is none that can be read."""
+    try:
+        return msgspec.convert(metadata[KEY], Lineage)
+    except (KeyError, msgspec.ValidationError):
+        return None
+
+
 def expectations_of(snapshot: Snapshot) -> tuple[Expected, ...]:
     """The counts of expectations in a snapshot's metadata; none if they cannot be read."""
-    stored = snapshot.metadata.get(EXPECTATIONS, {})
+    return expectations_in(snapshot.metadata)
+
+
+def expectations_in(metadata: Mapping[str, Any]) -> tuple[Expected, ...]:
+    """The counts of expectations in metadata; none if they cannot be read."""
+    stored = metadata.get(EXPECTATIONS, {})
     try:
         return tuple(msgspec.convert({"name": name, **about}, Expected) for name, about in stored.items())
     except (AttributeError, TypeError, msgspec.ValidationError):
