@@ -27,6 +27,7 @@ LodeError
 │   └── RangeMissingError            a volume has no bytes there
 ├── DataError                        bytes or rows are wrong: repair the data
 │   ├── SchemaViolationError         a row does not fit the schema
+│   ├── ExpectationFailedError       rows of a pipeline fail a check
 │   ├── InvalidFormatError           a file is not what its codec expects
 │   ├── ManifestInvalidError         a manifest, pointer or key is damaged, or they contradict each other
 │   ├── ChecksumMismatchError        a file's bytes are not the ones that were written
@@ -188,6 +189,18 @@ class SchemaViolationError(DataError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), str(self), {"row": self.row, "column": self.column})
+
+
+class ExpectationFailedError(DataError):
+    """Rows of a pipeline's output fail a check whose ``on_fail`` is ``fail``; nothing was committed."""
+
+    def __init__(self, message: str, *, expectation: str | None = None, failed: int = 0) -> None:
+        super().__init__(message)
+        self.expectation = expectation
+        self.failed = failed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), str(self), {"expectation": self.expectation, "failed": self.failed})
 
 
 class InvalidFormatError(DataError):

@@ -216,7 +216,9 @@ def test_a_source_that_was_replaced_is_named_with_the_remedy(
     pipeline.run(spark)
     shutil.rmtree(tmp_path / "lake" / "datasets" / "visits")
     visits_in(lake, {"/": 1}, {"/": 2})
-    with pytest.raises(lode.InvalidOptionError, match="replaced by another one of this name; start it under"):
+    with pytest.raises(
+        lode.InvalidOptionError, match="replaced by another one of this name; compute all of it again"
+    ):
         pipeline.run(spark)
 
 

@@ -68,14 +68,14 @@ class Base:
         for manifest in self.scan.manifests:
             files = tuple(file for file in manifest.files if file.path in wanted)
             if files:
-                kept.append(_only(manifest, files))
+                kept.append(slim(manifest, files))
         return tuple(kept)
 
     def parts(self, paths: Iterable[str]) -> list[Part]:
         """Some of its files, to be read one by one."""
         wanted = set(paths)
         return [
-            (_only(manifest, (file,)),)
+            (slim(manifest, (file,)),)
             for manifest in self.scan.manifests
             for file in manifest.files
             if file.path in wanted
@@ -92,7 +92,7 @@ class Base:
         return self.found.layout.partition_of(self.scan.dataset_id, path)
 
 
-def _only(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
+def slim(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
     """A manifest with only what reading these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
     slim = tuple(

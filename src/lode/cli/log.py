@@ -53,7 +53,7 @@ def log(
     else:
         found = open_dataset(dataset, store)
         lines = _dataset_lines(found, since, as_of)
-    chosen = islice(lines, number)
+    chosen: Iterable[dict[str, Any]] = islice(lines, number)
     if json:
         for line in chosen:
             print_json(line)

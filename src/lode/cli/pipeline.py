@@ -27,7 +27,7 @@ from lode.units import count, moment, spelled_seconds
 if TYPE_CHECKING:
     from lode.lineage.flow import Origin
     from lode.lineage.runs import Run
-    from lode.pipeline.pipeline import Batch
+    from lode.pipeline.batch import Batch
     from lode.pipeline.project import Project
     from lode.pipeline.status import Status
 
@@ -78,9 +78,7 @@ def run(
         found = _load(project)
         found.check()  # Spark takes long to start
         if dry_run:
-            from lode.pipeline.status import status_of
-
-            _print_status(status_of(found, select), json=json)
+            _print_plans(found, select, full_refresh, json=json)
             return
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -137,7 +135,7 @@ def _print_status(found: list[Status], *, json: bool) -> None:
         for each in found:
             print_json(each.as_dict())
         return
-    headings = ("pipeline", "waiting", "rows", "lag", "last run", "state", "expectations", "error")
+    headings = ("pipeline", "waiting", "rows", "lag", "last run", "state", "not met", "remark")
     table = TextTable(*headings, right=("waiting", "rows"), cut=True)
     for each in found:
         last = each.last_run
@@ -149,7 +147,7 @@ def _print_status(found: list[Status], *, json: bool) -> None:
             moment(last.ended_at) if last else "-",
             last.state if last else "-",
             ", ".join(f"{one.name} {one.failed:,}" for one in each.expectations),
-            each.last_error or "",
+            each.last_error or ("the steps have changed since" if each.steps_changed else ""),
         )
     print_lines(table)
 
@@ -217,6 +215,29 @@ def _load(path: Path) -> Project:
     return load(path)
 
 
+def _print_plans(project: Project, select: list[str], refresh: list[str], *, json: bool) -> None:
+    """What a run would do. A pipeline sees what those before it have written so far."""
+    table = TextTable("pipeline", "action", "snapshots", "rows", "why", right=("snapshots", "rows"), cut=True)
+    for name in project.graph.select(select):
+        plan = project.tasks[name].pipeline.plan()
+        action = "refresh" if name in refresh else plan.action
+        if json:
+            print_json({"pipeline": name, **plan.as_dict(), "action": action})
+            continue
+        why = plan.reason or ""
+        if plan.recompute is not None:
+            values = [
+                *plan.recompute[:_SHOWN_VALUES],
+                *(["…"] if len(plan.recompute) > _SHOWN_VALUES else []),
+            ]
+            why = f"{project.tasks[name].pipeline.recompute_by} {', '.join(values)}"
+        if plan.steps_changed_after:
+            why += f"{why and '; '}the steps have changed: --full-refresh {name} computes all rows anew"
+        table.add(name, action, f"{plan.snapshots:,}", f"{plan.rows:,}", project.without_secrets(why))
+    if not json:
+        print_lines(table)
+
+
 def _print_batch(name: str, batch: Batch, *, json: bool) -> None:
     if json:
         print_json({"pipeline": name, **batch.as_dict()})
@@ -245,6 +266,7 @@ def _print_runs(runs: dict[str, Run], *, json: bool) -> None:
     print_lines(table)
 
 
+_SHOWN_VALUES: Final = 5
 _NUMBERS: Final = ("batches", "rows in", "rows out", "time")
 
 
@@ -267,7 +289,7 @@ def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:
         lines.append(Text(f"{below}   {printable(origin.problem)}", "yellow"))
     if origin.lineage is not None:
         made = f"{below}{'│' if origin.inputs else ' '}  by {origin.lineage.made_by}"
-        made += f", steps {origin.lineage.steps}" if getattr(origin.lineage, "steps", "") else ""
+        made += f", steps {origin.lineage.steps}" if origin.lineage.steps else ""
         lines.append(Text(printable(made) + (f", {moment(origin.made_at)}" if origin.made_at else ""), FAINT))
     for number, each in enumerate(origin.inputs, 1):
         lines += _tree(each, below, "└─ " if number == len(origin.inputs) else "├─ ")

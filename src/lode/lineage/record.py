@@ -19,13 +19,15 @@ if TYPE_CHECKING:
 KEY: Final = "lineage"
 
 
-class Input(msgspec.Struct, frozen=True):
+class Input(msgspec.Struct, frozen=True, omit_defaults=True):
     """The snapshots of one dataset after ``after``, up to and including ``up_to``."""
 
     store: str
     dataset: str
     after: Position
     up_to: Position
+    # Of several inputs, how the steps refer to it.
+    name: str = ""
 
     @property
     def snapshots(self) -> int:
@@ -35,12 +37,16 @@ class Input(msgspec.Struct, frozen=True):
 class Lineage(msgspec.Struct, frozen=True):
     """By what a snapshot was made, and from what.
 
-    ``inputs`` were read once and are used up; ``tables`` were read whole, as they were then.
+    ``inputs`` were read once and are used up; ``tables`` were read whole, as they were then. ``steps`` is the
+    digest of the steps. ``changed_after`` is the newest snapshot that other steps made, if rows of it or of
+    earlier ones may still be in the dataset.
     """
 
     made_by: str
-    inputs: tuple[Input, ...]
+    inputs: tuple[Input, ...] = ()
     tables: dict[str, Input] = {}
+    steps: str = ""
+    changed_after: str | None = None
 
     def as_metadata(self) -> dict[str, Any]:
         return {KEY: msgspec.to_builtins(self)}
@@ -57,5 +63,5 @@ def lineage_of(snapshot: Snapshot) -> Lineage | None:
         raise InvalidMetadataError(f"the lineage of {snapshot} cannot be read: {error}") from None
 
 
-def input_of(dataset: Dataset, after: Position, up_to: Position) -> Input:
-    return Input(dataset.store.url, dataset.id, after, up_to)
+def input_of(dataset: Dataset, after: Position, up_to: Position, name: str = "") -> Input:
+    return Input(dataset.store.url, dataset.id, after, up_to, name)

@@ -3,9 +3,10 @@
 from lode.extras import needs
 
 with needs("lode.pipeline", "spark"):
-    from lode.pipeline.expectation import Expectation
+    from lode.pipeline.batch import Batch, Plan
+    from lode.pipeline.expectation import Counts, Expectation, counts_of
     from lode.pipeline.file import load, parse
-    from lode.pipeline.pipeline import Batch, Pipeline
+    from lode.pipeline.pipeline import Pipeline
     from lode.pipeline.project import Project
 
-__all__ = ["Batch", "Expectation", "Pipeline", "Project", "load", "parse"]
+__all__ = ["Batch", "Counts", "Expectation", "Pipeline", "Plan", "Project", "counts_of", "load", "parse"]

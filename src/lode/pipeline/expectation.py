@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from lode.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import Column, DataFrame
+
+    from lode.snapshot import Snapshot
 
 OnFail: TypeAlias = Literal["warn", "drop", "fail", "quarantine"]
 """What to do with a row that fails a check."""
 
 # A row's failed checks are the bits of a 64-bit number; the highest is for rows outside of a recomputation.
 MAX_EXPECTATIONS: Final = 62
+OUTSIDE: Final = 1 << MAX_EXPECTATIONS
+# The column with these bits, and the metadata with the counts.
+FAILED: Final = "__lode_failed"
+KEY: Final = "expectations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +45,58 @@ class Expectation:
             raise InvalidOptionError(
                 f"on_fail is {self.on_fail!r}: it is one of {', '.join(get_args(OnFail))}"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many rows of a batch passed a check and how many failed it, and what became of the latter."""
+
+    passed: int
+    failed: int
+    on_fail: OnFail
+
+    def as_dict(self) -> dict[str, Any]:
+        return {"passed": self.passed, "failed": self.failed, "on_fail": self.on_fail}
+
+
+def counts_of(snapshot: Snapshot) -> dict[str, Counts]:
+    """The counts in the metadata of a snapshot; none if it was made without expectations."""
+    stored = snapshot.metadata.get(KEY)
+    if not isinstance(stored, dict):
+        return {}
+    return {
+        str(name): Counts(each["passed"], each["failed"], each["on_fail"])
+        for name, each in stored.items()
+        if isinstance(each, dict) and {"passed", "failed", "on_fail"} <= each.keys()
+    }
+
+
+def with_failed(frame: DataFrame, expect: Mapping[str, Expectation], inside: Column | None) -> DataFrame:
+    """The frame with a column whose bits say which checks a row fails.
+
+    Args:
+        frame: The output of a pipeline.
+        expect: The checks.
+        inside: What rows of a recomputation fulfil.
+    """
+    from pyspark.errors import AnalysisException
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import BooleanType
+
+    failed = f.lit(0).cast("long")
+    for number, (name, expectation) in enumerate(expect.items()):
+        check = f.expr(expectation.check)
+        try:
+            kind = frame.select(check).schema[0].dataType
+        except AnalysisException as error:
+            reason = str(error).strip().splitlines()[0]
+            raise InvalidOptionError(f"expectation {name!r} cannot be checked: {reason}") from None
+        if not isinstance(kind, BooleanType):
+            raise InvalidOptionError(
+                f"expectation {name!r} is {kind.simpleString()}: it must be a condition, such as n > 0"
+            )
+        passes = f.coalesce(check, f.lit(False))
+        failed = failed + f.when(passes, f.lit(0)).otherwise(f.lit(1 << number)).cast("long")
+    if inside is not None:
+        failed = failed + f.when(inside, f.lit(0)).otherwise(f.lit(OUTSIDE)).cast("long")
+    return frame.withColumn(FAILED, failed)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lode.lineage.runs import State
+    from lode.pipeline.batch import Batch
     from lode.pipeline.graph import Graph
-    from lode.pipeline.pipeline import Batch
     from lode.pipeline.task import Task
 
 logger = logging.getLogger("lode.pipeline")
@@ -172,7 +172,8 @@ class GraphRun:
 
         if name in self._refresh:
             since, until = self._range
-            for batch in pipeline.refresh(self._spark, since=since, until=until):
+            batch = pipeline.refresh(self._spark, since, until)
+            if batch is not None:
                 progress(batch)
         replace(pipeline, mode="batch").run(self._spark, progress=progress, stop=self._stop)
 

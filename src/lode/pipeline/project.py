@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError
 from lode.lineage.runs import note_run
 from lode.near import did_you_mean
+from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.pipeline.expectation import Expectation
 from lode.pipeline.graph import Graph, Node
 from lode.pipeline.graph_run import GraphRun
 from lode.pipeline.modules import function_in
-from lode.pipeline.pipeline import SOURCE_OPTIONS, Pipeline
+from lode.pipeline.pipeline import Pipeline
 from lode.pipeline.step import INPUT, Step, reference
 from lode.pipeline.task import Task
 from lode.spark.dataset_ref import DatasetRef, root_of
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lode.lineage.runs import Run
-    from lode.pipeline.pipeline import Batch
+    from lode.pipeline.batch import Batch
     from lode.pipeline.task import OnFailure
     from lode.store.protocol import Store
 

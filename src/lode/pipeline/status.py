@@ -13,7 +13,7 @@ from lode.lineage.flow import Expected, expectations_of, waiting_in
 from lode.lineage.position import BEGINNING
 from lode.lineage.record import lineage_of
 from lode.lineage.runs import Run, runs_of
-from lode.pipeline.pipeline import SOURCE_OPTIONS
+from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.runtime import REAL
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class Status:
     """How far a pipeline is.
 
     ``waiting`` and ``rows`` count the snapshots that it has not read, and their new rows. ``oldest`` is the
-    time of the first of them. ``problem`` says why they are not known.
+    time of the first of them. ``steps_changed`` means that rows of the sink were made by other steps than
+    those of now: ``--full-refresh`` computes them anew. ``problem`` says why they are not known.
     """
 
     pipeline: str
@@ -42,6 +43,7 @@ class Status:
     snapshot: str | None = None
     made_at: datetime | None = None
     expectations: tuple[Expected, ...] = ()
+    steps_changed: bool = False
     runs: tuple[Run, ...] = ()
     problem: str | None = None
 
@@ -68,6 +70,7 @@ class Status:
             "snapshot": self.snapshot,
             "made_at": self.made_at,
             "expectations": [msgspec.to_builtins(each) for each in self.expectations],
+            "steps_changed": self.steps_changed,
             "last_error": self.last_error,
             "runs": [msgspec.to_builtins(run) for run in self.runs],
         }
@@ -88,6 +91,8 @@ def _status(project: Project, task: Task) -> Status:
         if newest is not None and lineage is not None:
             known |= {"snapshot": newest.id, "made_at": newest.created_at}
             known["expectations"] = expectations_of(newest)
+            changed = lineage.changed_after is not None or lineage.steps not in ("", pipeline.digest)
+            known["steps_changed"] = changed
         waits = [_waits(ref, lineage) for ref in pipeline.inputs.values()]
     except LodeError as error:
         return Status(**known, problem=project.without_secrets(str(error)))
@@ -113,5 +118,5 @@ def _waits(ref: DatasetRef, lineage: Lineage | None) -> Any:
     place = ref.without(SOURCE_OPTIONS)
     if not place.exists:
         return None
-    reads = [read for read in (lineage.inputs if lineage is not None else ()) if read.dataset == ref.dataset]
+    reads = [read for read in (() if lineage is None else lineage.inputs) if read.dataset == ref.dataset]
     return waiting_in(place.open(), reads[0].up_to if reads else BEGINNING)

@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from lode.pipeline.step import compiled_step
-
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -41,7 +39,10 @@ class Task:
 
     def output(self, frames: Mapping[str, DataFrame]) -> DataFrame:
         """What the steps make of frames, which are given by the names of inputs and tables."""
-        frame = frames[self.input_names[0]]
-        for step in self.pipeline.steps:
-            frame = compiled_step(step, self.pipeline.tables)(frame, frames)
+        names = self.input_names
+        frame = frames[names[0]] if len(names) == 1 else None
+        given = {**frames, **dict(zip(self.pipeline.inputs, (frames[name] for name in names), strict=True))}
+        for step in self.pipeline.compiled():
+            frame = step.run(frame, given)
+        assert frame is not None  # several inputs need a step
         return frame

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from lode.errors import LodeError
 from lode.near import column_hint
-from lode.pipeline.pipeline import SOURCE_OPTIONS
+from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.pipeline.step import INPUT, plain_sql, reference
 
 if TYPE_CHECKING:

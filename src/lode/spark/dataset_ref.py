@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
     from lode.read.incremental import OnRemoval
     from lode.snapshot import Snapshot
@@ -86,6 +86,7 @@ class DatasetRef:
         since: str | None = None,
         as_of: str | None = None,
         on_removal: OnRemoval = "fail",
+        where: Column | None = None,
     ) -> DataFrame:
         """Read what came after ``since`` up to ``as_of``, both given by id."""
         return read(
@@ -95,6 +96,7 @@ class DatasetRef:
             since=since,
             as_of=as_of,
             on_removal=on_removal,
+            where=where,
             options=self.options,
         )
 

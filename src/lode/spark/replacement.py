@@ -21,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     from lode.change.base import Base, ChangeContext
+    from lode.change.result import Change
     from lode.codec.protocol import Codec
     from lode.dataset import Dataset
     from lode.spark.options import Options
@@ -41,7 +43,7 @@ class Replacement:
 
     # The mode of partitions that the writer was given; without it, the session's is found by the tasks.
     mode: str | None
-    where: str | None
+    where: str | pc.Expression | None
     on_conflict: str
     # The newest snapshot when the job was planned.
     base: str | None
@@ -54,7 +56,7 @@ class Replacement:
         results: Sequence[TaskResult],
         metadata: dict[str, Any] | None,
         idempotency_key: IdempotencyKey | None,
-    ) -> None:
+    ) -> Change:
         """Commit what the tasks staged, in place of what it replaces."""
         context = dataset._changes
         # A dataset that did not exist has no rows that a condition could select.
@@ -82,6 +84,7 @@ class Replacement:
             raise
         if change.snapshot is not None and any(result.attempt for result in results):
             discard_unreferenced(job.stager, change.snapshot.files)
+        return change
 
     def _is_dynamic(self, results: Sequence[TaskResult]) -> bool:
         mode = self.mode or next((result.overwrite_mode for result in results), None)

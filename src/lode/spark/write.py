@@ -228,12 +228,18 @@ def stage(df: DataFrame, stager: Stager, check: Fulfils | None = None) -> list[T
         stager: Stages them; Spark sorts them.
         check: Refuses rows that a condition does not select.
     """
+    return in_tasks(df, stager, _InTask(stager.with_files(sort_by=()), check))
+
+
+def in_tasks(
+    df: DataFrame, stager: Stager, work: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+) -> list[Any]:
+    """Give the rows of a frame, sorted as they are to be staged, to work in tasks, and return its answers."""
     order = [quoted(name) for name in (*stager.layout.keys, *stager.sort_by)]
     # Sorted by Spark, which can spill: a task then has one file open at a time.
     rows = df.sortWithinPartitions(*order) if order else df
     with _cheap_batches(df):
-        in_task = _InTask(stager.with_files(sort_by=()), check)
-        return answers(rows.mapInArrow(in_task, "result binary"))
+        return answers(rows.mapInArrow(work, "result binary"))
 
 
 @dataclass(frozen=True, slots=True)
