@@ -11,13 +11,15 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import yaml
 
 import lode
 import lode.spark
 from lode.cli import main
 from lode.lineage import lineage_of
 from lode.lineage.runs import runs_of
-from lode.pipeline import Project, graph_run
+from lode.pipeline import Project, graph_run, parse
+from lode.pipeline.status import status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -222,6 +224,68 @@ def test_secrets_of_the_environment_are_in_no_error(
     assert "hunter2" not in project.store.get("pipelines/p.json").decode()
 
 
+MEDALLION = """
+lake: {lake}
+pipelines:
+  gold:
+    from: silver
+    recompute_by: day
+    steps: SELECT day, sum(n) AS n, count(*) AS rows FROM {{silver}} GROUP BY day
+    into: {{dataset: gold, write: overwrite, partition_by: day}}
+  silver:
+    from: orders
+    recompute_by: day
+    expect: {{positive: {{check: n > 0, on_fail: quarantine}}}}
+    into: {{dataset: silver, partition_by: day}}
+"""
+
+
+def order(lake: str, **days: list[int]) -> None:
+    orders = lode.Dataset("orders", lake, codec=lode.Parquet({"day": "string!", "n": "int64!"}))
+    orders.write([{"day": day, "n": n} for day, each in days.items() for n in each])
+
+
+def by_day(lake: str, name: str) -> dict[str, int]:
+    rows = lode.open_dataset(name, lake).scan().read_all().to_pylist()
+    return {
+        day: sum(row["n"] for row in rows if row["day"] == day) for day in sorted({r["day"] for r in rows})
+    }
+
+
+@pytest.mark.parametrize("kind", ["classic", "connect"])
+def test_a_correction_flows_through_the_graph_and_a_refresh_changes_nothing(
+    request: pytest.FixtureRequest, lake: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if kind == "connect":
+        monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
+    spark = request.getfixturevalue("spark" if kind == "classic" else "connect")
+    project = parse(yaml.safe_load(MEDALLION.format(lake=json.dumps(lake))))
+    order(lake, mon=[1, 2, -5], tue=[3])
+    assert {run.error for run in project.run(spark).values()} == {None}
+    assert by_day(lake, "gold") == {"mon": 3, "tue": 3}
+    assert by_day(lake, "silver_quarantine") == {"mon": -5}
+    # Late rows, and a correction far upstream.
+    order(lake, mon=[10], wed=[4])
+    lode.open_dataset("orders", lake).delete("day = 'tue' AND n = 3")
+    assert {run.error for run in project.run(spark).values()} == {None}
+    assert by_day(lake, "gold") == {"mon": 13, "wed": 4}
+    assert project.run(spark)["gold"].batches == 0
+    (silver,) = status_of(project, ["silver"])
+    assert (silver.waiting, silver.last_error, silver.steps_changed) == (0, None, False)
+    assert [each.name for each in silver.expectations] == ["positive"]
+
+    before = lode.open_dataset("silver", lake).latest().id
+    refreshed = project.run(spark, full_refresh=["silver"])
+    assert refreshed["silver"].batches == 1
+    assert lode.open_dataset("silver", lake).latest().id != before
+    assert by_day(lake, "gold") == {"mon": 13, "wed": 4}
+    ranged = project.run(spark, select=["gold"], since="mon", until="mon")
+    assert (ranged["gold"].batches, by_day(lake, "gold")) == (1, {"mon": 13, "wed": 4})
+    for wrong in ({"full_refresh": ["gold"], "select": ["silver"]}, {"since": "mon", "continuous": True}):
+        with pytest.raises(lode.InvalidOptionError):
+            project.run(spark, **wrong)  # type: ignore[arg-type]
+
+
 # The command line, in the session of the other tests.
 
 
@@ -241,6 +305,14 @@ every: 0.05
 pipelines:
   doubled: {{from: raw, steps: "steps:doubled", into: doubled}}
   total: {{from: doubled, steps: "SELECT sum(n) AS n FROM {{doubled}}", into: total}}
+"""
+BOTH = """
+  both:
+    from: [raw, total]
+    tables: [names]
+    recompute_by: n
+    steps: SELECT r.n, r.day, t.x, name FROM {raw} r JOIN {total} t USING (n) JOIN {names} USING (n)
+    into: {dataset: both, write: overwrite}
 """
 
 
@@ -293,6 +365,12 @@ def test_a_project_is_run_validated_and_looked_at_from_the_command_line(
     assert "skipped" in out
     assert lode_spark("status", file) == 0
     assert "OSError: the disk is full" in capsys.readouterr().out
+    assert lode_spark("run", file, "--dry-run", "--json") == 0
+    plans = {line["pipeline"]: line for line in lines(capsys)}
+    assert (plans["doubled"]["action"], plans["doubled"]["rows"]) == ("append", 1)
+    assert plans["doubled"]["steps_changed_after"] is not None
+    assert lode_spark("run", file, "--dry-run", "--full-refresh", "doubled") == 0
+    assert "the steps have changed: --full-refresh doubled" in capsys.readouterr().out
     for words in (("--once", "--continuous"), ("--since", "2026-11-15"), ("--select", "totl")):
         assert lode_spark("run", file, *words) != 0
 
@@ -319,19 +397,26 @@ def test_a_signal_ends_a_continuous_run_after_its_batch(
 def test_steps_are_tested_on_small_frames_beside_them(
     lode_spark: Callable[..., int], file: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file.write_text(file.read_text() + BOTH)
     cases = file.parent / "tests"
     assert lode_spark("test", file) == 1
     assert "has no cases" in capsys.readouterr().err
     for case, content in {
         "doubled/some": {"raw.yaml": "- {n: 1}\n- {n: 2}\n", "expected.json": '[{"n": 4}, {"n": 2}]'},
         "doubled/none": {"raw.json": '{"schema": "n long", "rows": []}', "expected.yaml": "[]"},
+        "both/joined": {
+            "raw.yaml": "{schema: 'n long, day date', rows: [{n: 1, day: 2026-11-15}]}",
+            "total.json": '[{"n": 1, "x": 0.5}, {"n": 2, "x": 1}]',
+            "names.csv": "n,name\n1,one\n",
+            "expected.yaml": "- {n: 1, day: 2026-11-15, x: 0.5, name: one}\n",
+        },
         "total/sum": {"doubled.csv": "n\n1.5\n2\n", "expected.csv": "n\n3.5\n"},
     }.items():
         (cases / case).mkdir(parents=True)
         for name, text in content.items():
             (cases / case / name).write_text(text)
     assert lode_spark("test", file) == 0
-    assert "3 cases, 0 failed" in capsys.readouterr().out
+    assert "4 cases, 0 failed" in capsys.readouterr().out
 
     (cases / "doubled" / "some" / "expected.json").write_text('[{"n": 4}, {"n": 3}]')
     (cases / "total" / "sum" / "expected.csv").write_text("m\n3.5\n")
