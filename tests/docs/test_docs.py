@@ -51,7 +51,7 @@ NOT_RUN = {
     "docs/design/writing.md: codec/records.py": "a drawing",
     "docs/guides/object-stores.md: s3://bucket/lake: safe": "output",
     "docs/guides/operating.md: lode serve": "needs a bucket and certificates; its flags are checked here",
-    "docs/guides/pipelines.md: lode spark validate": "needs a bucket; docs/reference/cli.md runs them on a disk",
+    "docs/guides/pipelines.md: lode spark validate": "needs a bucket; cli.md runs them on a disk",
     "docs/guides/pipelines.md: tests/silver": "files",
     "docs/guides/testing-your-writer.md: pip install": "installs",
     "docs/reference/cli.md: name    kind": "output",
