@@ -414,6 +414,7 @@ class Dataset:
         on_conflict: OnConflict = "raise",
         schema: SchemaSpec | None = None,
         evolve: bool | Evolution = False,
+        replaces: Sequence[str] | None = None,
         target_file_bytes: int | None = None,
         sort_by: Sequence[str] | None = None,
     ) -> Transaction:
@@ -429,13 +430,16 @@ class Dataset:
             schema: The columns of what will be staged, if that is known: checked before anything is staged.
             evolve: Let new columns and wider types become part of the dataset; or a function from one
                 definition to the next, which is applied again if another writer commits first.
+            replaces: Partitions such as ``"day=mon"``, or ``[""]`` for everything: the commit replaces all
+                rows that it finds there. The caller stages only rows that belong there.
             target_file_bytes: As for ``write``.
             sort_by: As for ``write``.
         """
         coming = None if schema is None else to_schema(schema)
         begun = self._writes.begin(metadata, idempotency_key, snapshot_id, base, on_conflict)
         begun = begun._replace(target_file_bytes=target_file_bytes, sort_by=sort_by)
-        return self._writes.transaction(begun, coming, evolve=evolve)
+        removal = None if replaces is None else overwrites.replacing(begun, replaces)
+        return self._writes.transaction(begun, coming, evolve=evolve, removal=removal)
 
     def stager(self, snapshot_id: str | None = None) -> Stager:
         """A stager of files for a new snapshot; it pickles. ``transaction(snapshot_id=…)`` commits them."""

@@ -15,7 +15,7 @@ from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.write.contention import MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention
+from lode.write.contention import LEADER, MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
 from lode.write.rebase import MAX_RECENT_CHARS, MAX_RECENT_COMMITS
 
 if TYPE_CHECKING:
@@ -438,3 +438,55 @@ def test_the_writer_of_an_idempotency_key_is_who_wrote() -> None:
 def test_a_writer_without_a_name_is_refused() -> None:
     with pytest.raises(lode.InvalidOptionError, match="a writer is a name"):
         lode.Dataset("events", "memory://", writer="")
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+
+def test_a_small_group_among_large_ones_does_not_end_the_crowd() -> None:
+    assert crowd_after(16, 3) == 8
+    assert crowd_after(16, 9) == 14
+    assert crowd_after(16, 20) == 20
+
+
+def test_a_crowd_that_ends_is_forgotten_after_a_few_commits() -> None:
+    crowd, commits = 1000, 0
+    while crowd >= 3:
+        crowd, commits = crowd_after(crowd, 1), commits + 1
+    assert commits == 9
+
+
+def test_a_leader_waits_as_long_as_the_writes_of_its_members_take() -> None:
+    clock = Clock()
+    contention = clock.contention()
+    contention.observe_write(0.002)
+    alone = list(contention.pauses(16, LEADER, late=False))
+    contention.observe_group([0.05, 0.04, 0.06])
+    assert list(contention.pauses(16, LEADER, late=False)) == [pytest.approx(alone[0] * 25)]
+
+
+def test_no_slot_can_make_a_leader_wait_long() -> None:
+    clock = Clock()
+    contention = clock.contention()
+    contention.observe_group([1e300, 1e300, -1.0])
+    assert contention.write_seconds == MAX_PAUSE_SECONDS
+
+
+def test_a_member_that_came_late_looks_soon() -> None:
+    clock = Clock()
+    contention = clock.contention(chance=0.0)
+    contention.observe_write(0.03)
+    contention.observe(1)
+    in_time = next(iter(contention.pauses(16, 5, late=False)))
+    late = next(iter(contention.pauses(16, 5, late=True)))
+    assert late < in_time / 3
+    clock.now += 10 * in_time
+    assert next(iter(contention.pauses(16, 5, late=False))) == late
+
+
+def test_if_the_leader_is_gone_the_first_member_leads_before_the_others() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    waits = [sum(contention.pauses(16, slot, late=False)) for slot in (1, 2, 8, 15, None)]
+    assert waits == sorted(waits)
+    assert waits[0] < waits[1]

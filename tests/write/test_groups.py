@@ -39,10 +39,11 @@ HEAD_ID = snapshot_id(HEAD)
 def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     """As few slots as the writers need, and one look: a wait of any length is one of the interleavings."""
     monkeypatch.setattr(group, "SPARE_SLOTS", 0)
-    monkeypatch.setattr(group, "MAX_SLOTS", 1)
+    monkeypatch.setattr(group, "MAX_CROWD", 1)
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
     monkeypatch.setattr(contention, "MIN_GROUP", 2)
     monkeypatch.setattr(Contention, "pauses", lambda *_, **__: [0.0])
+    monkeypatch.setattr(Contention, "extensions", lambda *_: [])
 
 
 def crowd(size: int = 3, *, partition: str | None = None) -> dict[str, bytes]:

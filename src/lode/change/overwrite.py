@@ -17,7 +17,7 @@ from lode.errors import InvalidOptionError, SchemaViolationError, SnapshotConfli
 from lode.format.manifest import Removed, Removes
 from lode.format.paths import canonical_partition, partition_path
 from lode.write.rebase import common_partition, partitions_of
-from lode.write.removal import Removal
+from lode.write.removal import Removal, nowhere
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -237,6 +237,17 @@ def _partitions(
         if newer is None:
             raise
     return attempt(newer)
+
+
+def replacing(begun: BegunWrite, partitions: Sequence[str]) -> Removal:
+    """Whole partitions, or everything for ``""``, that a transaction replaces, whatever others commit."""
+    removes, states = Removes(tuple(partitions)), begun.found.states
+    return Removal(
+        "overwrite",
+        removes.partitions,
+        depends_on=nowhere,
+        count_on=lambda parent: states.fold(parent).removed(removes),
+    )
 
 
 def _depends_on(partitions: Iterable[str]) -> Callable[[str], bool]:

@@ -26,6 +26,8 @@ class Waiting(msgspec.Struct, frozen=True):
 
     follows: Follows
     manifest: msgspec.Raw
+    # How long a small write takes its writer, in seconds.
+    write: float = 0.0
 
 
 class _Intent(msgspec.Struct, frozen=True):
@@ -51,9 +53,9 @@ def decode_group(intent: bytes, origin: str) -> tuple[bytes, list[bytes]]:
     return data.removesuffix(tail) + _END, members
 
 
-def encode_waiting(follows: Follows, manifest: bytes) -> bytes:
+def encode_waiting(follows: Follows, manifest: bytes, write: float = 0.0) -> bytes:
     """The content of a slot."""
-    return msgspec.json.encode(Waiting(follows, msgspec.Raw(manifest)))
+    return msgspec.json.encode(Waiting(follows, msgspec.Raw(manifest), write))
 
 
 def decode_waiting(data: bytes, origin: str) -> Waiting:

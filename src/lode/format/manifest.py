@@ -240,9 +240,12 @@ class _Extension(msgspec.Struct, gc=False):
     floor: Sequence | None = None
     begins: Sequence | None = None
     group: GroupPlace | None = None
+    crowd: Count | None = None
     partition: Text | None = None
 
 
+# The largest crowd that writers prepare for.
+MAX_CROWD: Final = 1024
 # Fields of ``x`` that every commit may have. With no others a manifest is checked without a decoder.
 _TEXTS: Final = frozenset(("definition", "operation", "writer", "expected"))
 
@@ -271,6 +274,12 @@ def group_of(extension: dict[str, Any] | None) -> GroupPlace:
     """The place in its group in a manifest's extension; alone if it has none."""
     found = (extension or {}).get("group")
     return GroupPlace() if found is None else msgspec.convert(found, GroupPlace)
+
+
+def crowd_of(extension: dict[str, Any] | None) -> int:
+    """How many writers are expected after a commit, by its group and those shortly before; at most 1,024."""
+    found = (extension or {}).get("crowd", 0)
+    return min(max(found if isinstance(found, int) else 0, group_of(extension).size), MAX_CROWD)
 
 
 def rebases_of(extension: dict[str, Any] | None) -> int:

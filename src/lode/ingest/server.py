@@ -25,8 +25,12 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.listen import address_of, check_tls, listen
     from lode.ingest.api.readiness import Readiness, open_lake
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
+    from lode.ingest.api.rest.tables import table_properties
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.load import LoadJobs
+    from lode.ingest.jobs.registry import Jobs
+    from lode.ingest.jobs.uploads import Uploads
 
 if TYPE_CHECKING:
     import socket
@@ -67,6 +71,10 @@ class Server:
             undo.callback(listening.close)
             self.engine = await asyncio.to_thread(Engine, store, state, settings)
             undo.callback(self.engine.close)
+            self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
+            undo.callback(self.jobs.close)
+            self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
+            self.jobs.register("load", LoadJobs(self.engine, table_properties))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
@@ -113,6 +121,8 @@ class Server:
         self._read.close()
         self._http.should_exit = True
         await self._serving_http
+        await asyncio.to_thread(self.jobs.close)
+        await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
 
     def _listen(self) -> int:
@@ -136,7 +146,14 @@ class Server:
         settings = self.settings
         address, port = listening.getsockname()[:2]
         config = uvicorn.Config(
-            application(self.engine, tokens, self._readiness, hosts=settings.known_hosts(address)),
+            application(
+                self.engine,
+                self.jobs,
+                self.uploads,
+                tokens,
+                self._readiness,
+                hosts=settings.known_hosts(address),
+            ),
             log_level="warning",
             access_log=False,
             lifespan="off",

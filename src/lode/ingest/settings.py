@@ -44,7 +44,10 @@ class Settings:
         location: The location of datasets that are created without one.
         request_bytes: The largest append request; its rows may take eight times as much memory.
         window_bytes: The memory for all requests together, and as much again for their decoded rows.
-        staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams together.
+        staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams and the files of load
+            jobs together.
+        extract_to: The directory that extract jobs write to: gs://bucket/file becomes bucket/file in it.
+            They are refused if not given.
         streams: The number of streams that may be open.
         stream_ttl: The time after which an unused stream is removed with its staged rows.
         grace: The time that running calls have to end when the server stops.
@@ -66,6 +69,7 @@ class Settings:
     request_bytes: Bytes = 20 << 20
     window_bytes: Bytes = 96 << 20
     staged_bytes: Bytes = 64 << 30
+    extract_to: Path | None = None
     streams: int = 10_000
     stream_ttl: Seconds = 3 * 24 * 3600
     grace: Seconds = 10.0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import Final
 
 
 class Code(IntEnum):
@@ -29,6 +30,27 @@ class Code(IntEnum):
     UNAVAILABLE = 14
     DATA_LOSS = 15
     UNAUTHENTICATED = 16
+
+
+# The reason of an error in REST. Clients decide by it whether to try again: they do for backendError and
+# internalError.
+REASONS: Final = {
+    Code.CANCELLED: "stopped",
+    Code.INVALID_ARGUMENT: "invalid",
+    Code.OUT_OF_RANGE: "invalid",
+    Code.UNAUTHENTICATED: "authError",
+    Code.PERMISSION_DENIED: "accessDenied",
+    Code.NOT_FOUND: "notFound",
+    Code.ALREADY_EXISTS: "duplicate",
+    Code.ABORTED: "aborted",
+    Code.FAILED_PRECONDITION: "conditionNotMet",
+    Code.RESOURCE_EXHAUSTED: "rateLimitExceeded",
+    Code.UNIMPLEMENTED: "notImplemented",
+    Code.UNAVAILABLE: "backendError",
+    Code.DEADLINE_EXCEEDED: "backendError",
+    # Not internalError: only a repair of the lake helps.
+    Code.DATA_LOSS: "dataLoss",
+}
 
 
 class StorageCode(IntEnum):
@@ -64,6 +86,8 @@ class Refused(Exception):  # noqa: N818, a response rather than a failure of the
         entity: The stream or table of the ``StorageError``.
         ends_call: Whether it ends an append call; otherwise it is sent as a response, and the call continues.
         rows: The invalid rows, if they are the reason.
+        reason: The reason in REST; that of the code in ``REASONS`` if not given.
+        location: What the error is about, in REST.
     """
 
     def __init__(
@@ -75,6 +99,8 @@ class Refused(Exception):  # noqa: N818, a response rather than a failure of the
         entity: str = "",
         ends_call: bool = False,
         rows: tuple[RowProblem, ...] = (),
+        reason: str = "",
+        location: str = "",
     ) -> None:
         super().__init__(message)
         self.code = code
@@ -83,6 +109,8 @@ class Refused(Exception):  # noqa: N818, a response rather than a failure of the
         self.entity = entity
         self.ends_call = ends_call
         self.rows = rows
+        self.reason = reason
+        self.location = location
         # The stream of a refused append, by the name that the client used.
         self.stream = ""
 

@@ -34,6 +34,7 @@ from lode.format.manifest import (
     MAX_MANIFEST_BYTES,
     MAX_SEQUENCE,
     Manifest,
+    crowd_of,
     decode_whole_manifest,
 )
 from lode.format.paths import DefaultLayout, HiveLayout
@@ -138,9 +139,9 @@ class Head(msgspec.Struct, Generic[M], frozen=True):
         return None if parent is None else parent.snapshot_id
 
     @property
-    def group_size(self) -> int:
-        """How many snapshots the swap to the newest one committed."""
-        return self.manifest.group.size if self.manifest is not None else 1
+    def crowd(self) -> int:
+        """How many writers are active, as the newest snapshot has it."""
+        return crowd_of(self.manifest.x) if self.manifest is not None else 1
 
     @property
     def names_manifest(self) -> bool:

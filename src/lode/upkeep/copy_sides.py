@@ -41,6 +41,7 @@ _KNOWN_EXTENSION: Final = frozenset(
         "definition",
         "expected",
         "floor",
+        "crowd",
         "group",
         "idempotency",
         "operation",

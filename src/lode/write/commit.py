@@ -35,9 +35,9 @@ from lode.read.source import get_bounded
 from lode.runtime import ProcessLock
 from lode.snapshot import CommitReport
 from lode.store.protocol import SupportsQueue
-from lode.write.contention import Contention
+from lode.write.contention import LEADER, Contention, crowd_after
 from lode.write.draft import dropped
-from lode.write.group import LEADER, Groups
+from lode.write.group import Groups
 from lode.write.intent import Intents
 from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
@@ -117,7 +117,6 @@ class Committer(Generic[M]):
         self._publisher = Publisher(chain, runtime)
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
-        self._groups = Groups(chain, runtime, self._publisher)
         # The head this process knows: its last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
         self._lock = ProcessLock()
@@ -128,6 +127,10 @@ class Committer(Generic[M]):
         if isinstance(self._store, SupportsQueue):
             queue = partial(self._store.queue, self._chain.paths.pointer)
         return Contention(self._runtime, nearby=self._publisher.nearby, queue=queue)
+
+    @cached_property
+    def _groups(self) -> Groups[M]:
+        return Groups(self._chain, self._runtime, self._publisher, self._contention)
 
     # -- the head ------------------------------------------------------------------------------
 
@@ -308,18 +311,19 @@ class Committer(Generic[M]):
         """
         # From now on, until the pointer leaves the base, any writer may commit this draft.
         draft.landed = None
-        size = base.group_size
+        size = base.crowd
         began = self._runtime.monotonic()
         try:
             slot = self._groups.enter(draft, base)
-            for pause in self._contention.pauses(size, leads=slot == LEADER):
+            for pause in self._contention.pauses(size, slot, late=tally.waited > 0):
                 self._runtime.sleep(pause)
                 if slot != LEADER:
                     tally.seen = self._leave(draft, base)
                 if tally.seen is not None:
                     self._recovery.wait_for_group(tally.seen, size)
                     return False
-            group = self._groups.arrange(draft, base)
+            extensions = self._contention.extensions(size) if slot == LEADER else ()
+            group = self._groups.arrange(draft, base, extensions)
             if group is not None:
                 self._intents.declare(draft, group)
         except TransactionClosedError:
@@ -392,6 +396,8 @@ class Committer(Generic[M]):
         """Put the intent, or replace the one put for an earlier base."""
         self._publisher.sync(base.id)
         draft.begins = self._chain.begins_after(base)
+        is_crowd = base.manifest is not None and self._contention.is_crowd(base.manifest)
+        draft.crowd = crowd_after(base.crowd, 1) if is_crowd else 0
         manifest = draft.place_on(base.parent, self._chain.sequence_of(base.parent) + 1)
         began = self._runtime.monotonic()
         self._intents.declare(draft, EncodedManifest(manifest, encode_manifest(manifest)))

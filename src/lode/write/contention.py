@@ -9,9 +9,10 @@ decides which of them wins.
 from __future__ import annotations
 
 from contextlib import contextmanager
+from statistics import median
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lode.format.manifest import rebases_of
+from lode.format.manifest import crowd_of, rebases_of
 from lode.runtime import PARALLEL_SMALL_REQUESTS
 from lode.times import rfc3339_to_ns
 
@@ -29,22 +30,44 @@ MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
 # After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
-# are faster one by one. And how old such a commit may be, in seconds, or in writes where these take long.
+# are faster one by one. And how old such a commit may be, in seconds, or in groups where these take long.
 MIN_REBASES: Final = 2
 MIN_GROUP: Final = 3
 MAX_CROWD_AGE_SECONDS: Final = 2.0
-MAX_CROWD_AGE_WRITES: Final = 20
+MAX_CROWD_AGE_GROUPS: Final = 5
 # In a crowd, for how many writes after it was read a head is probably still the newest.
 MAX_FRESH_WRITES: Final = 3
 # How long a group takes, in writes: what does not depend on its size, and for each member.
 WRITES_PER_GROUP: Final = 7
-WRITES_PER_MEMBER: Final = 3
+WRITES_PER_MEMBER: Final = 2.5
 # How long a leader waits for members, and when a member looks for the result, as parts of that.
 GATHER: Final = 1.0
-FIRST_LOOK: Final = 1.25
+FIRST_LOOK: Final = 1.65
 NEXT_LOOK: Final = 0.3
+NEXT_LOOKS: Final = 3
+LATE_LOOKS: Final = 8
+# How many writes a member needs from the head to its slot.
+WRITES_BEFORE_SLOT: Final = 3
+# How long a leader waits again while many members are missing, and how often.
+EXTENSION: Final = 0.4
+MAX_EXTENSIONS: Final = 3
+# The slot of the leader.
+LEADER: Final = 0
 # Minimum interval between lock attempts.
 MIN_LOCK_INTERVAL_SECONDS: Final = 0.0005
+
+
+def crowd_after(crowd: int, size: int) -> int:
+    """How many writers to expect after a group of this size.
+
+    A small group among large ones does not show that most writers have stopped, but several do.
+    """
+    return max(size, crowd * 7 // 8 if 4 * size > crowd else crowd // 2)
+
+
+def is_short(size: int, expected: int) -> bool:
+    """Whether a group lacks more than a quarter of the expected members."""
+    return 4 * size < 3 * expected
 
 
 class Contention:
@@ -71,34 +94,63 @@ class Contention:
         # Duration of a small write, and when the cached head was read.
         self._write = 0.0
         self._learned = 0.0
-        # How many writers commit together, by the last groups.
-        self._crowd = 1
 
     def is_crowd(self, head: AnyManifest) -> bool:
         """Whether the head was committed among so many writers that they should commit together."""
-        if self._nearby or (head.group.size < MIN_GROUP and rebases_of(head.x) < MIN_REBASES):
+        if self._nearby or (crowd_of(head.x) < MIN_GROUP and rebases_of(head.x) < MIN_REBASES):
             return False
         age = self._runtime.now_ns() - rfc3339_to_ns(head.created_at)
-        return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_WRITES * self._write) * 1e9
+        return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_GROUPS * self._work(crowd_of(head.x))) * 1e9
+
+    @property
+    def write_seconds(self) -> float:
+        """How long a small write takes."""
+        return self._write
 
     def observe_write(self, seconds: float) -> None:
         """Record how long a small write took."""
         self._write = seconds if not self._write else (3 * self._write + seconds) / 4
 
-    def pauses(self, size: int, *, leads: bool) -> list[float]:
+    def observe_group(self, writes: list[float]) -> None:
+        """Record how long a small write takes each writer of a group that this process leads.
+
+        A leader writes when the others do not, so its own writes are fast. The times of a group depend on
+        those of all.
+        """
+        if writes:
+            self._write = min(max(median(writes), 0.0), MAX_PAUSE_SECONDS)
+
+    def extensions(self, crowd: int) -> list[float]:
+        """How long a leader waits again for members, each time that many are missing."""
+        return [EXTENSION * self._work(crowd)] * MAX_EXTENSIONS
+
+    def pauses(self, crowd: int, slot: int | None, *, late: bool) -> Iterator[float]:
         """How long to wait for a group, in steps; a member looks after each of them.
 
         Args:
-            size: How many members the last group had.
-            leads: Whether this writer leads: then it waits only for the members to arrive.
+            crowd: How many writers are expected.
+            slot: The slot of this writer, if it has one. A leader waits only for the members to arrive.
+            late: Whether this writer came too late for the last group. Then it looks more often, so that it
+                is not late for the next one too.
         """
-        # A small group among large ones does not show that most writers have stopped.
-        self._crowd = max(size, self._crowd * 3 // 4)
-        work = self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * self._crowd / PARALLEL_SMALL_REQUESTS)
-        if leads:
-            return [GATHER * work]
-        late = work * (1 + self._runtime.random() * min(size, MAX_CONTENDERS))
-        return [FIRST_LOOK * work, *([NEXT_LOOK * work] * 3), late]
+        work = self._work(crowd)
+        if slot == LEADER:
+            yield GATHER * work
+            return
+        # The leader counts from the head too. So a member that came late looks soon.
+        due = self._learned + WRITES_BEFORE_SLOT * self._write + FIRST_LOOK * work
+        ahead = due - self._runtime.monotonic()
+        if not late:
+            yield max(ahead, NEXT_LOOK * work)
+        for _ in range(LATE_LOOKS if late else NEXT_LOOKS):
+            yield NEXT_LOOK * work
+        # The leader is late or has died. The first of those that wait leads, not all at once.
+        for _ in range(1 + min((crowd if slot is None else slot) // 2, MAX_CONTENDERS)):
+            yield work
+
+    def _work(self, crowd: int) -> float:
+        """How long a group of this size takes."""
+        return self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * crowd / PARALLEL_SMALL_REQUESTS)
 
     @contextmanager
     def hold_turn(self, head: AnyManifest | None) -> Iterator[bool]:

@@ -64,6 +64,8 @@ class Draft(ABC, Generic[M]):
     # Whether it may follow other commits that do not overlap with it, and how often it has.
     rebase: bool = True
     rebases: int = 0
+    # How many writers are expected after it, if it is committed among many but without them.
+    crowd: int = 0
     # Whether it may follow any commit, also one that overlaps.
     append: bool = False
     # Whether the head that this process knows is certainly not the newest.
@@ -91,6 +93,8 @@ class Draft(ABC, Generic[M]):
             found["writer"] = self.writer
         if self.rebases:
             found["rebases"] = self.rebases
+        if self.crowd > 1:
+            found["crowd"] = self.crowd
         if self.begins > 1:
             found["begins"] = self.begins
         if self.base is not None and not self.base.names_manifest:

@@ -25,11 +25,12 @@ from lode.errors import (
     PathExistsError,
 )
 from lode.format.group import decode_waiting, encode_waiting
-from lode.format.manifest import DROP, encode_manifest
+from lode.format.manifest import DROP, MAX_CROWD, encode_manifest
 from lode.read.resolve import AnyManifest, EncodedManifest
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.protocol import check_path
+from lode.write.contention import LEADER, Contention, crowd_after, is_short
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,12 +41,8 @@ if TYPE_CHECKING:
     from lode.write.draft import Draft
     from lode.write.publish import Publisher
 
-# The slot of the leader.
-LEADER: Final = 0
-# Slots of the first level beyond those for the members of the last group, and from how many slots on there is
-# no further level.
+# Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
-MAX_SLOTS: Final = 1024
 # How many slots of a level a writer tries.
 MAX_TRIES: Final = 2
 # A draft with a larger manifest is committed alone; a group ends before it is larger.
@@ -64,28 +61,32 @@ class _Found(Generic[M]):
     manifest: M
     follows: Follows
     size: int
+    write: float
 
 
 class Groups(Generic[M]):
     """Waits in groups of one history, and leads them."""
 
-    def __init__(self, chain: Chain[M], runtime: Runtime, publisher: Publisher[M]) -> None:
+    def __init__(
+        self, chain: Chain[M], runtime: Runtime, publisher: Publisher[M], contention: Contention
+    ) -> None:
         self._chain = chain
         self._store = chain.store
         self._runtime = runtime
         self._publisher = publisher
+        self._contention = contention
         # The head that the last commit of this process led to, and the slot that is its own there.
         self._seat: tuple[str | None, int] = (None, LEADER)
 
     def levels(self, head: Head[M]) -> list[range]:
         """The slots of this head, in levels that double. Every writer computes the same from the head.
 
-        The first level has room for a group as large as the last one. A leader reads the next level only if
+        The first level has room for all writers that are expected. A leader reads the next level only if
         many of this one are taken, so a group can grow at once, and a small one costs few reads.
         """
-        size = head.group_size
+        size = head.crowd
         levels = [range(size + size // 4 + SPARE_SLOTS)]
-        while levels[-1].stop < MAX_SLOTS:
+        while levels[-1].stop < MAX_CROWD:
             levels.append(range(levels[-1].stop, 2 * levels[-1].stop))
         return levels
 
@@ -108,7 +109,7 @@ class Groups(Generic[M]):
         """
         assert draft.declared is not None, "a draft is declared before it waits"
         assert head.id is not None, "a group follows a snapshot"
-        data = encode_waiting(draft.follows, draft.declared.data)
+        data = encode_waiting(draft.follows, draft.declared.data, self._contention.write_seconds)
         # Not synced: after a power cut no leader is left to read it.
         volatile = self._publisher.volatile
         put = volatile.put_volatile if volatile else self._store.put
@@ -122,11 +123,21 @@ class Groups(Generic[M]):
             return slot
         return None
 
-    def arrange(self, draft: Draft[M], head: Head[M]) -> EncodedManifest[M] | None:
-        """Place the draft behind those that wait for the same head; None if it is the only one."""
+    def arrange(
+        self, draft: Draft[M], head: Head[M], pauses: Iterable[float] = ()
+    ) -> EncodedManifest[M] | None:
+        """Place the draft behind those that wait for the same head; None if it is the only one.
+
+        Args:
+            draft: The draft of the leader.
+            head: The head.
+            pauses: How long to wait for more, again and again, while many of the expected drafts are missing.
+        """
         if draft.follows == "head":
             return None
-        members = self._members(draft, self._collect(head))
+        found = self._collect(head, pauses)
+        self._contention.observe_group([waiting.write for waiting in found])
+        members = self._members(draft, found)
         if not members:
             return None
         try:
@@ -134,8 +145,9 @@ class Groups(Generic[M]):
         except LodeError:
             return None  # it does not fit behind them, so it goes alone
         size = len(members) + 1
+        crowd = crowd_after(head.crowd, size)
         placed = [
-            _encoded(member, {"place": place, "size": size, "leader": draft.snapshot_id})
+            _encoded(member, {"place": place, "size": size, "leader": draft.snapshot_id}, crowd)
             for place, member in enumerate((*members, last), 1)
         ]
         return EncodedManifest(placed[-1].manifest, placed[-1].data, tuple(placed[:-1]))
@@ -154,7 +166,7 @@ class Groups(Generic[M]):
         if draft.follows != "head":
             if self._seat[0] == head.id:
                 tried.add(self._seat[1])
-            elif random() * head.manifest.group.size < CANDIDATES:
+            elif random() * head.crowd < CANDIDATES:
                 tried.add(LEADER)
         yield from tuple(tried)
         tried.add(LEADER)
@@ -163,30 +175,41 @@ class Groups(Generic[M]):
             free = (slot for slot in (*level[start:], *level[:start]) if slot not in tried)
             yield from islice(free, MAX_TRIES)
 
-    def _collect(self, head: Head[M]) -> Iterator[_Found[M]]:
-        """The drafts that wait for this head, in the order of their slots."""
+    def _collect(self, head: Head[M], pauses: Iterable[float]) -> list[_Found[M]]:
+        """The drafts that wait for this head, in the order of their slots.
+
+        Args:
+            head: The head.
+            pauses: How long to wait for more, again and again, while many of the expected drafts are missing.
+        """
         assert head.id is not None, "a group follows a snapshot"
         each = one_by_one if self._publisher.nearby else self._runtime.each_small
-        room = unread = MAX_GROUP_BYTES
+        room = MAX_GROUP_BYTES
+        drafts = list[_Found[M]]()
 
-        def read(path: str) -> _Found[M] | None:
+        def read(slot: int) -> _Found[M] | None:
             # Large drafts must not fill the memory, however many there are: at most one more per thread.
-            nonlocal unread
-            found = self._read(path) if unread >= 0 else None
-            unread -= found.size if found is not None else 0
+            nonlocal room
+            found = self._read(self._chain.paths.slot(head.id or "", slot)) if room >= 0 else None
+            room -= found.size if found is not None else 0
             return found
 
-        expected = head.group_size
+        expected, wait = head.crowd, iter(pauses)
         for level in self.levels(head):
-            taken = 0
-            for found in each(read, [self._chain.paths.slot(head.id, slot) for slot in level]):
-                taken += found is not None
-                room -= found.size if found is not None else 0
-                if found is not None and room >= 0:
-                    yield found
+            found: dict[int, _Found[M] | None] = dict.fromkeys(level)
+            while True:
+                missing = [slot for slot in level if found[slot] is None]
+                found.update(zip(missing, each(read, missing), strict=True))
+                taken = sum(draft is not None for draft in found.values())
+                pause = next(wait, None) if is_short(taken, expected) else None
+                if pause is None:
+                    break
+                self._runtime.sleep(pause)
+            drafts += [draft for draft in found.values() if draft is not None]
             if taken < (expected + len(level)) // 2 or room < 0:
-                return
+                break
             expected = 0
+        return drafts
 
     def _read(self, path: str) -> _Found[M] | None:
         """The draft in a slot; None if there is none that can be used."""
@@ -201,7 +224,7 @@ class Groups(Generic[M]):
                 check_path(target)
         except (NotFoundError, DataError, InvalidPathError):
             return None
-        return _Found(manifest, waiting.follows, len(data))
+        return _Found(manifest, waiting.follows, len(data), waiting.write)
 
     # -- order ---------------------------------------------------------------------------------
 
@@ -246,6 +269,10 @@ def _is_sibling(other: AnyManifest, ours: AnyManifest) -> bool:
     )
 
 
-def _encoded(manifest: M, group: dict[str, Any]) -> EncodedManifest[M]:
-    placed: M = replace(cast("Any", manifest), x={**(manifest.x or {}), "group": group})
+def _encoded(manifest: M, group: dict[str, Any], crowd: int) -> EncodedManifest[M]:
+    extension = {**(manifest.x or {}), "group": group}
+    extension.pop("crowd", None)
+    if crowd > group["size"]:
+        extension["crowd"] = crowd
+    placed: M = replace(cast("Any", manifest), x=extension)
     return EncodedManifest(placed, encode_manifest(placed))

@@ -167,7 +167,7 @@ def test_the_error_of_a_query_names_alternatives(served: RestServed) -> None:
     with pytest.raises(exceptions.MethodNotImplemented, match="use lode sql, or Spark"):
         client.query_and_wait("SELECT 1")
     assert list(client.list_jobs()) == []
-    with pytest.raises(exceptions.NotFound, match="Lode runs no jobs"):
+    with pytest.raises(exceptions.NotFound, match=r"Not found: Job p:US\.some-job"):
         client.get_job("some-job")
 
 

@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from lode.ingest.api.listen import listen
 from lode.ingest.api.rest.routes import routes
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.jobs.registry import Jobs
 from lode.store import MemoryStore
 from support.ingest.writing import write_rows
 
@@ -34,7 +35,9 @@ class RestServed:
         self.store = store or MemoryStore()
         self.catalog = Catalog(self.store)
         self.refuses: list[Exception] = []
-        app = Starlette(routes=list(routes(self.catalog, self.append, max_body_bytes=max_body_bytes)))
+        app = Starlette(
+            routes=list(routes(self.catalog, self.append, Jobs("US"), max_body_bytes=max_body_bytes))
+        )
         listening = listen("127.0.0.1", 0, "--http-port")
         self.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         self._server = uvicorn.Server(uvicorn.Config(app, log_level="critical", lifespan="off"))

@@ -24,7 +24,7 @@ from lode.errors import (
     UsageError,
 )
 from lode.ingest.catalog.catalog import DatasetInUse
-from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.status import REASONS, Code, Refused, invalid
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -159,24 +159,22 @@ class _Kind(NamedTuple):
     reason: str
 
 
-# Clients decide by the reason whether to try again: they do for backendError and internalError.
-_KINDS: Final = {
-    Code.INVALID_ARGUMENT: _Kind(400, "invalid"),
-    Code.OUT_OF_RANGE: _Kind(400, "invalid"),
-    Code.UNAUTHENTICATED: _Kind(401, "authError"),
-    Code.PERMISSION_DENIED: _Kind(403, "accessDenied"),
-    Code.NOT_FOUND: _Kind(404, "notFound"),
-    Code.ALREADY_EXISTS: _Kind(409, "duplicate"),
-    Code.ABORTED: _Kind(409, "aborted"),
-    Code.FAILED_PRECONDITION: _Kind(412, "conditionNotMet"),
-    Code.RESOURCE_EXHAUSTED: _Kind(429, "rateLimitExceeded"),
-    Code.UNIMPLEMENTED: _Kind(501, "notImplemented"),
-    Code.UNAVAILABLE: _Kind(503, "backendError"),
-    Code.DEADLINE_EXCEEDED: _Kind(503, "backendError"),
-    # Not internalError: only a repair of the lake helps.
-    Code.DATA_LOSS: _Kind(500, "dataLoss"),
+_HTTP: Final = {
+    Code.CANCELLED: 499,
+    Code.INVALID_ARGUMENT: 400,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNAUTHENTICATED: 401,
+    Code.PERMISSION_DENIED: 403,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.ABORTED: 409,
+    Code.FAILED_PRECONDITION: 412,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
+    Code.DEADLINE_EXCEEDED: 503,
+    Code.DATA_LOSS: 500,
 }
-_INTERNAL: Final = _Kind(500, "internalError")
 
 
 class TooLarge(Refused):
@@ -199,8 +197,9 @@ def error_response(error: Exception) -> JSONResponse:
         case DatasetInUse():
             kind = _Kind(400, "resourceInUse")
         case _:
-            kind = _KINDS.get(refusal.code, _INTERNAL)
-    return _json_error(kind, refusal.code.name, refusal.message)
+            reason = refusal.reason or REASONS.get(refusal.code, "internalError")
+            kind = _Kind(_HTTP.get(refusal.code, 500), reason)
+    return _json_error(kind, refusal.code.name, refusal.message, refusal.location)
 
 
 def no_route(_request: Request, error: Exception) -> JSONResponse:
@@ -210,9 +209,11 @@ def no_route(_request: Request, error: Exception) -> JSONResponse:
     return _json_error(_Kind(code, "notFound"), "NOT_FOUND", message)
 
 
-def _json_error(kind: _Kind, status: str, message: str) -> JSONResponse:
+def _json_error(kind: _Kind, status: str, message: str, location: str = "") -> JSONResponse:
     # A message may repeat input that UTF-8 cannot encode.
     message = _bounded(message).encode(errors="replace").decode()
     one = {"message": message, "domain": "global", "reason": kind.reason}
+    if location:
+        one |= {"location": location, "locationType": "parameter"}
     body = {"code": kind.http, "message": message, "errors": [one], "status": status}
     return JSONResponse({"error": body}, kind.http)

@@ -26,16 +26,26 @@ if TYPE_CHECKING:
 
     from lode.ingest.api.readiness import Readiness
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.registry import Jobs
+    from lode.ingest.jobs.uploads import Uploads
     from lode.ingest.names import TableName
 
 
 def application(
-    engine: Engine, tokens: Tokens, readiness: Readiness, *, hosts: Sequence[str] | None
+    engine: Engine,
+    jobs: Jobs,
+    uploads: Uploads,
+    tokens: Tokens,
+    readiness: Readiness,
+    *,
+    hosts: Sequence[str] | None,
 ) -> Starlette:
     """Return the application of the HTTP port.
 
     Args:
         engine: The engine.
+        jobs: The jobs.
+        uploads: The files for load jobs.
         tokens: The valid tokens.
         readiness: Whether the server accepts writes.
         hosts: The valid values of the ``Host`` header besides loopback; None for any.
@@ -64,7 +74,7 @@ def application(
             Route("/readyz", ready),
             Route("/metrics", metrics),
             Route("/streams", streams),
-            *rest_routes(engine.catalog, append),
+            *rest_routes(engine.catalog, append, jobs, uploads),
             *console_routes(engine.store, engine=engine, readiness=readiness),
         ],
         exception_handlers={HTTPException: no_route},

@@ -120,6 +120,31 @@ class Catalog:
         info: dict[str, Any] | None = None,
     ) -> TableDefinition:
         """Create a table, or refuse it with ALREADY_EXISTS."""
+        create = self._creation(name, schema, partitioning, info)
+        created = self._tables.change(table_path(name), create)
+        assert isinstance(created, TableDefinition)
+        self._count_table(created)
+        return created
+
+    def draft_table(
+        self,
+        name: TableName,
+        schema: TableSchema,
+        *,
+        partitioning: Partitioning | None = None,
+        info: dict[str, Any] | None = None,
+    ) -> TableDefinition:
+        """What ``create_table`` would create now. Nothing is stored."""
+        create = self._creation(name, schema, partitioning, info)
+        return create(self._tables.read(table_path(name), fresh=True))
+
+    def _creation(
+        self,
+        name: TableName,
+        schema: TableSchema,
+        partitioning: Partitioning | None,
+        info: dict[str, Any] | None,
+    ) -> Callable[[TableDefinition | DeletedTable | None], TableDefinition]:
         check_table_name(name)
         check_schema(schema)
         checked = None if partitioning is None else check_partitioning(partitioning, schema)
@@ -143,10 +168,7 @@ class Catalog:
                 etag=self._etag(),
             )
 
-        created = self._tables.change(table_path(name), create)
-        assert isinstance(created, TableDefinition)
-        self._count_table(created)
-        return created
+        return create
 
     def update_table(
         self,
@@ -154,6 +176,7 @@ class Catalog:
         change: Callable[[TableDefinition], TableDefinition],
         *,
         etag: str | None = None,
+        replace_schema: bool = False,
     ) -> TableDefinition:
         """Change a table's schema or its info.
 
@@ -161,6 +184,7 @@ class Catalog:
             name: The table.
             change: Makes the new definition of the current one; called again after a conflict.
             etag: Refuse with FAILED_PRECONDITION if the table has another etag.
+            replace_schema: Allow any new schema, for a table whose rows were all replaced.
         """
 
         def update(found: TableDefinition | DeletedTable | None) -> TableDefinition:
@@ -172,7 +196,8 @@ class Catalog:
                 )
             if wanted.schema != current.schema:
                 check_schema(wanted.schema)
-                check_evolution(current.schema, wanted.schema)
+                if not replace_schema:
+                    check_evolution(current.schema, wanted.schema)
             return msgspec.structs.replace(
                 current,
                 schema=wanted.schema,

@@ -95,6 +95,11 @@ class TableDefinition(
         return self._claiming if acknowledged else self._fitting
 
     @cached_property
+    def replacement(self) -> Evolution:
+        """How a commit that replaces all rows, and perhaps the columns, changes the dataset's definition."""
+        return _cached(lambda definition: _replace_columns(definition, self.arrow, self._timestamp_column))
+
+    @cached_property
     def _fitting(self) -> Evolution:
         return _cached(lambda definition: _fit_definition(definition, self.arrow, self._timestamp_column))
 
@@ -191,6 +196,28 @@ def _claim_definition(definition: Definition, schema: pa.Schema, timestamp_colum
                 free = _free_name(field.name, {*definition.ids, *schema.names})
                 definition = evolve(definition, rename={field.name: free})
     return _fit_definition(definition, schema, timestamp_column)
+
+
+def _replace_columns(definition: Definition, schema: pa.Schema, timestamp_column: str | None) -> Definition:
+    """Return a definition with the table's columns alone. One that changes its type is a new column."""
+    stored = definition.schema
+    if stored is None or not len(schema):
+        return _fit_definition(definition, schema, timestamp_column)
+    definition = msgspec.structs.replace(definition, timestamp_column=None)
+    gone: list[str] = []
+    for field in stored:
+        if field.name not in definition.keys and not _keeps(field, schema):
+            # A dataset has at least one column, so the old ones are dropped after the new ones are added.
+            gone.append(_free_name(field.name, {*definition.ids, *schema.names}))
+            definition = evolve(definition, rename={field.name: gone[-1]})
+    definition = _fit_definition(definition, schema, None)
+    return _with_timestamps(evolve(definition, drop=gone), schema, timestamp_column)
+
+
+def _keeps(field: pa.Field[Any], schema: pa.Schema) -> bool:
+    """Whether a column of the dataset has the type that it has in the table."""
+    index = schema.get_field_index(field.name)
+    return index >= 0 and schema.field(index).type == field.type
 
 
 def _free_name(name: str, taken: set[str]) -> str:

@@ -83,7 +83,7 @@ class Engine:
 
     def create_stream(self, table: TableName, kind: StreamType) -> Stream:
         """Create a stream, which survives restarts."""
-        writer = self._writer(self.catalog.table(table))
+        writer = self.writer(self.catalog.table(table))
         self._reserve_stream()
         try:
             stream = self._create_stream(writer, kind)
@@ -147,7 +147,7 @@ class Engine:
 
     def batch_commit(self, table: TableName, names: Sequence[StreamName]) -> BatchCommit:
         """Commit PENDING streams of one table in one snapshot, all or none."""
-        return commit_streams(self._writer(self.catalog.table(table)), names, self.stream)
+        return commit_streams(self.writer(self.catalog.table(table)), names, self.stream)
 
     def streams(self) -> list[Stream]:
         """All streams but the default ones, oldest first."""
@@ -230,7 +230,8 @@ class Engine:
     def _is_orphan(self, stream: Stream) -> bool:
         return self.catalog.is_known_deleted(stream.name.table, stream.writer.generation)
 
-    def _writer(self, definition: TableDefinition) -> TableWriter:
+    def writer(self, definition: TableDefinition) -> TableWriter:
+        """The only place of this server that commits to a table."""
         key = (definition.name, definition.generation)
         writer = self._writers.get(key)
         if writer is not None:
@@ -254,7 +255,7 @@ class Engine:
         )
 
     def _default(self, definition: TableDefinition) -> Stream:
-        table, writer = definition.name, self._writer(definition)
+        table, writer = definition.name, self.writer(definition)
         found = self._defaults.get(table)
         if found is None or found.writer is not writer:
             found = Stream(

@@ -10,7 +10,7 @@ from lode.ingest.status import Code, Refused
 
 
 class StagedBytes:
-    """Counts the bytes in the logs of all PENDING and BUFFERED streams."""
+    """Counts the bytes in the logs of all PENDING and BUFFERED streams, and in uploads for jobs."""
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -32,10 +32,18 @@ class StagedBytes:
             if held + size <= self._max_bytes:
                 self._bytes += size
                 return
-        raise Refused(
+        raise self._full(held, size)
+
+    def check(self, size: int) -> None:
+        """Refuse as many bytes as cannot be reserved now."""
+        if self._bytes + size > self._max_bytes:
+            raise self._full(self._bytes, size)
+
+    def _full(self, held: int, size: int) -> Refused:
+        return Refused(
             Code.RESOURCE_EXHAUSTED,
-            f"{held:,} bytes are staged in PENDING and BUFFERED streams and this append has {size:,}, the "
-            f"limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
+            f"{held:,} bytes are staged in PENDING and BUFFERED streams and in uploads, and this request has "
+            f"{size:,}, the limit is {self._max_bytes:,}: commit or flush some of them, then try again.",
         )
 
 

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
@@ -33,7 +33,7 @@ from lode.ingest.types.arrays import coalesce
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from concurrent.futures import Executor
     from pathlib import Path
 
@@ -221,7 +221,7 @@ class Group(Generic[T]):
             return not self._working
 
 
-class _Renamed(Exception):  # noqa: N818, an outcome rather than an error
+class ColumnRenamed(Exception):  # noqa: N818, an outcome rather than an error
     """Another writer renamed a column of the dataset after the rows were staged."""
 
 
@@ -328,12 +328,43 @@ class TableWriter:
             Refused: The store failed; nothing was committed, or the outcome is unknown.
         """
         began = time.monotonic()
-        try:
+        with self._refusals("try again with the same offset"):
             snapshot = self._stage_and_publish(stage, ranges, acknowledged)
+        self._metrics.committed(snapshot, time.monotonic() - began)
+        return snapshot
+
+    def publish(
+        self,
+        dataset: lode.Dataset,
+        transaction: lode.Transaction,
+        check: Callable[[str | None], None] | None = None,
+    ) -> lode.Snapshot:
+        """Commit a transaction with the rows of a job.
+
+        Args:
+            dataset: The dataset of this table, as the transaction opened it.
+            transaction: Its rows are staged.
+            check: Refuses the commit by the id of the snapshot that it follows.
+
+        Raises:
+            ColumnRenamed: Another writer renamed a column after the rows were staged.
+            Refused: The store failed; nothing was committed, or the outcome is unknown.
+        """
+        began = time.monotonic()
+        with self._refusals("start the job again with the same id"):
+            snapshot = self._publish(dataset, transaction, {}, check)
+        self._metrics.committed(snapshot, time.monotonic() - began)
+        return snapshot
+
+    @contextmanager
+    def _refusals(self, remedy: str) -> Iterator[None]:
+        """Turn the errors of a commit into refusals."""
+        try:
+            yield
         except ComponentMismatchError as error:
             raise self._mismatched(error) from error
         except (CommitUnknownError, StoreError, TransactionClosedError) as error:
-            raise self._unavailable(error) from error
+            raise self._unavailable(error, remedy) from error
         except SnapshotConflictError as error:
             raise Refused(Code.ABORTED, f"{error}. Try again.") from error
         except LogDamaged as error:
@@ -342,8 +373,6 @@ class TableWriter:
         except LodeError as error:
             logger.exception("a commit to %s failed", self.name.short)
             raise Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}") from error
-        self._metrics.committed(snapshot, time.monotonic() - began)
-        return snapshot
 
     def _stage_and_publish(
         self,
@@ -364,7 +393,7 @@ class TableWriter:
                 if mismatched:
                     raise
                 mismatched = True
-            except _Renamed:
+            except ColumnRenamed:
                 pass
             self._opened = None  # the next transaction begins with the current columns
         raise Refused(
@@ -372,7 +401,11 @@ class TableWriter:
         )
 
     def _publish(
-        self, dataset: lode.Dataset, transaction: lode.Transaction, ranges: Mapping[str, OffsetRange]
+        self,
+        dataset: lode.Dataset,
+        transaction: lode.Transaction,
+        ranges: Mapping[str, OffsetRange],
+        check: Callable[[str | None], None] | None = None,
     ) -> lode.Snapshot:
         with self._lock:
             for remaining in reversed(range(_MAX_CONFLICTS)):
@@ -381,16 +414,18 @@ class TableWriter:
                 if transaction.capture() != self.progress.head:
                     self._report(self.progress.catch_up(dataset))
                 self._check_not_visible(ranges)
+                if check is not None:
+                    check(transaction.base_id)
                 try:
                     # For the same reason, a commit with ranges is not rebased onto snapshots not yet read.
-                    snapshot = transaction.commit(rebase=not ranges)
+                    snapshot = transaction.commit(rebase=not ranges and check is None)
                     break
                 except CommitUnpublishedError:
                     dataset.settle()
                     snapshot = dataset.snapshot(transaction.snapshot_id)
                     break
                 except SchemaViolationError as error:
-                    raise _Renamed from error
+                    raise ColumnRenamed from error
                 except SnapshotConflictError:
                     if not remaining:
                         transaction.abort()
@@ -411,11 +446,8 @@ class TableWriter:
         for stream in streams:
             self._on_visible(stream, self.progress.rows(stream))
 
-    def _unavailable(self, error: Exception) -> Refused:
-        return Refused(
-            Code.UNAVAILABLE,
-            f"The store of {self.name.short} failed ({error}): try again with the same offset.",
-        )
+    def _unavailable(self, error: Exception, remedy: str = "try again with the same offset") -> Refused:
+        return Refused(Code.UNAVAILABLE, f"The store of {self.name.short} failed ({error}): {remedy}.")
 
     def _mismatched(self, error: ComponentMismatchError) -> Refused:
         """The refusal of rows that do not fit the dataset, which another program created."""

@@ -24,6 +24,7 @@ from lode.ingest.status import Code, invalid
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from starlette.datastructures import QueryParams
     from starlette.requests import Request
 
     from lode.ingest.status import Refused
@@ -47,7 +48,7 @@ class RestCall:
     """A request as handlers need it. The body is a JSON object, empty if the request has none."""
 
     params: Mapping[str, str]
-    query: Mapping[str, str]
+    query: QueryParams
     body: dict[str, Any]
     etag: str | None
     root: str
@@ -68,6 +69,10 @@ class RestCall:
     def link(self, path: str) -> str:
         """Return the ``selfLink`` of a resource."""
         return f"{self.root}bigquery/v2/{quote(path, safe='/:')}"
+
+    def values(self, key: str) -> list[str]:
+        """Return all values of a parameter that may be repeated."""
+        return [value for name, value in self.query.multi_items() if name == key]
 
     def flag(self, key: str) -> bool:
         return self.query.get(key, "").lower() in ("true", "1")
@@ -160,7 +165,7 @@ async def read_call(request: Request, body: bytes) -> RestCall:
     return RestCall(
         params=request.path_params,
         query=request.query_params,
-        body=_parse(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(_parse, body),
+        body=parse_body(body) if len(body) < _MAX_INLINE_BYTES else await run_in_threadpool(parse_body, body),
         etag=None if etag is None or etag.strip() == "*" else etag.strip().removeprefix("W/").strip('"'),
         root=str(request.base_url),
         fields=parse_fields(request.query_params.get("fields", "")),
@@ -190,7 +195,8 @@ def _too_large(limit: int) -> TooLarge:
     )
 
 
-def _parse(body: bytes) -> dict[str, Any]:
+def parse_body(body: bytes) -> dict[str, Any]:
+    """Return the JSON object of a body, empty if there is none."""
     if not body.strip():
         return {}
     try:

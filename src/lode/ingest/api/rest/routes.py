@@ -1,7 +1,7 @@
 """The part of BigQuery's REST v2 API that clients need besides the streaming APIs.
 
 The catalog has datasets and tables (``datasets.py``, ``tables.py``), Lode's datasets have the rows
-(``rows.py``). There is no SQL engine: jobs are refused with a message that names the alternatives.
+(``rows.py``), and ``lode.ingest.jobs`` runs jobs (``jobs.py``).
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from lode.ingest.api.errors import error_response, not_implemented
 from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
 from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
+from lode.ingest.api.rest.jobs import JobMethods
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods
+from lode.ingest.api.rest.uploads import UploadMethods
 from lode.ingest.status import Code, Refused
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from lode.ingest.api.rest.call import Mask
     from lode.ingest.api.rest.rows import Append
     from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.jobs.registry import Jobs
+    from lode.ingest.jobs.uploads import Uploads
 
     Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
     Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
@@ -49,11 +53,7 @@ _TABLE: Final = _DATASET + "/tables/{table}"
 _NO_QUERIES: Final = (
     "Queries are not supported, Lode runs no SQL here: use lode sql, or Spark with the lode data source."
 )
-_NO_JOBS: Final = (
-    "Load, copy and extract jobs are not supported: append rows with the Storage Write API or insertAll, or "
-    "use lode sql or Spark."
-)
-_NO_SUCH_JOB: Final = "Not found: Job. Lode runs no jobs: use lode sql or Spark."
+_NO_UPLOADS: Final = "Uploads are not supported: append rows with the Storage Write API or insertAll."
 _NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
 _NO_UNDELETE: Final = "Undelete is not supported: read the remaining snapshots with the library."
 _NO_POLICIES: Final = "Access policies are not supported: a client with the server's token may do everything."
@@ -64,6 +64,8 @@ _NO_ROUTINES: Final = "Routines are not supported: Lode runs no SQL here."
 def routes(
     catalog: Catalog,
     append: Append,
+    jobs: Jobs,
+    uploads: Uploads | None = None,
     *,
     max_body_bytes: int = MAX_BODY_BYTES,
 ) -> list[Route]:
@@ -72,11 +74,13 @@ def routes(
     Args:
         catalog: The datasets and tables.
         append: Stores a batch in a table's ``schema.arrow``, and returns when it is visible.
+        jobs: The jobs.
+        uploads: The files for load jobs; None if the server takes none.
         max_body_bytes: The maximum size of a request's body, before and after decompression.
     """
     contents = ContentCache(catalog.store)
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
-    rows = RowMethods(catalog, contents, append)
+    rows, work = RowMethods(catalog, contents, append), JobMethods(jobs)
 
     # The first route that matches is used: exact paths precede general ones.
     methods: list[tuple[str, str, Method]] = [
@@ -106,11 +110,13 @@ def routes(
         ("*", _DATASET + "/models/{model}", _refuse(_NO_MODELS)),
         ("*", _DATASET + "/routines", _refuse(_NO_ROUTINES)),
         ("*", _DATASET + "/routines/{routine}", _refuse(_NO_ROUTINES)),
-        ("GET", "/projects/{project}/jobs", _empty("jobs", "bigquery#jobList")),
-        ("POST", "/projects/{project}/jobs", _job),
+        ("GET", "/projects/{project}/jobs", work.list),
+        ("POST", "/projects/{project}/jobs", work.insert),
+        ("GET", "/projects/{project}/jobs/{job}", work.get),
+        ("POST", "/projects/{project}/jobs/{job}/cancel", work.cancel),
+        ("DELETE", "/projects/{project}/jobs/{job}/delete", work.delete),
         ("POST", "/projects/{project}/queries", _refuse(_NO_QUERIES)),
-        ("*", "/projects/{project}/jobs/{job:path}", _refuse(_NO_SUCH_JOB, Code.NOT_FOUND)),
-        ("*", "/projects/{project}/queries/{job}", _refuse(_NO_SUCH_JOB, Code.NOT_FOUND)),
+        ("*", "/projects/{project}/queries/{job}", _refuse(_NO_QUERIES)),
         ("*", "/projects", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
         ("*", "/projects/{rest:path}", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
     ]
@@ -142,11 +148,12 @@ def routes(
         route("*", path, _on_thread(_refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)))
         for path in ("/bigquery/v2/{rest:path}", "/discovery/{rest:path}", "/$discovery/{rest:path}")
     ]
-    uploads = [
-        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", _refuse_upload, methods=list(_ANY))
+    upload = _refuse_upload if uploads is None else UploadMethods(uploads, work).answer
+    sending = [
+        Route(f"{prefix}/bigquery/v2/projects/{{project}}/jobs", upload, methods=list(_ANY))
         for prefix in ("/upload", "/resumable/upload")
     ]
-    return [*own, *elsewhere, *uploads]
+    return [*own, *elsewhere, *sending]
 
 
 def _on_thread(method: Method) -> Endpoint:
@@ -164,7 +171,7 @@ def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:
 
 async def _refuse_upload(_request: Request) -> Response:
     """Refuse a load job without reading its data, which is not JSON."""
-    return error_response(not_implemented(_NO_JOBS))
+    return error_response(not_implemented(_NO_UPLOADS))
 
 
 def _service_account(call: RestCall) -> dict[str, Any]:
@@ -181,11 +188,3 @@ def _refuse(message: str, code: Code = Code.UNIMPLEMENTED) -> Method:
         raise Refused(code, message)
 
     return refuse
-
-
-def _job(call: RestCall) -> NoReturn:
-    """Refuse a job with a message for its type."""
-    configuration = call.body.get("configuration")
-    if isinstance(configuration, dict) and "query" in configuration:
-        raise not_implemented(_NO_QUERIES)
-    raise not_implemented(_NO_JOBS)

@@ -16,6 +16,7 @@ from lode.ingest.api.rest.resources import (
     parse_resource,
     partitioning_properties,
 )
+from lode.ingest.catalog.partitioning import check_partitioning
 from lode.ingest.status import invalid
 from lode.ingest.types.columns import TableSchema
 from lode.ingest.types.rest import from_rest, to_rest
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from lode.ingest.api.rest.contents import ContentCache
     from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.names import TableName
 
@@ -117,6 +119,18 @@ class TableMethods:
             **more,
         )
         return answer | definition.info
+
+
+def table_properties(
+    configuration: Mapping[str, Any], schema: TableSchema
+) -> tuple[Partitioning | None, dict[str, Any]]:
+    """Return the partitioning and the stored properties of a table that a job creates."""
+    named = ("timePartitioning", "rangePartitioning", "clustering")
+    body = {key: configuration[key] for key in named if configuration.get(key)}
+    resource = parse_resource(body | (configuration.get("destinationTableProperties") or {}), TableResource)
+    partitioning = resource.partitioning()
+    checked = None if partitioning is None else check_partitioning(partitioning, schema)
+    return checked, _checked_info(resource, {}, schema)
 
 
 def select_columns(schema: TableSchema, text: str) -> TableSchema:

@@ -1,0 +1,90 @@
+"""REST v2: jobs insert, get, list, cancel and delete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.api.rest.call import page_token
+from lode.ingest.status import invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lode.ingest.api.rest.call import RestCall
+    from lode.ingest.jobs.job import Job
+    from lode.ingest.jobs.registry import Jobs
+
+_STATES: Final = ("pending", "running", "done")
+
+
+class JobMethods:
+    """The methods on jobs. Each returns the JSON of the answer."""
+
+    def __init__(self, jobs: Jobs) -> None:
+        self._jobs = jobs
+
+    def insert(self, call: RestCall) -> dict[str, Any]:
+        return self.start(call, None)
+
+    def start(self, call: RestCall, payload: Any) -> dict[str, Any]:
+        """Start the job of a request, which may have brought a file along."""
+        reference = call.body.get("jobReference") or {}
+        if not isinstance(reference, dict):
+            raise invalid("Invalid value for jobReference: it must be an object.")
+        if reference.get("projectId") not in (None, "", call.project):
+            raise invalid("The jobReference names another project than the path: give the same in both.")
+        job = self._jobs.insert(
+            call.project,
+            call.body.get("configuration"),  # type: ignore[arg-type]  # checked there
+            id=reference.get("jobId"),
+            location=reference.get("location"),
+            payload=payload,
+        )
+        return job.resource(call.root)
+
+    def find(self, project: str, id: str, root: object) -> dict[str, Any]:
+        """Return a job that an upload has started."""
+        return self._jobs.get(project, id).resource(str(root))
+
+    def get(self, call: RestCall) -> dict[str, Any]:
+        return self._find(call).resource(call.root)
+
+    def list(self, call: RestCall) -> dict[str, Any]:
+        after, limit = call.page()
+        full = call.choice("projection", ("full", "minimal", "FULL", "MINIMAL")).lower() == "full"
+        found = self._jobs.list(call.project, after=after, limit=limit, keep=_filter(call))
+        answer: dict[str, Any] = {
+            "kind": "bigquery#jobList",
+            "etag": f"{len(found)}-{found[0].etag if found else ''}",
+            "jobs": [job.listed(full=full) for job in found],
+        }
+        if len(found) == limit:
+            answer["nextPageToken"] = page_token(found[-1].id)
+        return answer
+
+    def cancel(self, call: RestCall) -> dict[str, Any]:
+        job = self._find(call)
+        self._jobs.cancel(job)
+        return {"kind": "bigquery#jobCancelResponse", "job": job.resource(call.root)}
+
+    def delete(self, call: RestCall) -> None:
+        self._jobs.delete(self._find(call))
+
+    def _find(self, call: RestCall) -> Job:
+        return self._jobs.get(call.project, call.params["job"], call.query.get("location"))
+
+
+def _filter(call: RestCall) -> Callable[[Job], bool]:
+    states = {state.lower() for state in call.values("stateFilter")}
+    if not states <= set(_STATES):
+        raise invalid(f"Invalid value for stateFilter: it must be one of {', '.join(_STATES)}.")
+    least, most = call.number("minCreationTime"), call.number("maxCreationTime")
+
+    def keep(job: Job) -> bool:
+        return (
+            (not states or job.state.lower() in states)
+            and (least is None or job.created_ms >= least)
+            and (most is None or job.created_ms <= most)
+        )
+
+    return keep

@@ -1,0 +1,1 @@
+"""Jobs: work that a client starts with one request and asks about with others."""

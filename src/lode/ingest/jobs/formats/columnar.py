@@ -1,0 +1,238 @@
+"""Parquet and ORC files, and Arrow columns of any file made to fit a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.decode.fill import Filler
+from lode.ingest.jobs.formats.source import BadRecords, unreadable
+from lode.ingest.status import Refused, invalid
+from lode.ingest.types.arrow import from_arrow
+from lode.lazy import pa, pt
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from lode.ingest.types.columns import Column, TableSchema
+
+_BATCH_BYTES: Final = 8 << 20
+_MAX_BATCH_ROWS: Final = 1 << 16
+# A row group is decoded in pieces, and one page of it at a time.
+_MAX_ROW_GROUP_BYTES: Final = 4 << 30
+
+
+class Parquet:
+    """A Parquet file.
+
+    Args:
+        path: The file.
+        ignore_unknown: Leave out columns that the table does not have.
+    """
+
+    def __init__(self, path: Path, bad: BadRecords, *, ignore_unknown: bool) -> None:
+        import pyarrow.parquet as pq
+
+        self._bad = bad
+        self._ignore_unknown = ignore_unknown
+        try:
+            # Decoded without threads of Arrow: this is one of many tasks of the server.
+            self._file = pq.ParquetFile(path, pre_buffer=False)
+            self._arrow = plain_schema(self._file.schema_arrow)
+        except Exception as error:  # Arrow raises errors of many kinds for damaged files
+            raise unreadable("Parquet", error) from None
+
+    def schema(self) -> TableSchema:
+        return from_arrow(self._arrow)
+
+    def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+        fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
+        groups = self._file.metadata
+        for number in range(groups.num_row_groups):
+            group = groups.row_group(number)
+            if group.total_byte_size > _MAX_ROW_GROUP_BYTES:
+                raise invalid(
+                    f"Row group {number} of the Parquet file has {group.total_byte_size:,} bytes, the limit "
+                    f"is {_MAX_ROW_GROUP_BYTES:,}: write smaller row groups."
+                )
+            per_row = max(1, group.total_byte_size // max(1, group.num_rows))
+            size = max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // per_row))
+            yield from fit.each(self._read(number, size))
+
+    def _read(self, number: int, size: int) -> Iterator[pa.RecordBatch]:
+        found = self._file.iter_batches(batch_size=size, row_groups=[number], use_threads=False)
+        while True:
+            try:
+                batch = next(found, None)
+                if batch is None:
+                    return
+                batch.validate(full=True)
+            except Exception as error:
+                raise unreadable("Parquet", error) from None
+            yield batch
+
+
+class Orc:
+    """An ORC file; the arguments are those of ``Parquet``."""
+
+    def __init__(self, path: Path, bad: BadRecords, *, ignore_unknown: bool) -> None:
+        import pyarrow.orc as orc
+
+        self._bad = bad
+        self._ignore_unknown = ignore_unknown
+        try:
+            self._file = orc.ORCFile(path)
+            self._arrow = plain_schema(self._file.schema)
+        except Exception as error:
+            raise unreadable("ORC", error) from None
+
+    def schema(self) -> TableSchema:
+        return from_arrow(self._arrow)
+
+    def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+        fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
+        yield from fit.each(self._read())
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        for number in range(self._file.nstripes):
+            try:
+                stripe = self._file.read_stripe(number)
+                stripe.validate(full=True)
+            except Exception as error:
+                raise unreadable("ORC", error) from None
+            for start in range(0, stripe.num_rows, _MAX_BATCH_ROWS):
+                yield stripe.slice(start, _MAX_BATCH_ROWS)
+
+
+class Fitted:
+    """Makes batches of a file's schema fit a table.
+
+    Args:
+        schema: The table's.
+        arrow: The file's, as ``plain_schema`` returns it.
+        bad: Counts the rows that do not fit.
+        ignore_unknown: Leave out columns that the table does not have.
+    """
+
+    def __init__(
+        self, schema: TableSchema, arrow: pa.Schema, bad: BadRecords, *, ignore_unknown: bool
+    ) -> None:
+        self._bad = bad
+        known = schema.positions
+        if not ignore_unknown:
+            for name in arrow.names:
+                if name.lower() not in known:
+                    raise invalid(
+                        f"No such field: {name}; add it with schemaUpdateOptions ALLOW_FIELD_ADDITION, or "
+                        "set ignoreUnknownValues."
+                    )
+        self._fields = [field for field in arrow if field.name.lower() in known]
+        self._columns = [schema.columns[known[field.name.lower()]] for field in self._fields]
+        types = [
+            _adapted_type(field.type, column)
+            for field, column in zip(self._fields, self._columns, strict=True)
+        ]
+        self._defaults = [column.name for column in schema if column.default]
+        sent = {column.name for column in self._columns}
+        self._defaults = [name for name in self._defaults if name not in sent]
+        self._filler = Filler(schema, [field.name for field in self._fields], types)
+
+    def each(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The batches in the table's schema, without bad rows as far as these are tolerated."""
+        for batch in batches:
+            first, self._bad.rows = self._bad.rows, self._bad.rows + batch.num_rows
+            plain = [_plain(batch.column(field.name), field.type) for field in self._fields]
+            yield from self._fit(plain, batch.num_rows, first)
+
+    def _fit(self, columns: list[Any], rows: int, first: int) -> Iterator[pa.RecordBatch]:
+        while rows:
+            bad: list[int] = []
+            adapted = []
+            for array, column in zip(columns, self._columns, strict=True):
+                made, failed = _adapted(array, column)
+                adapted.append(made)
+                for index in failed:
+                    self._bad.add(
+                        f"Row {first + index}: Column {column.name!r}: {array[index]} is no {column.type}."
+                    )
+                bad += failed
+            if not bad:
+                try:
+                    yield self._filler.batch(adapted, rows, self._defaults)
+                    return
+                except Refused as refused:
+                    if not refused.rows:
+                        raise
+                    for problem in refused.rows:
+                        self._bad.add(f"Row {first + problem.index}: {problem.message}")
+                    bad = [problem.index for problem in refused.rows]
+            gone = set(bad)
+            kept = pa.array([index for index in range(rows) if index not in gone], pa.int64())
+            columns, rows = [array.take(kept) for array in columns], len(kept)
+
+
+def plain_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema without dictionaries and maps, which a table stores as values and as lists of entries."""
+    return pa.schema([field.with_type(_plain_type(field.type)) for field in schema])
+
+
+def _plain_type(kind: Any) -> Any:
+    if pt.is_dictionary(kind) or pt.is_run_end_encoded(kind):
+        return _plain_type(kind.value_type)
+    if pt.is_map(kind):
+        entry = [
+            kind.key_field.with_type(_plain_type(kind.key_type)),
+            kind.item_field.with_type(_plain_type(kind.item_type)),
+        ]
+        return pa.list_(pa.struct([entry[0].with_name("key"), entry[1].with_name("value")]))
+    if pt.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        return pa.list_(kind.value_field.with_type(_plain_type(kind.value_type)))
+    return kind
+
+
+def _plain(array: Any, kind: Any) -> Any:
+    return array if array.type == kind else array.cast(kind)
+
+
+# -- values that load jobs take in addition to the streaming APIs ----------------------------------------
+
+_FROM_TEXT: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
+
+
+def _adapted_type(kind: Any, column: Column) -> Any:
+    """The type after ``_adapted``."""
+    target = _target(kind, column)
+    return kind if target is None else target
+
+
+def _target(kind: Any, column: Column) -> Any:
+    """The type that values are cast to before they are fitted; None if they are not cast.
+
+    Files have civil times in TIMESTAMP columns and text for times, which the service reads.
+    """
+    if column.mode == "REPEATED":
+        return None
+    if column.type == "TIMESTAMP" and pt.is_timestamp(kind) and kind.tz is None:
+        return pa.timestamp(kind.unit, "UTC")
+    if column.type == "DATETIME" and pt.is_timestamp(kind) and kind.tz is not None:
+        return pa.timestamp(kind.unit)
+    if column.type in _FROM_TEXT and (pt.is_string(kind) or pt.is_large_string(kind)):
+        from lode.ingest.types.columns import arrow_type
+
+        return arrow_type(column)
+    return None
+
+
+def _adapted(array: Any, column: Column) -> tuple[Any, list[int]]:
+    """A column after the cast, and the indices of values that cannot be cast."""
+    from lode.ingest.types.row_errors import failing
+
+    target = _target(array.type, column)
+    if target is None:
+        return array, []
+    try:
+        return array.cast(target), []
+    except pa.ArrowException:
+        return array, failing(array, lambda part: part.cast(target))

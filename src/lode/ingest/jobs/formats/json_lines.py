@@ -1,0 +1,118 @@
+"""JSON files with one object on each line."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.decode.json import JsonRows
+from lode.ingest.jobs.formats.detect import detect_json
+from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes
+from lode.ingest.status import Refused, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from lode.ingest.jobs.formats.source import BadRecords
+    from lode.ingest.types.columns import TableSchema
+
+# Parsed rows take many times their size in memory.
+_BATCH_BYTES: Final = 4 << 20
+_BATCH_ROWS: Final = 8192
+
+
+class JsonLines:
+    """A file of JSON lines.
+
+    Args:
+        path: The file; gzip is decompressed.
+        bad: Counts the bad rows.
+        ignore_unknown: Ignore values that no column takes.
+        autodetect: Detect the columns from the first rows.
+    """
+
+    def __init__(self, path: Path, bad: BadRecords, *, ignore_unknown: bool, autodetect: bool) -> None:
+        self._path = path
+        self._bad = bad
+        self._ignore_unknown = ignore_unknown
+        self._autodetect = autodetect
+
+    def schema(self) -> TableSchema | None:
+        if not self._autodetect:
+            return None
+        rows = []
+        for _, line in self._lines():
+            try:
+                rows.append(_parsed(line))
+            except ValueError:
+                continue  # counted as a bad row when it is loaded
+            if len(rows) == SAMPLE_ROWS:
+                break
+        return detect_json(rows)
+
+    def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+        decoder = JsonRows(schema, ignore_unknown=self._ignore_unknown)
+        rows: list[Any] = []
+        places: list[int] = []
+        size = 0
+        for place, line in self._lines():
+            self._bad.rows += 1
+            try:
+                rows.append(_parsed(line))
+            except (ValueError, RecursionError) as error:
+                self._bad.add(f"JSON parsing error in row starting at position {place}: {error}")
+                continue
+            places.append(place)
+            size += len(line)
+            if size >= _BATCH_BYTES or len(rows) == _BATCH_ROWS:
+                yield from self._decoded(decoder, rows, places)
+                rows, places, size = [], [], 0
+        if rows:
+            yield from self._decoded(decoder, rows, places)
+
+    def _decoded(self, decoder: JsonRows, rows: list[Any], places: list[int]) -> Iterator[pa.RecordBatch]:
+        while rows:
+            try:
+                yield decoder.decode(rows)
+                return
+            except Refused as refused:
+                if not refused.rows:
+                    raise
+                found = refused.rows
+            for problem in found:
+                self._bad.add(
+                    f"JSON parsing error in row starting at position {places[problem.index]}: "
+                    f"{problem.message}"
+                )
+            gone = {problem.index for problem in found}
+            places = [place for index, place in enumerate(places) if index not in gone]
+            rows = [row for index, row in enumerate(rows) if index not in gone]
+
+    def _lines(self) -> Iterator[tuple[int, bytes]]:
+        """Lines with their positions, without empty ones."""
+        source = Bytes(self._path)
+        try:
+            rest, place = b"", 0
+            while chunk := source.read():
+                *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else [rest + chunk]
+                for line in lines:
+                    if line.strip():
+                        yield place, line
+                    place += len(line) + 1
+                if len(rest) > MAX_ROW_BYTES:
+                    raise invalid(
+                        f"Error while reading data, error message: the row starting at position {place} has "
+                        f"more than {MAX_ROW_BYTES:,} bytes: send smaller rows."
+                    )
+            if rest.strip():
+                yield place, rest
+        finally:
+            source.close()
+
+
+def _parsed(line: bytes) -> Any:
+    return json.loads(line, parse_float=Decimal)

@@ -1,0 +1,220 @@
+"""One job: what it is to do, how far it has come, and its form in REST v2."""
+
+from __future__ import annotations
+
+import threading
+import time
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
+
+from lode.ingest.status import REASONS, Code, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+State: TypeAlias = Literal["PENDING", "RUNNING", "DONE"]
+
+# A message may repeat input.
+_MAX_MESSAGE_CHARS: Final = 2000
+_MAX_ERRORS: Final = 100
+
+
+class JobType(Protocol):
+    """What jobs of one type do. The key in ``configuration`` selects the type: load, copy, extract, query."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether a finished job is known after a restart of the server."""
+
+    def check(self, job: Job) -> None:
+        """Refuse a request before there is a job. May complete ``job.configuration``."""
+
+    def run(self, job: Job) -> None:
+        """Do the work and set ``job.statistics``. Runs on a thread; a ``Refused`` makes the job fail."""
+
+
+class Job:
+    """One job. Its type changes ``configuration``, ``statistics`` and ``result``; the registry all else.
+
+    Args:
+        project: The project that it belongs to.
+        id: Its id, unique in the project and location.
+        location: Its location.
+        configuration: As the client sent it.
+        kind: The key of its type in ``configuration``.
+    """
+
+    def __init__(
+        self, project: str, id: str, location: str, configuration: dict[str, Any], kind: str
+    ) -> None:
+        self.project = project
+        self.id = id
+        self.location = location
+        self.configuration = configuration
+        self.kind = kind
+        self.state: State = "PENDING"
+        self.created_ms = _now_ms()
+        self.started_ms = 0
+        self.ended_ms = 0
+        # Merged into the statistics of the resource, such as {"load": {"outputRows": "3"}}.
+        self.statistics: dict[str, Any] = {}
+        # The errors in the form of REST. The first is the reason of a failure, if the job failed.
+        self.errors: list[dict[str, str]] = []
+        self.failed = False
+        # What the request brought along for the work, such as an uploaded file. Dropped when it is done.
+        self.payload: Any = None
+        # What a finished job keeps for other methods, such as the rows of a query.
+        self.result: Any = None
+        # The refusal of a failed job, for methods that answer with it.
+        self.refusal: Refused | None = None
+        self._done = threading.Event()
+        self._cancelled = threading.Event()
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The configuration of its type."""
+        found: dict[str, Any] = self.configuration[self.kind]
+        return found
+
+    @property
+    def full_id(self) -> str:
+        """``project:location.id``."""
+        return f"{self.project}:{self.location}.{self.id}"
+
+    @property
+    def idempotency_key(self) -> tuple[str, str]:
+        """The key of its commit: a job id that is used again after a crash commits nothing again."""
+        return ("jobs", f"{self.project}:{self.location}.{self.id}")
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is done; returns whether it is."""
+        return self._done.wait(timeout)
+
+    def cancel(self) -> None:
+        """Ask it to stop. Work that has been committed stays."""
+        self._cancelled.set()
+
+    def check_cancelled(self) -> None:
+        """Raise if it was asked to stop. Types call this between the parts of their work."""
+        if self._cancelled.is_set():
+            raise Refused(
+                Code.CANCELLED,
+                "Job execution was cancelled: User requested cancellation",
+                reason="stopped",
+            )
+
+    def begin(self) -> None:
+        self.started_ms = _now_ms()
+        self.state = "RUNNING"
+
+    def conclude(self, refusal: Refused | None = None) -> None:
+        """Record the outcome, which ``finish`` shows."""
+        self.ended_ms = max(_now_ms(), self.started_ms, self.created_ms)
+        self.started_ms = self.started_ms or self.ended_ms
+        self.payload = None
+        if refusal is not None:
+            self.refusal = refusal
+            self.failed = True
+            self.add_errors([error_of(refusal)], first=True)
+
+    def finish(self) -> None:
+        """Show the outcome."""
+        self.state = "DONE"
+        self._done.set()
+
+    def add_errors(self, errors: Sequence[dict[str, str]], *, first: bool = False) -> None:
+        """Add errors, up to a limit. Those of skipped rows do not make the job fail."""
+        found = [*errors, *self.errors] if first else [*self.errors, *errors]
+        self.errors = found[:_MAX_ERRORS]
+
+    def resource(self, root: str) -> dict[str, Any]:
+        """The job as REST v2 writes it; ``root`` is the base of its link."""
+        return {
+            "kind": "bigquery#job",
+            "etag": self.etag,
+            "id": self.full_id,
+            "selfLink": f"{root}bigquery/v2/projects/{self.project}/jobs/{self.id}?location={self.location}",
+            "user_email": f"lode@{self.project}.invalid",
+            "configuration": {**self.configuration, "jobType": self.kind.upper()},
+            "jobReference": {"projectId": self.project, "jobId": self.id, "location": self.location},
+            "statistics": self._statistics(),
+            "status": self._status(),
+            "jobCreationReason": {"code": "REQUESTED"},
+        }
+
+    def listed(self, *, full: bool) -> dict[str, Any]:
+        """The job as a list has it; ``full`` includes its configuration."""
+        resource = self.resource("")
+        wanted = ("kind", "id", "jobReference", "statistics", "status", "user_email")
+        item = {key: resource[key] for key in (*wanted, *(["configuration"] if full else []))}
+        item["state"] = self.state
+        if self.failed:
+            item["errorResult"] = self.errors[0]
+        return item
+
+    @property
+    def etag(self) -> str:
+        text = f"{self.full_id} {self.created_ms} {self.state} {self.ended_ms}"
+        return sha256(text.encode()).hexdigest()[:16]
+
+    def _statistics(self) -> dict[str, Any]:
+        times = {
+            "creationTime": self.created_ms,
+            "startTime": self.started_ms,
+            "endTime": self.ended_ms,
+        }
+        found: dict[str, Any] = {name: str(value) for name, value in times.items() if value}
+        if self.ended_ms:
+            found["totalSlotMs"] = str(self.ended_ms - self.started_ms)
+        return found | self.statistics
+
+    def _status(self) -> dict[str, Any]:
+        status: dict[str, Any] = {"state": self.state}
+        if self.state == "DONE" and self.errors:
+            if self.failed:
+                status["errorResult"] = self.errors[0]
+            status["errors"] = self.errors
+        return status
+
+    # -- after a restart -----------------------------------------------------------------------
+
+    def record(self) -> dict[str, Any]:
+        """What a finished job is stored as."""
+        names = (
+            "project",
+            "id",
+            "location",
+            "configuration",
+            "kind",
+            "created_ms",
+            "started_ms",
+            "ended_ms",
+            "statistics",
+            "errors",
+            "failed",
+        )
+        return {name: getattr(self, name) for name in names}
+
+    @staticmethod
+    def restored(record: dict[str, Any]) -> Job:
+        """A finished job of an earlier process."""
+        made = Job(*(record[name] for name in ("project", "id", "location", "configuration", "kind")))
+        for name in ("created_ms", "started_ms", "ended_ms", "statistics", "errors", "failed"):
+            setattr(made, name, record[name])
+        made.finish()
+        return made
+
+
+def error_of(refusal: Refused) -> dict[str, str]:
+    """An error as the status of a job has it."""
+    error = {"reason": refusal.reason or REASONS.get(refusal.code, "internalError")}
+    if refusal.location:
+        error["location"] = refusal.location
+    # A message may repeat input that UTF-8 cannot encode.
+    text = refusal.message.encode(errors="replace").decode()
+    error["message"] = text if len(text) <= _MAX_MESSAGE_CHARS else f"{text[:_MAX_MESSAGE_CHARS]}…"
+    return error
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000

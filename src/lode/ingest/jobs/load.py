@@ -1,0 +1,276 @@
+"""Load jobs: an uploaded file becomes rows of a table, in one snapshot."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+import msgspec
+
+from lode.format.ids import shortened
+from lode.ingest.catalog.paths import display_name
+from lode.ingest.jobs.destination import CREATE, WRITE, Destination, disposition
+from lode.ingest.jobs.formats.avro import Avro
+from lode.ingest.jobs.formats.columnar import Orc, Parquet
+from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
+from lode.ingest.jobs.formats.json_lines import JsonLines
+from lode.ingest.jobs.formats.source import BadRecords, TooManyErrors
+from lode.ingest.jobs.tables import parse_reference
+from lode.ingest.jobs.uploads import Upload
+from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.types.rest import from_rest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.formats.source import Source
+    from lode.ingest.jobs.job import Job
+    from lode.ingest.types.columns import Column, TableSchema
+
+    Properties: TypeAlias = Callable[
+        [dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]
+    ]
+
+_FORMATS: Final = {
+    "CSV": "CSV",
+    "NEWLINE_DELIMITED_JSON": "JSON",
+    "PARQUET": "Parquet",
+    "AVRO": "Avro",
+    "ORC": "ORC",
+}
+_UPDATES: Final = ("ALLOW_FIELD_ADDITION", "ALLOW_FIELD_RELAXATION")
+# Options that change which rows are loaded, and that are not supported. Ignoring them would mislead.
+_UNSUPPORTED: Final = {
+    "hivePartitioningOptions": "an upload is one file without a path",
+    "projectionFields": "backups of Datastore are not supported",
+    "jsonExtension": "GeoJSON files are not supported",
+    "columnNameCharacterMap": "column names are stored as they are",
+    "fileSetSpecType": "an upload is one file",
+    "referenceFileSchemaUri": "files of buckets are not read",
+    "destinationEncryptionConfiguration": "files are encrypted as the store is set up",
+    "datetimeFormat": "times are read in the formats of BigQuery",
+    "dateFormat": "times are read in the formats of BigQuery",
+    "timeFormat": "times are read in the formats of BigQuery",
+    "timestampFormat": "times are read in the formats of BigQuery",
+    "timeZone": "times without a zone are UTC",
+    "nullMarkers": "give one nullMarker",
+    "sourceColumnMatch": "columns of CSV match by their position",
+}
+# A file may become this many times larger, and this many bytes more, before its rows are refused.
+_MAX_EXPANSION: Final = 1000
+_MIN_EXPANDED_BYTES: Final = 1 << 30
+
+
+class LoadJobs:
+    """Runs load jobs. The file of a job is its ``payload``.
+
+    Args:
+        engine: The tables.
+        properties: Reads the partitioning and the stored properties of a table from a configuration.
+    """
+
+    durable = True
+
+    def __init__(self, engine: Engine, properties: Properties) -> None:
+        self._engine = engine
+        self._properties = properties
+
+    def check(self, job: Job) -> None:
+        settings = job.settings
+        parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable")
+        disposition(settings, "createDisposition", CREATE, CREATE[0])
+        disposition(settings, "writeDisposition", WRITE, WRITE[0])
+        if not isinstance(job.payload, Upload) and not settings.get("sourceUris"):
+            raise invalid(
+                "Load configuration must specify at least one source URI, or the request must upload a file."
+            )
+        for key, reason in _UNSUPPORTED.items():
+            value = settings.get(key)
+            if value and value != "COLUMN_NAME_CHARACTER_MAP_UNSPECIFIED":
+                raise Refused(Code.UNIMPLEMENTED, f"A load job with {key} is not supported: {reason}.")
+        _format(settings)
+        if settings.get("schema") is not None:
+            from_rest(settings["schema"])
+
+    def run(self, job: Job) -> None:
+        settings = job.settings
+        upload: Upload | None = job.payload
+        if upload is None:
+            uri = str((settings.get("sourceUris") or [""])[0])
+            raise Refused(
+                Code.UNIMPLEMENTED,
+                f"Files of buckets are not read, such as {shortened(uri)}: upload the file with the request, "
+                "as load_table_from_file does.",
+            )
+        load = _Load(self._engine, self._properties, job, upload)
+        try:
+            load.run()
+        except TooManyErrors as error:
+            job.add_errors(error.errors)
+            raise
+        finally:
+            load.bad.errors = []
+
+
+class _Load:
+    """One load job."""
+
+    def __init__(self, engine: Engine, properties: Properties, job: Job, upload: Upload) -> None:
+        self._engine = engine
+        self._properties = properties
+        self._job = job
+        self._upload = upload
+        self._settings = settings = job.settings
+        self._format = _format(settings)
+        self.bad = BadRecords(_FORMATS[self._format], integer(settings, "maxBadRecords") or 0)
+        self._given = from_rest(settings["schema"]) if (settings.get("schema") or {}).get("fields") else None
+        self._source = self._open()
+        self._target = Destination(
+            engine,
+            parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable"),
+            disposition(settings, "createDisposition", CREATE, CREATE[0]),
+            disposition(settings, "writeDisposition", WRITE, WRITE[0]),
+        )
+
+    def run(self) -> None:
+        snapshot = self._target.load(self._job, self._decide, self._rows)
+        self._job.add_errors(self.bad.errors)
+        self._job.statistics = {
+            "load": {
+                "inputFiles": "1",
+                "inputFileBytes": str(self._upload.size),
+                "outputRows": str(snapshot.row_count),
+                "outputBytes": str(sum(file.size_bytes for file in snapshot.files)),
+                "badRecords": str(self.bad.count),
+            }
+        }
+
+    def _open(self) -> Source:
+        settings, path = self._settings, self._upload.path
+        ignore = settings.get("ignoreUnknownValues") in (True, "true")
+        autodetect = settings.get("autodetect") in (True, "true") and self._given is None
+        match self._format:
+            case "PARQUET":
+                return Parquet(path, self.bad, ignore_unknown=ignore)
+            case "ORC":
+                return Orc(path, self.bad, ignore_unknown=ignore)
+            case "AVRO":
+                logical = settings.get("useAvroLogicalTypes") in (True, "true")
+                return Avro(path, self.bad, ignore_unknown=ignore, logical_types=logical)
+            case "NEWLINE_DELIMITED_JSON":
+                return JsonLines(path, self.bad, ignore_unknown=ignore, autodetect=autodetect)
+        options = csv_options(settings, ignore_unknown=ignore, autodetect=autodetect)
+        return Csv(path, self.bad, options, self._given)
+
+    def _rows(self, wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
+        self.bad.rows = self.bad.count = 0
+        self.bad.errors = []
+        limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self._upload.size)
+        size = 0
+        for batch in self._source.batches(wanted.schema):
+            # A row takes some time and some bytes of a file, even if all of its values are null.
+            size += batch.nbytes + batch.num_rows
+            if size > limit:
+                raise invalid(
+                    f"The file has {self._upload.size:,} bytes and becomes more than {limit:,} bytes of "
+                    "rows: split it into several files."
+                )
+            yield batch
+
+    def _decide(self, current: TableDefinition | None) -> TableDefinition:
+        """The table that the rows are written to."""
+        settings = self._settings
+        if current is None:
+            schema = self._given or self._source.schema()
+            if schema is None:
+                raise invalid(
+                    f"No schema specified on job or table {display_name(self._target.ref.name)}: give a "
+                    "schema, or set autodetect."
+                )
+            partitioning, info = self._properties(settings, schema)
+            return self._engine.catalog.draft_table(
+                self._target.ref.name, schema, partitioning=partitioning, info=info
+            )
+        schema = self._schema(current)
+        partitioning, _ = self._properties(settings, schema)
+        if partitioning is not None and partitioning != current.partitioning:
+            raise invalid(
+                f"Incompatible table partitioning specification for {display_name(current.name)}: leave it "
+                "out, or create another table."
+            )
+        return msgspec.structs.replace(current, schema=schema)
+
+    def _schema(self, current: TableDefinition) -> TableSchema:
+        sent = self._given or self._source.schema()
+        if sent is None or not len(sent):
+            return current.schema
+        if self._target.replaces_table:
+            return sent
+        updates = self._settings.get("schemaUpdateOptions") or []
+        if not isinstance(updates, list) or not set(updates) <= set(_UPDATES):
+            raise invalid(f"Invalid value for schemaUpdateOptions: use some of {', '.join(_UPDATES)}.")
+        ignore = self._settings.get("ignoreUnknownValues") in (True, "true")
+        return _Update(current, declared=self._given is not None, updates=updates, ignore=ignore).schema(sent)
+
+
+class _Update:
+    """The change of a table's schema by a job that appends."""
+
+    def __init__(self, current: TableDefinition, *, declared: bool, updates: list[str], ignore: bool) -> None:
+        self._current = current
+        # Columns of a file or detected ones are read by the table's types, declared ones must match them.
+        self._declared = declared
+        self._adds = _UPDATES[0] in updates
+        self._relaxes = _UPDATES[1] in updates
+        self._ignore = ignore
+
+    def schema(self, sent: TableSchema) -> TableSchema:
+        columns = self._columns(self._current.schema.columns, sent.columns, "")
+        return msgspec.structs.replace(self._current.schema, columns=columns)
+
+    def _columns(self, old: tuple[Column, ...], new: tuple[Column, ...], path: str) -> tuple[Column, ...]:
+        by_name = {column.name.lower(): column for column in new}
+        kept = [self._column(column, by_name.pop(column.name.lower(), None), path) for column in old]
+        for column in by_name.values():
+            if self._adds:
+                mode = "NULLABLE" if column.mode == "REQUIRED" else column.mode
+                kept.append(msgspec.structs.replace(column, mode=mode))
+            elif not self._ignore:
+                raise self._mismatch(f"Cannot add fields (field: {path}{column.name})")
+        return tuple(kept)
+
+    def _column(self, old: Column, new: Column | None, path: str) -> Column:
+        where = path + old.name
+        if new is None:
+            relaxes = self._relaxes and old.mode == "REQUIRED"
+            return msgspec.structs.replace(old, mode="NULLABLE") if relaxes else old
+        if self._declared and old.type != new.type:
+            raise self._mismatch(f"Field {where} has changed type from {old.type} to {new.type}")
+        mode = old.mode
+        if old.mode != new.mode and self._declared:
+            if old.mode == "REQUIRED" and new.mode == "NULLABLE" and self._relaxes:
+                mode = new.mode
+            elif (old.mode, new.mode) != ("NULLABLE", "REQUIRED"):
+                raise self._mismatch(f"Field {where} has changed mode from {old.mode} to {new.mode}")
+        elif self._relaxes and old.mode == "REQUIRED" and new.mode == "NULLABLE":
+            mode = "NULLABLE"
+        fields = (
+            self._columns(old.fields, new.fields, f"{where}.") if old.fields and new.fields else old.fields
+        )
+        return msgspec.structs.replace(old, mode=mode, fields=fields)
+
+    def _mismatch(self, reason: str) -> Refused:
+        return invalid(f"Provided Schema does not match Table {display_name(self._current.name)}. {reason}")
+
+
+def _format(settings: dict[str, Any]) -> str:
+    name = settings.get("sourceFormat") or "CSV"
+    if name not in _FORMATS:
+        raise invalid(
+            f"Invalid value for sourceFormat: {shortened(str(name))} is not one of {', '.join(_FORMATS)}."
+        )
+    return str(name)

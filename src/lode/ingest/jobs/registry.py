@@ -1,0 +1,276 @@
+"""The jobs of a server: started, found, listed, cancelled and deleted by their ids."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import threading
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.errors import LodeError, StoreError
+from lode.format.ids import shortened
+from lode.ingest.jobs.job import Job, JobType
+from lode.ingest.status import Code, Refused, invalid
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from concurrent.futures import Future
+    from pathlib import Path
+
+# Jobs of one type that run at once; others wait. Ingest has threads of its own.
+_WORKERS: Final = 4
+MAX_WAITING: Final = 1000
+# Finished jobs that are kept, in memory and in the state directory.
+MAX_FINISHED: Final = 1000
+KINDS: Final = ("query", "load", "copy", "extract")
+_JOB_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,1024}")
+_LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
+
+logger = logging.getLogger("lode.ingest")
+
+
+class Jobs:
+    """The jobs of one server. Thread-safe.
+
+    Args:
+        location: The location of jobs that are started without one.
+        directory: Where finished jobs are stored, so that they are known after a restart. None stores none.
+    """
+
+    def __init__(self, location: str, directory: Path | None = None) -> None:
+        self._location = location
+        self._directory = directory
+        self._types: dict[str, JobType] = {}
+        self._pools: dict[str, ThreadPoolExecutor] = {}
+        self._jobs: dict[tuple[str, str], Job] = {}  # by project and id, oldest first
+        self._futures: dict[Job, Future[None]] = {}
+        self._lock = threading.Lock()
+        if directory is not None:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._restore(directory)
+
+    def register(self, kind: str, job_type: JobType) -> None:
+        """Set what jobs of a kind do: ``query``, ``load``, ``copy`` or ``extract``."""
+        self._types[kind] = job_type
+        self._pools[kind] = ThreadPoolExecutor(_WORKERS, thread_name_prefix=f"lode-{kind}")
+
+    def insert(
+        self,
+        project: str,
+        configuration: dict[str, Any],
+        *,
+        id: str | None = None,
+        location: str | None = None,
+        payload: Any = None,
+    ) -> Job:
+        """Start a job, or refuse it. A dry run is done at once and not kept.
+
+        Args:
+            project: The project.
+            configuration: With one key for the type: ``load``, ``copy``, ``extract`` or ``query``.
+            id: Its id; a new one if not given.
+            location: Its location; that of the server if not given.
+            payload: What the request brought along, for ``JobType.run``.
+        """
+        kind = _kind(configuration)
+        job_type = self._types.get(kind)
+        if job_type is None:
+            raise Refused(Code.UNIMPLEMENTED, _NO_TYPE[kind])
+        job = Job(
+            project,
+            _checked(id, _JOB_ID, "jobReference.jobId") if id else f"job_{uuid.uuid4().hex}",
+            _checked(location, _LOCATION, "jobReference.location") if location else self._location,
+            configuration,
+            kind,
+        )
+        job.payload = payload
+        self._check_new(job)
+        job_type.check(job)
+        if configuration.get("dryRun"):
+            job.begin()
+            job_type.run(job)
+            job.conclude()
+            job.finish()
+            return job
+        with self._lock:
+            self._check_new(job)
+            if len(self._futures) >= MAX_WAITING:
+                raise Refused(
+                    Code.RESOURCE_EXHAUSTED,
+                    f"{len(self._futures)} jobs are running or waiting, the limit is {MAX_WAITING}: wait for "
+                    "some of them, then try again.",
+                )
+            self._jobs[_key(job.project, job.id)] = job
+            self._futures[job] = self._pools[kind].submit(self._run, job, job_type)
+        return job
+
+    def get(self, project: str, id: str, location: str | None = None) -> Job:
+        """The job of this id, or a refusal with NOT_FOUND."""
+        found = self._jobs.get(_key(project, id))
+        if found is None or (location and location.lower() != found.location.lower()):
+            raise Refused(
+                Code.NOT_FOUND, f"Not found: Job {project}:{location or self._location}.{shortened(id)[1:-1]}"
+            )
+        return found
+
+    def list(
+        self,
+        project: str,
+        *,
+        after: str = "",
+        limit: int,
+        keep: Callable[[Job], bool] = lambda _job: True,
+    ) -> list[Job]:
+        """The jobs of a project, newest first, starting after the job ``after``."""
+        with self._lock:
+            jobs = [job for job in reversed(self._jobs.values()) if job.project == project]
+        if after:
+            ids = [job.id for job in jobs]
+            jobs = jobs[ids.index(after) + 1 :] if after in ids else []
+        return [job for job in jobs if keep(job)][:limit]
+
+    def cancel(self, job: Job) -> None:
+        """Ask a job to stop. One that has not begun never does."""
+        job.cancel()
+        with self._lock:
+            future = self._futures.get(job)
+        if future is not None and future.cancel():
+            self._finish(job, _cancelled(job))
+
+    def delete(self, job: Job) -> None:
+        """Forget a finished job."""
+        if job.state != "DONE":
+            raise invalid(f"Job {job.full_id} is still running: cancel it first, or wait for it.")
+        with self._lock:
+            self._forget(job)
+
+    def close(self) -> None:
+        """Stop the jobs and wait for their threads."""
+        with self._lock:
+            running = list(self._futures)
+        for job in running:
+            self.cancel(job)
+        for pool in self._pools.values():
+            pool.shutdown(wait=True)
+
+    # -- internals -----------------------------------------------------------------------------
+
+    def _check_new(self, job: Job) -> None:
+        if _key(job.project, job.id) in self._jobs:
+            raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Job {job.full_id}")
+
+    def _run(self, job: Job, job_type: JobType) -> None:
+        refusal: Refused | None = None
+        try:
+            job.begin()
+            job.check_cancelled()
+            job_type.run(job)
+        except Refused as found:
+            refusal = found
+        except Exception as error:  # every job needs an end
+            logger.exception("job %s failed", job.full_id)
+            refusal = _failure(error)
+        self._finish(job, refusal)
+
+    def _finish(self, job: Job, refusal: Refused | None) -> None:
+        payload = job.payload
+        job.conclude(refusal)
+        if hasattr(payload, "close"):
+            payload.close()
+        if self._types[job.kind].durable:
+            self._store(job)
+        job.finish()
+        with self._lock:
+            self._futures.pop(job, None)
+            done = [kept for kept in self._jobs.values() if kept.state == "DONE"]
+            for old in done[: max(0, len(done) - MAX_FINISHED)]:
+                self._forget(old)
+
+    def _forget(self, job: Job) -> None:
+        self._jobs.pop(_key(job.project, job.id), None)
+        if self._directory is not None:
+            with suppress(OSError):
+                self._path(self._directory, job).unlink(missing_ok=True)
+
+    def _store(self, job: Job) -> None:
+        if self._directory is None:
+            return
+        path = self._path(self._directory, job)
+        try:
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps(job.record(), default=str), "utf-8")
+            new.replace(path)
+        except OSError as error:
+            # After a restart the job is unknown. Its commit has a key, so it cannot be repeated.
+            logger.warning("job %s cannot be stored: %s", job.full_id, error)
+
+    def _restore(self, directory: Path) -> None:
+        found: Sequence[Job] = []
+        for path in directory.iterdir():
+            try:
+                if path.suffix != ".json":
+                    raise ValueError("not a job")
+                found = [*found, Job.restored(json.loads(path.read_text("utf-8")))]
+            except (OSError, ValueError, KeyError, TypeError):
+                path.unlink(missing_ok=True)  # incomplete: its commit has a key, so it cannot be repeated
+        for job in sorted(found, key=lambda job: job.created_ms):
+            self._jobs[_key(job.project, job.id)] = job
+
+    @staticmethod
+    def _path(directory: Path, job: Job) -> Path:
+        return directory / f"{sha256(f'{job.project}:{job.id}'.encode()).hexdigest()[:32]}.json"
+
+
+_NO_TYPE: Final = {
+    "query": "Queries are not supported, Lode runs no SQL here: use lode sql, or Spark with the lode data "
+    "source.",
+    "load": "Load jobs are not supported: append rows with the Storage Write API or insertAll.",
+    "copy": "Copy jobs are not supported: use the library or Spark.",
+    "extract": "Extract jobs are not supported: read rows with the Storage Read API or the library.",
+}
+
+
+def _kind(configuration: Any) -> str:
+    if not isinstance(configuration, dict):
+        raise invalid("Required parameter is missing: configuration.")
+    found = [kind for kind in KINDS if configuration.get(kind) is not None]
+    if len(found) != 1 or not isinstance(configuration[found[0]], dict):
+        raise invalid(
+            "The job configuration must have one of query, load, copy or extract, an object: "
+            f"found {', '.join(found) or 'none'}."
+        )
+    return found[0]
+
+
+def _checked(text: Any, form: re.Pattern[str], what: str) -> str:
+    if not isinstance(text, str) or form.fullmatch(text) is None:
+        raise invalid(
+            f"Invalid value for {what}: {shortened(str(text))} has other characters than letters, digits, "
+            "dashes and underscores, or is too long."
+        )
+    return text
+
+
+def _key(project: str, id: str) -> tuple[str, str]:
+    return project, id
+
+
+def _cancelled(job: Job) -> Refused:
+    try:
+        job.check_cancelled()
+    except Refused as refusal:
+        return refusal
+    raise AssertionError("the job was cancelled")
+
+
+def _failure(error: Exception) -> Refused:
+    if isinstance(error, StoreError | OSError):
+        return Refused(Code.UNAVAILABLE, f"The lake's store failed ({error}): start the job again.")
+    if isinstance(error, LodeError):
+        return Refused(Code.INVALID_ARGUMENT, f"{error}.")
+    return Refused(Code.INTERNAL, f"The server failed ({type(error).__name__}): see its log for details.")
