@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from lode.errors import InvalidOptionError
+from lode.spark.session import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,9 +81,9 @@ def with_failed(frame: DataFrame, expect: Mapping[str, Expectation], inside: Col
         inside: What rows of a recomputation fulfil.
     """
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as f
     from pyspark.sql.types import BooleanType
 
+    f = functions_of(frame.sparkSession)
     failed = f.lit(0).cast("long")
     for number, (name, expectation) in enumerate(expect.items()):
         check = f.expr(expectation.check)

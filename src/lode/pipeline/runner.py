@@ -24,6 +24,7 @@ from lode.pipeline.step import INPUT
 from lode.read.incremental import CHANGE, INSERT
 from lode.read.which import ExactId
 from lode.spark.schema import known_schema, written_schema
+from lode.spark.session import functions_of
 from lode.spark.workers import TaskWorkers
 
 if TYPE_CHECKING:
@@ -282,7 +283,7 @@ class Runner:
         if work.kind != "recompute":
             return {name: self._new_rows(each, work) for name, each in self._inputs.each.items()}
         assert work.selection is not None
-        where = work.selection.condition()
+        where = work.selection.condition(self._spark)
         return {
             name: each.ref.read(self._spark, as_of=work.up_to[name].snapshot, where=where)
             for name, each in self._inputs.each.items()
@@ -297,9 +298,7 @@ class Runner:
         frame = each.ref.read(self._spark, as_of=up_to.snapshot)
         if each.on_removal != "report":
             return frame
-        from pyspark.sql.functions import lit
-
-        return frame.withColumn(CHANGE, lit(INSERT))
+        return frame.withColumn(CHANGE, functions_of(self._spark).lit(INSERT))
 
     def _output(self, frames: dict[str, DataFrame], tables: _Tables) -> DataFrame:
         frame = None if len(frames) > 1 else next(iter(frames.values()))
@@ -370,7 +369,7 @@ class Runner:
     def _outside(
         self, outside: OutsideError, frames: dict[str, DataFrame], tables: _Tables, selection: Selection
     ) -> InvalidOptionError:
-        inside = selection.condition()
+        inside = selection.condition(self._spark)
         assert inside is not None
 
         def leaves(frame: DataFrame) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.errors import InvalidOptionError
 from lode.lineage.touched import kind_name
+from lode.spark.session import functions_of
 from lode.spark.write import quoted
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     import pyarrow.compute as pc
-    from pyspark.sql import Column
+    from pyspark.sql import SparkSession
 
     from lode.lineage.touched import Value
 
@@ -59,12 +60,11 @@ class Selection:
         ]
         return parts[0] if len(parts) == 1 else parts[0] & parts[1]  # type: ignore[no-any-return]
 
-    def condition(self) -> Column | None:
-        """As a condition of Spark; None for all rows. It is never NULL."""
-        from pyspark.sql import functions as f
-
+    def condition(self, spark: SparkSession) -> Any:
+        """As a ``Column`` of Spark; None for all rows. It is never NULL."""
         if self.column is None:
             return None
+        f = functions_of(spark)
         column = f.col(quoted(self.column))
         if self.values is None:
             inside = f.lit(True)

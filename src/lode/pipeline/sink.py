@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as f
 from pyspark.sql.types import ArrayType, StringType
 
 from lode.errors import ExpectationFailedError, InvalidOptionError
@@ -25,6 +24,7 @@ from lode.spark.options import Options, file_options
 from lode.spark.replacement import Replacement
 from lode.spark.resume import Job, resume
 from lode.spark.schema import written_schema
+from lode.spark.session import functions_of
 from lode.spark.staging import discard_unreferenced, in_utc, stage_batches
 from lode.spark.workers import attempt_number
 from lode.spark.write import TaskResult, answer, begin, in_tasks
@@ -112,7 +112,8 @@ class SinkWriter:
             if self._expect:
                 checked = with_failed(frame, self._expect, None).persist()
                 metadata |= self._without_sink(checked, frame.schema, key)
-                keep = f.col(FAILED).bitwiseAND(self._bits("drop", "quarantine")) == 0
+                failed = functions_of(frame.sparkSession).col(FAILED)
+                keep = failed.bitwiseAND(self._bits("drop", "quarantine")) == 0
                 frame = checked.where(keep).drop(FAILED)
             change = merge(
                 self._sink,
@@ -148,7 +149,7 @@ class SinkWriter:
             job = Job.of(probe, written_schema(frame.schema), evolve=evolve)
         replacement = None if selection is None else _replacement(self._sink, selection)
         quarantine = self._open_quarantine(frame.schema, key, selection)
-        inside = None if selection is None else selection.condition()
+        inside = None if selection is None else selection.condition(frame.sparkSession)
         is_checked = bool(self._expect) or inside is not None
         rows = with_failed(frame, self._expect, inside) if is_checked else frame
         work = _InTask(

@@ -6,6 +6,7 @@ import os
 import sys
 import threading
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from pyspark import SparkContext
@@ -71,6 +72,12 @@ def is_remote_url(master: str) -> bool:
 def is_connect(spark: SparkSession) -> bool:
     """Whether a session is a client of Spark Connect: it has no Java of its own."""
     return not hasattr(spark, "_jsparkSession")
+
+
+def functions_of(spark: SparkSession) -> Any:
+    """Spark's functions, as a session takes their columns: pyspark's own choice is one for the process."""
+    name = "pyspark.sql.connect.functions" if is_connect(spark) else "pyspark.sql.functions"
+    return import_module(name)
 
 
 def _remote_session(url: str, settings: Mapping[str, str]) -> SparkSession:
