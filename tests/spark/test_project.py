@@ -11,7 +11,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped, unused-ignore]
 
 import lode
 import lode.spark
@@ -283,7 +283,7 @@ def test_a_correction_flows_through_the_graph_and_a_refresh_changes_nothing(
     assert (ranged["gold"].batches, by_day(lake, "gold")) == (1, {"mon": 13, "wed": 4})
     for wrong in ({"full_refresh": ["gold"], "select": ["silver"]}, {"since": "mon", "continuous": True}):
         with pytest.raises(lode.InvalidOptionError):
-            project.run(spark, **wrong)  # type: ignore[arg-type]
+            project.run(spark, **wrong)
 
 
 # The command line, in the session of the other tests.
