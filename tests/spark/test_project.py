@@ -258,8 +258,13 @@ def test_a_correction_flows_through_the_graph_and_a_refresh_changes_nothing(
 ) -> None:
     if kind == "connect":
         monkeypatch.setenv("SPARK_CONNECT_MODE_ENABLED", "1")
-    spark = request.getfixturevalue("spark" if kind == "classic" else "connect")
     project = parse(yaml.safe_load(MEDALLION.format(lake=json.dumps(lake))))
+    if kind == "classic":
+        spark = request.getfixturevalue("spark")
+    else:
+        request.getfixturevalue("connect")
+        project.master = request.getfixturevalue("connect_url")
+        spark = project.session()
     order(lake, mon=[1, 2, -5], tue=[3])
     assert {run.error for run in project.run(spark).values()} == {None}
     assert by_day(lake, "gold") == {"mon": 3, "tue": 3}
@@ -356,6 +361,9 @@ def test_a_project_is_run_validated_and_looked_at_from_the_command_line(
     (origin,) = lines(capsys)
     assert origin["inputs"][0]["inputs"][0]["dataset"] == "raw"
 
+    assert main(["log", "total", "--lineage", "--root", lake]) == 0
+    assert "by total from doubled 1 with steps" in capsys.readouterr().out
+
     (file.parent / "steps.py").write_text("def doubled(frame):\n    raise OSError('the disk is full')\n")
     del sys.modules["steps"]
     arrive(lake, 3)
@@ -371,6 +379,9 @@ def test_a_project_is_run_validated_and_looked_at_from_the_command_line(
     assert plans["doubled"]["steps_changed_after"] is not None
     assert lode_spark("run", file, "--dry-run", "--full-refresh", "doubled") == 0
     assert "the steps have changed: --full-refresh doubled" in capsys.readouterr().out
+    file.write_text(file.read_text().replace("into: total", "inot: total"))
+    assert lode_spark("validate", file) == 5
+    assert "'inot' is unknown in a pipeline: did you mean 'into'" in capsys.readouterr().out
     for words in (("--once", "--continuous"), ("--since", "2026-11-15"), ("--select", "totl")):
         assert lode_spark("run", file, *words) != 0
 

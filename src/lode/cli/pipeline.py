@@ -109,7 +109,14 @@ def validate(project: Path = _PROJECT, json: bool = JSON_LINES) -> None:
     """
     from lode.pipeline.validate import problems_in
 
-    found = _load(project)
+    try:
+        found = _load(project)
+    except InvalidOptionError as error:
+        if json:
+            print_json({"pipeline": None, "text": str(error), "certain": True})
+        else:
+            print_lines(printable(str(error)))
+        raise typer.Exit(PROBLEMS) from None
     problems = problems_in(found)
     for problem in problems:
         if json:
@@ -287,6 +294,8 @@ def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:
     lines = [head]
     if origin.problem:
         lines.append(Text(f"{below}   {printable(origin.problem)}", "yellow"))
+    if origin.repeated:
+        head.append("  as above", FAINT)
     if origin.lineage is not None:
         made = f"{below}{'│' if origin.inputs else ' '}  by {origin.lineage.made_by}"
         made += f", steps {origin.lineage.steps}" if origin.lineage.steps else ""

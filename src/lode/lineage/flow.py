@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 # How many datasets are looked at, and how many of the newest snapshots of each.
 MAX_DATASETS: Final = 1_000
 WINDOW: Final = 20
-MAX_DEPTH: Final = 50
+# How many snapshots a tree of origins names.
+MAX_ORIGINS: Final = 200
 # The key of the counts in a snapshot's metadata.
 EXPECTATIONS: Final = "expectations"
 
@@ -80,7 +81,8 @@ class Flow(msgspec.Struct, frozen=True, kw_only=True):
 class Origin(msgspec.Struct, frozen=True, kw_only=True):
     """A snapshot, the pipeline that made it, and the origins of what that has read.
 
-    ``after`` and ``up_to`` are the ends of the range that was read. ``problem`` says why it goes no further.
+    ``after`` and ``up_to`` are the ends of the range that was read. ``problem`` says why it goes no further;
+    ``repeated`` means that it is described before.
     """
 
     dataset: str
@@ -92,6 +94,7 @@ class Origin(msgspec.Struct, frozen=True, kw_only=True):
     made_at: datetime | None = None
     lineage: Lineage | None = None
     inputs: tuple[Origin, ...] = ()
+    repeated: bool = False
     problem: str | None = None
 
 
@@ -115,15 +118,16 @@ def flows(store: Store) -> list[Flow]:
 def origin_of(dataset: Dataset, snapshot: Snapshot) -> Origin:
     """Where the newest snapshot with lineage, at or before ``snapshot``, comes from: a tree of origins."""
     sequence = position_of(dataset, snapshot).sequence
-    return _origin(dataset, 0, sequence, snapshot.id, None, MAX_DEPTH)
+    return _origin(dataset, 0, sequence, snapshot.id, None, set())
 
 
 def waiting_in(dataset: Dataset, position: Position) -> Waiting:
     """What a dataset has after a position. Rows that were removed again are not counted."""
-    newest = position_of(dataset, dataset.latest())
+    latest = dataset.latest()
+    newest = position_of(dataset, latest)
     if newest.sequence <= position.sequence:
         return Waiting()
-    first = max(position.sequence + 1, dataset.latest().manifest.begins, dataset.latest().manifest.floor)
+    first = max(position.sequence + 1, latest.manifest.begins, latest.manifest.floor)
     rows = plan_between(dataset, position, newest, "ignore").row_count
     return Waiting(newest.sequence - position.sequence, rows, dataset.snapshot(first).created_at)
 
@@ -189,7 +193,7 @@ def _with_last_run(store: Store, flow: Flow) -> Flow:
 
 
 def _origin(
-    dataset: Dataset, after: int, up_to: int, snapshot_id: str, table: str | None, depth: int
+    dataset: Dataset, after: int, up_to: int, snapshot_id: str, table: str | None, seen: set[tuple[str, str]]
 ) -> Origin:
     known: dict[str, Any] = {
         "dataset": dataset.id,
@@ -201,24 +205,29 @@ def _origin(
     }
     if not snapshot_id:
         return Origin(**known, problem="it had no snapshots then")
+    if (dataset.id, snapshot_id) in seen:
+        return Origin(**known, repeated=True)
+    seen.add((dataset.id, snapshot_id))
+    if len(seen) > MAX_ORIGINS:
+        return Origin(**known, problem=f"more than {MAX_ORIGINS:,} snapshots are not followed")
     try:
         for snapshot in islice(dataset.history(as_of=snapshot_id), WINDOW):
             lineage = lineage_of(snapshot)
             if lineage is not None:
-                below = tuple(_below(dataset.store, lineage, depth)) if depth else ()
+                below = tuple(_below(dataset.store, lineage, seen))
                 return Origin(**known, made_at=snapshot.created_at, lineage=lineage, inputs=below)
     except LodeError as error:
         return Origin(**known, problem=str(error))
     return Origin(**known)
 
 
-def _below(store: Store, lineage: Lineage, depth: int) -> Iterator[Origin]:
+def _below(store: Store, lineage: Lineage, seen: set[tuple[str, str]]) -> Iterator[Origin]:
     reads = [(None, read) for read in lineage.inputs]
     for table, read in (*reads, *lineage.tables.items()):
         if read.store == store.url:
             after = read.after.sequence if table is None else 0
             there = Dataset(read.dataset, store)
-            yield _origin(there, after, read.up_to.sequence, read.up_to.snapshot, table, depth - 1)
+            yield _origin(there, after, read.up_to.sequence, read.up_to.snapshot, table, seen)
         else:
             yield Origin(
                 dataset=read.dataset,

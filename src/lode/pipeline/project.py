@@ -23,7 +23,7 @@ from lode.pipeline.step import INPUT, Step, reference
 from lode.pipeline.task import Task
 from lode.spark.dataset_ref import DatasetRef, root_of
 from lode.spark.options import Options, store_options
-from lode.spark.session import session
+from lode.spark.session import is_remote_url, session
 from lode.store.open import open_store
 from lode.store.urls import shown
 
@@ -216,9 +216,10 @@ class Project:
         return Graph({name: _node(task.pipeline) for name, task in self.tasks.items()})
 
     def session(self) -> SparkSession:
-        """The Spark session of the project, with the folder's modules for its tasks."""
-        settings = {"spark.scheduler.mode": "FAIR", **self.settings}
-        return session(self.master, name=f"lode {self.folder.name}", settings=settings)
+        """The Spark session of the project."""
+        # A server of Spark Connect has its own.
+        fair = {} if is_remote_url(self.master) else {"spark.scheduler.mode": "FAIR"}
+        return session(self.master, name=f"lode {self.folder.name}", settings={**fair, **self.settings})
 
     def run(
         self,
@@ -248,6 +249,8 @@ class Project:
             stop: Ends the run after the batches that are running.
         """
         names = self.graph.select(select)
+        if not names:
+            raise InvalidOptionError("the project has no pipelines: add one")
         refresh = {self.graph.check_name(name) for name in full_refresh}
         if refresh - set(names):
             raise InvalidOptionError(

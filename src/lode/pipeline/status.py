@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from lode.errors import LodeError
-from lode.lineage.flow import Expected, expectations_of, waiting_in
-from lode.lineage.position import BEGINNING
+from lode.lineage.flow import Expected, Waiting, expectations_of, waiting_in
+from lode.lineage.position import starting_position
 from lode.lineage.record import lineage_of
 from lode.lineage.runs import Run, runs_of
 from lode.pipeline.definition import SOURCE_OPTIONS
 from lode.runtime import REAL
+from lode.spark.options import Options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -114,9 +115,13 @@ def _newest(sink: DatasetRef, name: str) -> tuple[Snapshot | None, Lineage | Non
     return None, None
 
 
-def _waits(ref: DatasetRef, lineage: Lineage | None) -> Any:
+def _waits(ref: DatasetRef, lineage: Lineage | None) -> Waiting | None:
     place = ref.without(SOURCE_OPTIONS)
     if not place.exists:
         return None
-    reads = [read for read in (() if lineage is None else lineage.inputs) if read.dataset == ref.dataset]
-    return waiting_in(place.open(), reads[0].up_to if reads else BEGINNING)
+    dataset = place.open()
+    for read in () if lineage is None else lineage.inputs:
+        if read.dataset == ref.dataset:
+            return waiting_in(dataset, read.up_to)
+    start = Options(ref.given, also=SOURCE_OPTIONS).text("startingPosition")
+    return waiting_in(dataset, starting_position(dataset, start or "earliest"))
