@@ -32,6 +32,7 @@ def test_pipelines_are_found_by_the_lineage_of_their_snapshots(flowing: Served) 
     clean, daily, people, report = found["pipelines"]
     assert found["total"] == 4
     assert (clean["name"], clean["sink"], clean["tables"]) == ("clean", "clean", {"customers": "customers"})
+    assert clean["also"] == ["clean_quarantine"]
     assert (clean["waiting"], clean["inputs"][0]["rows"], clean["last_run"]["state"]) == (1, 200, "done")
     assert [(each["name"], each["failed"]) for each in clean["expectations"]] == [
         ("has_id", 0),
@@ -45,7 +46,7 @@ def test_pipelines_are_found_by_the_lineage_of_their_snapshots(flowing: Served) 
 def test_the_graph_flows_from_left_to_right(flowing: Served) -> None:
     graph = flowing.ask("pipelines")["graph"]
     columns = {node["id"]: node["column"] for node in graph["nodes"]}
-    assert len({(node["column"], node["row"]) for node in graph["nodes"]}) == len(graph["nodes"]) == 10
+    assert len({(node["column"], node["row"]) for node in graph["nodes"]}) == len(graph["nodes"]) == 11
     assert all(columns[edge["from"]] < columns[edge["to"]] for edge in graph["edges"])
     assert columns["dataset orders"] == 0
     assert {"from": "dataset customers", "to": "pipeline people"} in graph["edges"]
@@ -71,8 +72,8 @@ def test_the_page_shows_the_graph_the_lag_and_the_error(flowing: Served, visitor
     page.get_by_role("link", name="Pipelines").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Pipelines")
     graph = page.get_by_role("region", name="Graph of datasets and pipelines")
-    expect(graph.locator(".node")).to_have_count(10)
-    expect(graph.locator(".edge")).to_have_count(11)
+    expect(graph.locator(".node")).to_have_count(11)
+    expect(graph.locator(".edge")).to_have_count(12)
     expect(graph.locator(".pipeline.failed")).to_have_count(1)
     expect(graph.locator(".pipeline.skipped")).to_have_count(1)
     row = page.get_by_role("row", name="daily").first

@@ -64,10 +64,14 @@ class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Flow(msgspec.Struct, frozen=True, kw_only=True):
-    """A pipeline with its newest snapshot. One that has only failed so far has no ``sink``."""
+    """A pipeline with its newest snapshot. One that has only failed so far has no ``sink``.
+
+    ``also`` are other datasets that it writes, such as that of rows that are put aside.
+    """
 
     pipeline: str
     sink: str | None = None
+    also: tuple[str, ...] = ()
     snapshot: str | None = None
     made_at: datetime | None = None
     rows: int = 0
@@ -108,11 +112,12 @@ def flows(store: Store) -> list[Flow]:
         names = DatasetReader(store).list_datasets(limit=MAX_DATASETS)
     except NoManifestsError:
         names = []
-    found = [flow for several in REAL.each(lambda name: _flows_into(store, name), names) for flow in several]
-    known = {flow.pipeline for flow in found}
-    found += [Flow(pipeline=name) for name in pipelines_with_runs(store) if name not in known]
-    with_runs = REAL.each(lambda flow: _with_last_run(store, flow), found)
-    return sorted(with_runs, key=lambda flow: (flow.pipeline, flow.sink or ""))
+    by_name: dict[str, list[Flow]] = {name: [] for name in pipelines_with_runs(store)}
+    for several in REAL.each(lambda name: _flows_into(store, name), names):
+        for flow in several:
+            by_name.setdefault(flow.pipeline, []).append(flow)
+    found = [_joined(name, flows) for name, flows in sorted(by_name.items())]
+    return REAL.each(lambda flow: _with_last_run(store, flow), found)
 
 
 def origin_of(dataset: Dataset, snapshot: Snapshot) -> Origin:
@@ -174,6 +179,20 @@ def _flows_into(store: Store, name: str) -> list[Flow]:
     except LodeError:
         pass  # the overview shows what is damaged
     return list(found.values())
+
+
+def _joined(name: str, found: list[Flow]) -> Flow:
+    """One flow for all datasets that a pipeline writes.
+
+    The sink is the one that is furthest. A quarantine dataset gets a snapshot only with rows that fail; with
+    the same position its name is usually longer.
+    """
+    if not found:
+        return Flow(pipeline=name)
+    first, *others = sorted(
+        found, key=lambda flow: (-sum(each.sequence for each in flow.inputs), len(flow.sink or ""), flow.sink)
+    )
+    return msgspec.structs.replace(first, also=tuple(sorted(other.sink for other in others if other.sink)))
 
 
 def _waiting(store: Store, read: Input) -> FlowInput:

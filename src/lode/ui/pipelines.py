@@ -42,6 +42,7 @@ def _described(flow: Flow) -> dict[str, Any]:
     return {
         "name": flow.pipeline,
         "sink": flow.sink,
+        "also": flow.also,
         "snapshot": flow.snapshot,
         "made_at": flow.made_at,
         "rows": flow.rows,
@@ -61,8 +62,7 @@ def _graph(datasets: Datasets, found: Sequence[Flow]) -> dict[str, Any]:
         here = f"pipeline {flow.pipeline}"
         edges += [(f"dataset {each.dataset}", here) for each in flow.inputs]
         edges += [(f"dataset {dataset}", here) for dataset in flow.tables.values()]
-        if flow.sink is not None:
-            edges.append((here, f"dataset {flow.sink}"))
+        edges += [(here, f"dataset {sink}") for sink in (flow.sink, *flow.also) if sink is not None]
     columns = _columns(edges)
     rows: dict[int, int] = {}
     nodes = []

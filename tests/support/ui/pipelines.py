@@ -38,7 +38,7 @@ def fill_pipelines(store: Store, *, until: datetime | None = None) -> None:
             table: input_of(dataset(table), BEGINNING, position_of(dataset(table), dataset(table).latest()))
             for table in tables
         }
-        lineage = Lineage(name, inputs, looked_up, **more.pop("lineage", {}))
+        lineage = Lineage(name, inputs, looked_up, steps=f"{name:*<8}".encode().hex())
         dataset(sink).write(rows[:count], {**lineage.as_metadata(), **more})
 
     def run(name: str, state: Any, minutes: int, **about: Any) -> None:
@@ -55,6 +55,7 @@ def fill_pipelines(store: Store, *, until: datetime | None = None) -> None:
         "sane_amount": {"passed": 2695, "failed": 3, "on_fail": "quarantine"},
     }
     made("clean", "clean", ["orders"], ["customers"], 890, **{EXPECTATIONS: counts})
+    made("clean", "clean_quarantine", ["orders"], ["customers"], 3, **{EXPECTATIONS: counts})
     made("daily", "daily", ["clean"], [], 30)
     made("people", "people", ["clean"], ["customers"], 40)
     made("report", "report", ["daily", "people"], [], 12)
