@@ -13,6 +13,7 @@ import pytest
 
 from lode.testing.explore import Report, Scenario, explore
 from lode.testing.walk import walks
+from lode.write import removal
 from support.change.actors import (
     LAST,
     LAYOUTS,
@@ -79,6 +80,17 @@ OPERATIONS = {
 def test_no_operation_fails_because_of_a_compaction_and_no_compaction_fails(name: str) -> None:
     """Exhaustive without troubles: nobody raises, the rows are never doubled and never come back."""
     layout = LAYOUTS["whole" if name in ("merge", "restore") else "split"]
+    report = explored(layout, {"c": compact(), "o": OPERATIONS[name]})
+    assert report.count(lambda view: view.raised) == 0
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_compaction_that_names_partitions_removes_no_row_of_others(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it does instead of naming thousands of files."""
+    monkeypatch.setattr(removal, "MAX_NAMED_FILES", 0)
+    layout = LAYOUTS["whole" if name in ("append", "delete") else "split"]
     report = explored(layout, {"c": compact(), "o": OPERATIONS[name]})
     assert report.count(lambda view: view.raised) == 0
 

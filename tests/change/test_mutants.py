@@ -9,6 +9,7 @@ import pytest
 from lode.format.manifest import Manifest
 from lode.testing.explore import Scenario, Violation, explore
 from lode.testing.walk import walks
+from lode.write import removal
 from lode.write.rebase import recent_commits
 from lode.write.removal import Compaction, Removal
 from support.change.actors import (
@@ -85,6 +86,24 @@ def test_a_compaction_that_only_looks_at_files_revives_an_overwritten_partition(
         Compaction, "_is_hit", lambda _self, group, removes: bool(group.inputs.intersection(removes.files))
     )
     breaks("split", overwrite("a", 5), compact(), match=r"has .*, not")
+
+
+def test_a_compaction_that_names_a_partition_in_which_others_have_committed_loses_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(removal, "MAX_NAMED_FILES", 0)
+    monkeypatch.setattr(removal, "common_partition", lambda *_: None)
+    breaks("whole", append("a", 4), compact(), match=r"has .*, not")
+
+
+def test_a_deletion_that_only_looks_at_files_misses_a_compaction_that_names_partitions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(removal, "MAX_NAMED_FILES", 0)
+    monkeypatch.setattr(
+        Removal, "_has_lost", lambda self, removes: bool(self.files.intersection(removes.files))
+    )
+    breaks("whole", delete(3), compact(), match=r"has .*, not")
 
 
 def test_a_compaction_that_conflicts_instead_of_giving_up_fails(monkeypatch: pytest.MonkeyPatch) -> None:

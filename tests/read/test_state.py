@@ -8,8 +8,10 @@ import pytest
 
 import lode
 from lode.definition import REMOVALS
+from lode.format.manifest import Removes
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
+from lode.write import removal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -151,3 +153,30 @@ def test_the_store_calls_of_a_change_do_not_grow_with_the_number_of_commits() ->
             lode.Dataset("d", counted, runtime=runtime).overwrite(rows(0), dry_run=True)
             calls[number] = counted.total
     assert calls[270] <= calls[14] + 2, calls
+
+
+def test_a_compaction_of_many_files_names_their_partitions(
+    visits: lode.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "MAX_NAMED_FILES", 3)
+    for number in range(4):
+        visits.write([{"day": "mon", "n": number}, {"day": "tue", "n": number}], on_conflict="append")
+    before = visits.count()
+    change = visits.compact()
+    assert change.snapshot is not None
+    assert change.snapshot.manifest.removes == Removes(("day=mon", "day=tue"))
+    assert visits.count() == before
+    assert len(visits.plan().files) == 2
+
+
+def test_a_compaction_of_some_files_of_a_partition_names_these(
+    visits: lode.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(removal, "MAX_NAMED_FILES", 0)
+    visits.write(rows(*range(10, 5000)))
+    large = max(file.size_bytes for file in visits.plan().files)
+    visits.write(rows(4))
+    visits.compact(target_file_bytes=large)
+    removes = visits.latest().manifest.removes
+    assert removes is not None
+    assert (removes.partitions, len(removes.files)) == ((), 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -9,6 +10,7 @@ from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
 from lode.format.manifest import COMPACT, Removed, Removes, check_metadata
+from lode.format.paths import canonical_partition
 from lode.read.plan import check_options
 from lode.write.open_files import TARGET_FILE_BYTES
 from lode.write.removal import Compaction, Rewritten
@@ -72,6 +74,7 @@ def compact(
             rewritten = [group for group in found if group is not None]
             if not rewritten:
                 return Change(COMPACT)
+            removal.whole = _whole(base)
             removal.choose(tuple(rewritten))
             transaction.add(*(group.staged for group in rewritten))
             try:
@@ -107,6 +110,16 @@ def choose(base: Base, target: int, where: pc.Expression | str | None) -> list[G
             size += file.size_bytes
         groups.append(Group(partition, group))
     return [group for group in groups if len(group.files) > 1]
+
+
+def _whole(base: Base) -> dict[str, frozenset[str]]:
+    """The visible files of each partition; empty if partitions lie in each other."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for name, files in base.by_partition(base.scan.files).items():
+        found[canonical_partition(name)].update(file.path for file in files)
+    if len({name.count("/") if name else -1 for name in found}) > 1:
+        return {}
+    return {name: frozenset(files) for name, files in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

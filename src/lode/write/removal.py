@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from lode.format.manifest import COMPACT, Removed, Removes
 from lode.format.paths import canonical_partition
+from lode.write.rebase import common_partition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from lode.format.manifest import Manifest
     from lode.write.draft import CommitSummary
     from lode.write.stage import Staged
+
+
+# A compaction of more files names partitions where it can.
+MAX_NAMED_FILES: Final = 1000
 
 
 def nowhere(_partition: str) -> bool:
@@ -77,12 +82,18 @@ class Removal:
         compacted: str | None = None
         for commit in later:
             if commit.operation == COMPACT:
-                if commit.removes is not None and self.files.intersection(commit.removes.files):
+                if commit.removes is not None and self._has_lost(commit.removes):
                     compacted = commit.snapshot_id
             elif any(map(self.depends_on, commit.partitions)):
                 return f"snapshot {commit.snapshot_id} also changed what this {self.operation} depends on"
         self.superseded = compacted is not None
         return f"snapshot {compacted} has compacted files that this replaces" if compacted else None
+
+    def _has_lost(self, removes: Removes) -> bool:
+        """Whether a compaction may have replaced files that are removed here."""
+        if not self.files:
+            return False
+        return bool(self.files.intersection(removes.files)) or any(map(self.depends_on, removes.partitions))
 
     def staged(self, staged: tuple[Staged, ...]) -> tuple[Staged, ...]:
         """What of the staged files is committed."""
@@ -106,9 +117,14 @@ class Compaction(Removal):
     """Files that are replaced by fewer with the same rows.
 
     It follows every commit. If another one has removed input files of a group, that group is given up.
+
+    A manifest that names a hundred thousand files takes long to read. So if there are many, and all files of
+    a partition are replaced, it names the partition, unless others have committed there.
     """
 
     groups: tuple[Rewritten, ...] = ()
+    # The files of those partitions of which every file is replaced.
+    whole: dict[str, frozenset[str]] = field(default_factory=dict)
     given_up: list[Rewritten] = field(default_factory=list)
     # The partition of a file.
     partition_of: Callable[[str], str] = field(kw_only=True, default=lambda _: "")
@@ -119,9 +135,14 @@ class Compaction(Removal):
         kept = self.groups
         for commit in later:
             if commit.restores:
-                kept = ()
+                kept, self.whole = (), {}
             elif commit.removes is not None:
                 kept = tuple(group for group in kept if not self._is_hit(group, commit.removes))
+            self.whole = {
+                name: files
+                for name, files in self.whole.items()
+                if common_partition({name}, commit.partitions) is None
+            }
         self.given_up += [group for group in self.groups if group not in kept]
         self.choose(kept)
         return None if kept else "other writers have replaced all files that this compacts"
@@ -132,8 +153,11 @@ class Compaction(Removal):
     def choose(self, groups: tuple[Rewritten, ...]) -> None:
         """Commit these groups only."""
         self.groups = groups
-        self.files = frozenset().union(*(group.inputs for group in groups))
-        self.removed = self.count(self.files)
+        replaced = frozenset().union(*(group.inputs for group in groups))
+        self.removed = self.count(replaced)
+        whole = self.whole if len(replaced) > MAX_NAMED_FILES else {}
+        self.partitions = tuple(sorted(name for name, files in whole.items() if files <= replaced))
+        self.files = replaced.difference(*(whole[name] for name in self.partitions))
         self.carried = tuple(file.path for group in groups for file in group.staged.files)
 
     def _is_hit(self, group: Rewritten, removes: Removes) -> bool:
