@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lode
-from lode.lineage import lineage_of
+from lode.lineage import Lineage, lineage_of
 from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.spread import _balanced
@@ -193,6 +193,7 @@ def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
         into = DatasetRef(lake, form, checksum="md5", sortBy="n")
         (snapshot,) = jobs.import_(found, into, key="first", metadata={"from": form})
         assert (snapshot.row_count, snapshot.metadata["from"]) == (4, form)
+        assert lineage_of(snapshot) == Lineage("import:first")
         (again,) = jobs.import_(found, into, key="first")
         assert (again.id, again.commit and again.commit.replayed) == (snapshot.id, True)
 

@@ -17,6 +17,7 @@ from pyspark.sql.types import LongType, StructType
 
 import lode
 from lode.codec.schema import to_schema
+from lode.lineage import Lineage, lineage_of
 from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink
 from support import SUPPORT
@@ -74,7 +75,9 @@ def test_every_micro_batch_is_one_snapshot_under_the_key_of_query_and_batch(
     sink = sink_in(lake)
     assert numbers(sink) == numbers(source)
     for batch, snapshot in enumerate(sink.snapshots()):
-        assert snapshot.metadata == {"team": "web", "spark": {"query": query.id, "batch": batch}}
+        assert snapshot.metadata["team"] == "web"
+        assert snapshot.metadata["spark"] == {"query": query.id, "batch": batch}
+        assert lineage_of(snapshot) == Lineage(f"stream:{query.id}")
         assert snapshot.manifest.idempotency == (f"spark:{query.id}", str(batch))
         assert snapshot.manifest.checksum_algorithm == "sha256"
         assert all(snapshot.id in file.path for file in snapshot.files)

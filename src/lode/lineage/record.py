@@ -38,8 +38,9 @@ class Lineage(msgspec.Struct, frozen=True):
     """By what a snapshot was made, and from what.
 
     ``inputs`` were read once and are used up; ``tables`` were read whole, as they were then. ``steps`` is the
-    digest of the steps. ``changed_after`` is the newest snapshot that other steps made, if rows of it or of
-    earlier ones may still be in the dataset.
+    digest of the steps of a pipeline, and ``changed_after`` the newest snapshot that other steps made, if
+    rows of it or of earlier ones may still be in the dataset. Streams and imports have only ``made_by``:
+    Spark does not say what they read.
     """
 
     made_by: str

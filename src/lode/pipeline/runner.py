@@ -23,6 +23,7 @@ from lode.pipeline.sink import OutsideError, SinkWriter
 from lode.pipeline.step import INPUT
 from lode.read.incremental import CHANGE, INSERT
 from lode.read.which import ExactId
+from lode.snapshot import CommitReport, Snapshot
 from lode.spark.schema import known_schema, written_schema
 from lode.spark.session import functions_of
 from lode.spark.workers import TaskWorkers
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 
     from lode.pipeline.definition import PipelineDefinition
     from lode.pipeline.inputs import OpenInput
-    from lode.snapshot import Snapshot
     from lode.spark.dataset_ref import DatasetRef
 
 logger = logging.getLogger("lode.spark")
@@ -165,15 +165,20 @@ class Runner:
 
     def _do(self, work: Work, tables: _Tables, number: int, began: float) -> Batch:
         lineage = self._lineage(work.after, work.up_to, tables, all_new=work.selection == Selection())
-        try:
-            snapshot = self._commit(work, tables, lineage)
-        except SnapshotConflictError:
-            # Another runner has written to the quarantine dataset meanwhile.
-            self._inputs.find_last()
-            found = self._inputs.last.snapshot
-            if found is None or self._inputs.after == work.after:
-                raise
-            snapshot = _as_replayed(found)
+        before = self._inputs.last
+        for remaining in reversed(range(_MAX_ATTEMPTS)):
+            try:
+                snapshot = self._commit(work, tables, lineage)
+                break
+            except SnapshotConflictError:
+                # Somebody has written to the quarantine dataset meanwhile: perhaps another runner.
+                self._inputs.find_last()
+                found = self._inputs.last.snapshot
+                if found is not None and self._inputs.last.anchor != before.anchor:
+                    snapshot = Snapshot(found.manifest, CommitReport(replayed=True))
+                    break
+                if not remaining:
+                    raise
         self._waits_for = ""
         replayed = snapshot.commit is not None and snapshot.commit.replayed
         self._take(snapshot)
@@ -407,12 +412,6 @@ def changed_after(last: Last, digest: str) -> str | None:
     if last.lineage.steps and last.lineage.steps != digest:
         return last.snapshot.id
     return last.lineage.changed_after
-
-
-def _as_replayed(snapshot: Snapshot) -> Snapshot:
-    from lode.snapshot import CommitReport, Snapshot
-
-    return Snapshot(snapshot.manifest, CommitReport(replayed=True))
 
 
 def _busy(name: str) -> InvalidOptionError:

@@ -261,6 +261,7 @@ class SinkWriter:
         if not dataset.exists:
             with begin(dataset, columns, idempotency_key=(key[0], "columns"), on_conflict="append") as first:
                 first.commit()
+        dataset.settle()  # a commit of a dead attempt may be decided and not be visible yet
         base = dataset.latest()
         with begin(dataset, columns, evolve=True, **file_options(Options(self._quarantine.given))) as probe:
             job = Job.of(probe, written_schema(columns), evolve=True)

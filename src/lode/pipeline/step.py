@@ -187,6 +187,8 @@ def _source(function: Callable[..., Any]) -> str:
     code: CodeType | None = getattr(inner, "__code__", None)
     try:
         text = inspect.getsource(inner)
+        if code is not None and code.co_name == "<lambda>":
+            text += f"{code.co_names} {_constants(code)}"  # its source is the whole line, with others
     except (OSError, TypeError):
         # Such as one that was typed into a shell.
         text = type(inner).__qualname__ if code is None else _code_text(code)
@@ -195,8 +197,11 @@ def _source(function: Callable[..., Any]) -> str:
 
 
 def _code_text(code: CodeType) -> str:
-    consts = [each if isinstance(each, _PLAIN) else type(each).__name__ for each in code.co_consts]
-    return f"{code.co_code.hex()} {code.co_names} {consts}"
+    return f"{code.co_code.hex()} {code.co_names} {_constants(code)}"
+
+
+def _constants(code: CodeType) -> list[Any]:
+    return [each if isinstance(each, _PLAIN) else type(each).__name__ for each in code.co_consts]
 
 
 def _cells(function: Any) -> list[Any]:

@@ -203,7 +203,8 @@ def _import_one(
     metadata: dict[str, Any] | None,
     before: Future[Snapshot] | None,
 ) -> Snapshot:
-    extended = {**(metadata or {}), "import": {"writer": key[0], "key": key[1]}}
+    own = {"import": {"writer": key[0], "key": key[1]}, **Lineage(key[0]).as_metadata()}
+    extended = {**(metadata or {}), **own}
     wait = None if before is None else before.result
     if isinstance(into, DatasetRef) or not hasattr(into, "transaction"):
         return dataset_ref(into).write(frame, extended, key=key, before_commit=wait)

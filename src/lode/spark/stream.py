@@ -30,6 +30,7 @@ from pyspark.sql.streaming.datasource import (
 
 from lode.errors import InvalidOptionError
 from lode.lineage.position import NO_LIMIT, Frontier, Limit, Position, plan_between, starting_position
+from lode.lineage.record import Lineage
 from lode.read.change_scan import ChangeScan
 from lode.read.files import check_components
 from lode.read.which import ExactId
@@ -186,6 +187,8 @@ class StreamSink(DataSourceStreamArrowWriter):
         metadata = {
             **(self._options.json_object("metadata") or {}),
             "spark": {"query": query, "batch": batchId},
+            # Spark does not say from which offsets of which sources a batch was made.
+            **Lineage(f"stream:{query}").as_metadata(),
         }
         job = parts[0].job
         transaction = resume(
