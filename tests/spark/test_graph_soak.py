@@ -135,6 +135,10 @@ class Driver:
             stream.close()
         return code
 
+    @property
+    def batches(self) -> int:
+        return sum(line.startswith("batch ") for line in list(self.lines))
+
     def runs(self) -> list[dict[str, Any]]:
         return [json.loads(line) for line in self.lines if line.startswith("{")]
 
@@ -156,20 +160,21 @@ def test_a_graph_of_ten_pipelines_survives_any_number_of_kills(tmp_path: Path) -
             seen["backfills"] += 1
         driver = Driver(lake, 100, *refresh)
         driver.ready.wait()
-        # While it runs, more arrives and is corrected; then the driver dies, wherever it is.
-        until = lake.rng.uniform(0.2, 8)
-        while driver.process.poll() is None and until > 0:
-            pause = lake.rng.uniform(0.1, 1.5)
-            threading.Event().wait(pause)
-            until -= pause
-            lake.change()
+        # While it runs, more arrives and is corrected. It dies after some batches, wherever it is then.
+        wanted = int(lake.rng.random() ** 2 * 10)
+        while driver.process.poll() is None and driver.batches < wanted:
+            threading.Event().wait(0.5)
+            if lake.rng.random() < 0.2:
+                lake.change()
+        threading.Event().wait(lake.rng.uniform(0, 4))
         assert driver.process.poll() is None, driver.errors[-20:]
         driver.kill()
         seen["kills"] += 1
-        seen["batches"] += sum(line.startswith("batch ") for line in driver.lines)
+        seen["batches"] += driver.batches
         seen["recomputations"] += sum(line.endswith(" recompute") for line in driver.lines)
         for run in driver.runs():
             assert {error for _, _, error in run.values()} == {None}, run
+    assert seen["batches"] >= KILLS
     last = Driver(lake, 2)
     assert last.wait() == 0, last.errors[-20:]
     first, second = last.runs()

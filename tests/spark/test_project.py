@@ -10,6 +10,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import yaml  # type: ignore[import-untyped, unused-ignore]
 
@@ -289,6 +290,27 @@ def test_a_correction_flows_through_the_graph_and_a_refresh_changes_nothing(
     for wrong in ({"full_refresh": ["gold"], "select": ["silver"]}, {"since": "mon", "continuous": True}):
         with pytest.raises(lode.InvalidOptionError):
             project.run(spark, **wrong)
+
+
+def test_a_project_on_s3_has_its_keys_from_the_environment(
+    connect: SparkSession, s3_server: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, options = s3_server.create("project"), s3_server.options
+    store: dict[str, Any] = {}
+    for name, value in options.items():
+        if isinstance(value, str):
+            monkeypatch.setenv(f"LAKE_{name}", value)
+            value = f"${{LAKE_{name}}}"
+        store[name] = value
+    pipelines = {"p": {"from": "raw", "steps": "SELECT n + 1 AS n FROM {raw}", "into": "out"}}
+    project = parse({"lake": url, "store": store, "pipelines": pipelines})
+    lode.Dataset("raw", url, codec="parquet", store_options=options).write(pa.table({"n": [1]}))
+    assert project.run(connect)["p"].error is None
+    out = lode.open_dataset("out", url, store_options=options)
+    assert out.scan().read_all()["n"].to_pylist() == [2]
+    (status,) = status_of(project)
+    assert (status.waiting, status.last_run is not None) == (0, True)
+    assert runs_of(project.store, "p")[0].rows_out == 1
 
 
 # The command line, in the session of the other tests.

@@ -416,14 +416,14 @@ def _dataset_of(given: Any, what: str) -> str:
     return dataset
 
 
-def _flat(options: Mapping[str, Any], prefix: str = "store.") -> dict[str, Any]:
-    """Options of the store with dots in their names, as ``format("lode")`` takes them."""
-    found: dict[str, Any] = {}
+def _flat(options: Mapping[str, Any], prefix: str = "store.") -> dict[str, str]:
+    """Options of the store as text with dots in their names, as ``format("lode")`` takes them."""
+    found: dict[str, str] = {}
     for name, value in options.items():
         if isinstance(value, Mapping):
             found |= _flat(value, f"{prefix}{name}.")
         else:
-            found[f"{prefix}{name}"] = value
+            found[f"{prefix}{name}"] = str(value).lower() if isinstance(value, bool) else str(value)
     return found
 
 
