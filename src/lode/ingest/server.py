@@ -28,6 +28,8 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.rest.tables import table_properties
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.copy import CopyJobs
+    from lode.ingest.jobs.extract import ExtractJobs
     from lode.ingest.jobs.load import LoadJobs
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
@@ -75,6 +77,8 @@ class Server:
             undo.callback(self.jobs.close)
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
             self.jobs.register("load", LoadJobs(self.engine, table_properties))
+            self.jobs.register("copy", CopyJobs(self.engine))
+            self.jobs.register("extract", ExtractJobs(self.engine, settings.extract_to))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)

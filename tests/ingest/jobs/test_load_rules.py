@@ -142,6 +142,20 @@ def test_streaming_writers_continue_beside_loads(
     assert sorted(row["id"] for row in rows(table)) == [3, 4, 5, 6]
 
 
+def test_loads_and_streams_commit_to_one_table_at_once(
+    client: bigquery.Client, table: str, rows: Rows
+) -> None:
+    client.create_table(bigquery.Table(table, ID))
+    jobs = []
+    for number in range(6):
+        jobs.append(client.load_table_from_json([{"id": number}] * 50, table))
+        assert client.insert_rows_json(table, [{"id": 100 + number}]) == []
+    for job in jobs:
+        job.result()
+    expected = [number for number in range(6) for _ in range(50)] + [100 + number for number in range(6)]
+    assert sorted(row["id"] for row in rows(table)) == sorted(expected)
+
+
 # -- schemas -------------------------------------------------------------------------------------------
 
 ADD: dict[str, Any] = {"schema_update_options": ["ALLOW_FIELD_ADDITION"]}

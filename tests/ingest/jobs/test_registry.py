@@ -204,6 +204,9 @@ def test_finished_jobs_survive_a_restart(jobs: Jobs, steps: Steps, tmp_path: Pat
 
 def test_a_dry_run_is_done_at_once_and_not_kept(jobs: Jobs, steps: Steps) -> None:
     steps.go.set()
-    job = jobs.insert("p", {"load": {}, "dryRun": True}, id="one")
+    jobs.register("query", steps)
+    job = jobs.insert("p", {"query": {}, "dryRun": True}, id="one")
     assert job.state == "DONE"
     assert jobs.list("p", limit=1) == []
+    with pytest.raises(Refused, match="dry run of a load job"):
+        jobs.insert("p", {"load": {}, "dryRun": True})

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections import deque
 
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
 
 
 class StagedBytes:
@@ -35,7 +35,11 @@ class StagedBytes:
         raise self._full(held, size)
 
     def check(self, size: int) -> None:
-        """Refuse as many bytes as cannot be reserved now."""
+        """Refuse as many bytes as cannot be reserved now, or ever."""
+        if size > self._max_bytes:
+            raise invalid(
+                f"The file has {size:,} bytes, the limit is {self._max_bytes:,}: send a smaller one."
+            )
         if self._bytes + size > self._max_bytes:
             raise self._full(self._bytes, size)
 

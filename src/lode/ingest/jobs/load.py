@@ -14,7 +14,8 @@ from lode.ingest.jobs.formats.columnar import Orc, Parquet
 from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
 from lode.ingest.jobs.formats.json_lines import JsonLines
 from lode.ingest.jobs.formats.source import BadRecords, TooManyErrors
-from lode.ingest.jobs.tables import parse_reference
+from lode.ingest.jobs.schema_update import UPDATES, SchemaUpdate
+from lode.ingest.jobs.tables import parse_destination
 from lode.ingest.jobs.uploads import Upload
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.rest import from_rest
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.formats.source import Source
     from lode.ingest.jobs.job import Job
-    from lode.ingest.types.columns import Column, TableSchema
+    from lode.ingest.types.columns import TableSchema
 
     Properties: TypeAlias = Callable[
         [dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]
@@ -42,7 +43,6 @@ _FORMATS: Final = {
     "AVRO": "Avro",
     "ORC": "ORC",
 }
-_UPDATES: Final = ("ALLOW_FIELD_ADDITION", "ALLOW_FIELD_RELAXATION")
 # Options that change which rows are loaded, and that are not supported. Ignoring them would mislead.
 _UNSUPPORTED: Final = {
     "hivePartitioningOptions": "an upload is one file without a path",
@@ -81,7 +81,7 @@ class LoadJobs:
 
     def check(self, job: Job) -> None:
         settings = job.settings
-        parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable")
+        parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable")
         disposition(settings, "createDisposition", CREATE, CREATE[0])
         disposition(settings, "writeDisposition", WRITE, WRITE[0])
         if not isinstance(job.payload, Upload) and not settings.get("sourceUris"):
@@ -131,7 +131,7 @@ class _Load:
         self._source = self._open()
         self._target = Destination(
             engine,
-            parse_reference(settings.get("destinationTable"), job.project, "load.destinationTable"),
+            parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable"),
             disposition(settings, "createDisposition", CREATE, CREATE[0]),
             disposition(settings, "writeDisposition", WRITE, WRITE[0]),
         )
@@ -211,60 +211,12 @@ class _Load:
         if self._target.replaces_table:
             return sent
         updates = self._settings.get("schemaUpdateOptions") or []
-        if not isinstance(updates, list) or not set(updates) <= set(_UPDATES):
-            raise invalid(f"Invalid value for schemaUpdateOptions: use some of {', '.join(_UPDATES)}.")
+        if not isinstance(updates, list) or not set(updates) <= set(UPDATES):
+            raise invalid(f"Invalid value for schemaUpdateOptions: use some of {', '.join(UPDATES)}.")
         ignore = self._settings.get("ignoreUnknownValues") in (True, "true")
-        return _Update(current, declared=self._given is not None, updates=updates, ignore=ignore).schema(sent)
-
-
-class _Update:
-    """The change of a table's schema by a job that appends."""
-
-    def __init__(self, current: TableDefinition, *, declared: bool, updates: list[str], ignore: bool) -> None:
-        self._current = current
-        # Columns of a file or detected ones are read by the table's types, declared ones must match them.
-        self._declared = declared
-        self._adds = _UPDATES[0] in updates
-        self._relaxes = _UPDATES[1] in updates
-        self._ignore = ignore
-
-    def schema(self, sent: TableSchema) -> TableSchema:
-        columns = self._columns(self._current.schema.columns, sent.columns, "")
-        return msgspec.structs.replace(self._current.schema, columns=columns)
-
-    def _columns(self, old: tuple[Column, ...], new: tuple[Column, ...], path: str) -> tuple[Column, ...]:
-        by_name = {column.name.lower(): column for column in new}
-        kept = [self._column(column, by_name.pop(column.name.lower(), None), path) for column in old]
-        for column in by_name.values():
-            if self._adds:
-                mode = "NULLABLE" if column.mode == "REQUIRED" else column.mode
-                kept.append(msgspec.structs.replace(column, mode=mode))
-            elif not self._ignore:
-                raise self._mismatch(f"Cannot add fields (field: {path}{column.name})")
-        return tuple(kept)
-
-    def _column(self, old: Column, new: Column | None, path: str) -> Column:
-        where = path + old.name
-        if new is None:
-            relaxes = self._relaxes and old.mode == "REQUIRED"
-            return msgspec.structs.replace(old, mode="NULLABLE") if relaxes else old
-        if self._declared and old.type != new.type:
-            raise self._mismatch(f"Field {where} has changed type from {old.type} to {new.type}")
-        mode = old.mode
-        if old.mode != new.mode and self._declared:
-            if old.mode == "REQUIRED" and new.mode == "NULLABLE" and self._relaxes:
-                mode = new.mode
-            elif (old.mode, new.mode) != ("NULLABLE", "REQUIRED"):
-                raise self._mismatch(f"Field {where} has changed mode from {old.mode} to {new.mode}")
-        elif self._relaxes and old.mode == "REQUIRED" and new.mode == "NULLABLE":
-            mode = "NULLABLE"
-        fields = (
-            self._columns(old.fields, new.fields, f"{where}.") if old.fields and new.fields else old.fields
+        return SchemaUpdate(current, declared=self._given is not None, updates=updates, ignore=ignore).schema(
+            sent
         )
-        return msgspec.structs.replace(old, mode=mode, fields=fields)
-
-    def _mismatch(self, reason: str) -> Refused:
-        return invalid(f"Provided Schema does not match Table {display_name(self._current.name)}. {reason}")
 
 
 def _format(settings: dict[str, Any]) -> str:

@@ -92,6 +92,8 @@ class Jobs:
         self._check_new(job)
         job_type.check(job)
         if configuration.get("dryRun"):
+            if kind != "query":
+                raise invalid(f"A dry run of a {kind} job is not supported: leave dryRun out.")
             job.begin()
             job_type.run(job)
             job.conclude()

@@ -58,6 +58,17 @@ def parse_reference(reference: Any, project: str, what: str) -> TableRef:
     return TableRef(parse_table(str(TableName(parts[0], parts[1], table))), partition, moment)
 
 
+def parse_destination(reference: Any, project: str, what: str) -> TableRef:
+    """Read a reference to a table that a job writes, or refuse it."""
+    found = parse_reference(reference, project, what)
+    if found.moment:
+        raise invalid(
+            f"Invalid value for {what}: @{shortened(found.moment)[1:-1]} is a moment of the past, which "
+            "cannot be written: leave it out."
+        )
+    return found
+
+
 def moment_of(ref: TableRef, now: datetime) -> datetime | None:
     """The moment of a snapshot decorator: milliseconds since 1970, or before now if negative."""
     if not ref.moment:

@@ -113,7 +113,8 @@ class Uploads:
     def begin(self, project: str, body: bytes, total: int | None) -> Session:
         """Begin a resumable upload, or refuse it: there are too many, or it is too large."""
         self.expire()
-        self._staged.check(total or 0)
+        if total is not None:
+            self._staged.check(total)
         with self._lock:
             if len(self._sessions) >= MAX_SESSIONS:
                 self._drop_done()

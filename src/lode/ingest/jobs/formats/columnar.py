@@ -8,7 +8,10 @@ from lode.ingest.decode.fill import Filler
 from lode.ingest.jobs.formats.source import BadRecords, unreadable
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.arrow import from_arrow
+from lode.ingest.types.columns import arrow_type
+from lode.ingest.types.row_errors import failing
 from lode.lazy import pa, pt
+from lode.times import parse_date, parse_datetime, parse_time, parse_timestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -198,7 +201,12 @@ def _plain(array: Any, kind: Any) -> Any:
 
 # -- values that load jobs take in addition to the streaming APIs ----------------------------------------
 
-_FROM_TEXT: Final = ("DATE", "TIME", "DATETIME", "TIMESTAMP")
+_FROM_TEXT: Final = {
+    "DATE": parse_date,
+    "TIME": parse_time,
+    "DATETIME": parse_datetime,
+    "TIMESTAMP": parse_timestamp,
+}
 
 
 def _adapted_type(kind: Any, column: Column) -> Any:
@@ -219,20 +227,27 @@ def _target(kind: Any, column: Column) -> Any:
     if column.type == "DATETIME" and pt.is_timestamp(kind) and kind.tz is not None:
         return pa.timestamp(kind.unit)
     if column.type in _FROM_TEXT and (pt.is_string(kind) or pt.is_large_string(kind)):
-        from lode.ingest.types.columns import arrow_type
-
         return arrow_type(column)
     return None
 
 
 def _adapted(array: Any, column: Column) -> tuple[Any, list[int]]:
     """A column after the cast, and the indices of values that cannot be cast."""
-    from lode.ingest.types.row_errors import failing
-
     target = _target(array.type, column)
     if target is None:
         return array, []
     try:
         return array.cast(target), []
     except pa.ArrowException:
-        return array, failing(array, lambda part: part.cast(target))
+        if not pt.is_string(array.type) and not pt.is_large_string(array.type):
+            return array, failing(array, lambda part: part.cast(target))
+    values: list[int | None] = []
+    failed: list[int] = []
+    for index, text in enumerate(array.to_pylist()):
+        try:
+            values.append(None if text is None else _FROM_TEXT[column.type](text.strip()))
+        except (ValueError, OverflowError):
+            values.append(None)
+            failed.append(index)
+    plain = pa.int32() if pt.is_date(target) else pa.int64()
+    return pa.array(values, plain).view(target), failed

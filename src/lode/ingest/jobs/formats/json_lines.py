@@ -96,18 +96,25 @@ class JsonLines:
         """Lines with their positions, without empty ones."""
         source = Bytes(self._path)
         try:
-            rest, place = b"", 0
+            # The beginning of a line in pieces: joined once, as a line may be long.
+            pieces: list[bytes] = []
+            place = 0
             while chunk := source.read():
-                *lines, rest = (rest + chunk).split(b"\n") if b"\n" in chunk else [rest + chunk]
-                for line in lines:
-                    if line.strip():
-                        yield place, line
-                    place += len(line) + 1
-                if len(rest) > MAX_ROW_BYTES:
+                first, newline, others = chunk.partition(b"\n")
+                pieces.append(first)
+                if newline:
+                    *lines, last = (b"".join(pieces) + newline + others).split(b"\n")
+                    for line in lines:
+                        if line.strip():
+                            yield place, line
+                        place += len(line) + 1
+                    pieces = [last]
+                if sum(map(len, pieces)) > MAX_ROW_BYTES:
                     raise invalid(
                         f"Error while reading data, error message: the row starting at position {place} has "
                         f"more than {MAX_ROW_BYTES:,} bytes: send smaller rows."
                     )
+            rest = b"".join(pieces)
             if rest.strip():
                 yield place, rest
         finally:
