@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 import random
 import shutil
@@ -10,48 +9,24 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lode
-from lode.store import FaultStore, SimulatedCrash
-from lode.store.open import open_store
+from lode.store import SimulatedCrash
 from support import SUPPORT
+from support.spark.dying import LosesAnswers, dying, losing
 from support.spark.pipeline_chain import chain, computed, found, source
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from lode.store import Store
-
-T = TypeVar("T")
-
 DRIVER = SUPPORT / "spark" / "pipeline_chain.py"
-WRITES = ("put", "put_volatile", "compare_and_swap", "link", "delete", "commit")
 KILLS = 10
-
-
-class DriverDies(FaultStore):
-    """Ends the driver at one of its writes. Tasks of Spark get the store inside."""
-
-    writes_left = 0
-
-    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
-        if method in WRITES and not self.crashed:
-            DriverDies.writes_left -= 1
-            self.crashed = DriverDies.writes_left < 0
-        return super().around(method, path, call)
-
-    def __reduce__(self) -> Any:
-        return copy.copy, (self.inner,)
-
-
-def mortal(path: str, **options: Any) -> Store:
-    return DriverDies(open_store(path, **options))
 
 
 def records(*rows: tuple[str, int, int]) -> list[dict[str, Any]]:
@@ -72,9 +47,8 @@ def test_a_correcting_batch_that_dies_at_any_write_is_before_or_after_and_is_don
     shutil.copytree(tmp_path / "lake", kept)
     died = 0
     while True:
-        DriverDies.writes_left = died
         with monkeypatch.context() as patch:
-            patch.setattr("lode.spark.options.open_store", mortal)
+            dying(patch, writes=died)
             try:
                 clean.run(spark)
                 break
@@ -91,9 +65,43 @@ def test_a_correcting_batch_that_dies_at_any_write_is_before_or_after_and_is_don
     assert found(lake)["clean"] == expected["clean"]
 
 
-def kill(pids: list[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
+def test_a_batch_whose_store_loses_an_answer_removes_nothing_that_was_committed(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    raw = source(lake)
+    raw.write(records(("d1", 1, 1), ("d1", 2, -1)))
+    clean = chain(lake)[0]
+    clean.run(spark)
+    for swap in range(2):  # of the quarantine dataset, and of the sink
+        raw.overwrite(records(("d1", 10 + swap, 5), ("d1", 20 + swap, -4)))
+        with monkeypatch.context() as patch:
+            losing(patch, swaps=swap)
+            with suppress(lode.CommitError, lode.StoreError):
+                clean.run(spark)
+        assert LosesAnswers.swaps_left < 0
+        clean.run(spark)
+        expected = computed(lake)
+        for name in ("clean", "clean_quarantine"):
+            assert found(lake)[name] == expected[name], (swap, name)
+            assert lode.verify(lode.open_dataset(name, lake)).ok
+
+
+def change(raw: lode.Dataset, choose: random.Random, number: int) -> None:
+    """Add or correct some rows."""
+    days = [f"d{choose.randrange(4)}" for _ in range(3)]
+    rows = [(day, number + at, choose.randrange(-2, 9)) for at, day in enumerate(days)]
+    action = choose.randrange(6) if raw.exists else 5
+    if action == 0:
+        raw.overwrite(records(*rows))
+    elif action == 1:
+        first = choose.randrange(number + 1)
+        raw.delete(f"id BETWEEN {first} AND {first + 5}")
+    elif action == 2:
+        raw.merge(records(*((day, id - 6, n) for day, id, n in rows)), on=["day", "id"])
+    elif action == 3:
+        raw.compact()
+    else:
+        raw.write(records(*rows))
 
 
 @pytest.mark.soak
@@ -103,42 +111,36 @@ def test_a_chain_whose_driver_is_killed_at_random_has_every_row_once(
     choose = random.Random(7)
     raw = source(lake)
     number = 0
+    pids = tmp_path / "pids"
     for _ in range(KILLS):
-        pids = tmp_path / "pids"
         pids.unlink(missing_ok=True)
         driver = subprocess.Popen([sys.executable, str(DRIVER), lake, str(pids)])
-        while not pids.exists() or len(pids.read_text().split()) < 2:
-            assert driver.poll() is None
-            time.sleep(0.05)
-        dies = time.monotonic() + choose.uniform(2, 12)
-        while time.monotonic() < dies:
-            days = [f"d{choose.randrange(4)}" for _ in range(3)]
-            rows = [(day, number + at, choose.randrange(-2, 9)) for at, day in enumerate(days)]
-            number += len(rows)
-            match choose.randrange(6):
-                case 0 if raw.exists:
-                    raw.overwrite(records(*rows))
-                case 1 if raw.exists:
-                    raw.delete(f"id % 7 = {choose.randrange(7)}")
-                case 2 if raw.exists:
-                    raw.merge(records(*((day, id - 5, n) for day, id, n in rows)), on=["day", "id"])
-                case 3 if raw.exists:
-                    raw.compact()
-                case _:
-                    raw.write(records(*rows))
-            time.sleep(choose.uniform(0.05, 0.4))
-        assert driver.poll() is None, "it ended by itself"
-        kill([int(pid) for pid in pids.read_text().split()])
-        driver.wait()
+        try:
+            while not pids.exists() or len(pids.read_text().split()) < 2:
+                assert driver.poll() is None
+                time.sleep(0.05)
+            dies = time.monotonic() + choose.uniform(2, 12)
+            while time.monotonic() < dies:
+                change(raw, choose, number)
+                number += 3
+                time.sleep(choose.uniform(0.05, 0.4))
+            assert driver.poll() is None, "it ended by itself"
+        finally:
+            if pids.exists():
+                java = int(pids.read_text().split()[0])
+                with suppress(ProcessLookupError):
+                    os.kill(java, signal.SIGKILL)
+            driver.kill()
+            driver.wait()
     for pipeline in chain(lake):
         pipeline.run(spark)
     expected = computed(lake)
     assert found(lake) == expected
     for pipeline in chain(lake):
         assert pipeline.run(spark) == []
-        pipeline.refresh(spark)
     for pipeline in chain(lake):
         pipeline.run(spark)
+        pipeline.refresh(spark)
     assert found(lake) == expected
     for name in ("clean", "clean_quarantine", "daily", "total"):
         assert lode.verify(lode.open_dataset(name, lake)).ok

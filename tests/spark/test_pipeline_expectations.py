@@ -9,8 +9,9 @@ import pytest
 
 import lode
 from lode.pipeline import Counts, Expectation, Pipeline, counts_of
-from lode.pipeline import sink as sinks
 from lode.spark.dataset_ref import DatasetRef
+from lode.store import SimulatedCrash
+from support.spark.dying import dying
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -115,13 +116,9 @@ def test_an_attempt_after_a_crash_replaces_what_the_first_one_quarantined(
 ) -> None:
     source(lake, [("mon", -1), ("mon", 1)])
     made = pipeline(lake, {"positive": Expectation("n > 0", "quarantine")})
-
-    def crash(*_: Any, **__: Any) -> Any:
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
-        patch.setattr(sinks.SinkWriter, "_commit", crash)
-        with pytest.raises(KeyboardInterrupt):
+        dying(patch, writes=0, under="datasets/out/")
+        with pytest.raises(SimulatedCrash):
             made.run(spark)
     assert rows(lake, "out_quarantine") == [("mon", -1, ["positive"])]
     source(lake, [("tue", -2)])  # so that the second attempt has more rows than the first

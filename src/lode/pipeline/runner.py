@@ -116,7 +116,7 @@ class Runner:
                 "it, or compute all of it again"
             )
         at = self._inputs.after
-        if self._inputs.last.lineage is None or not all(each.snapshot for each in at.values()):
+        if set(at) != set(self._inputs.each) or not all(each.snapshot for each in at.values()):
             logger.info("pipeline %s has computed nothing yet", self._pipeline.name)
             return None
         first = next(iter(self._inputs.each.values()))

@@ -36,7 +36,7 @@ class Selection:
     @staticmethod
     def of(column: str, values: Iterable[Value]) -> Selection:
         """The rows with these values."""
-        return Selection(column, tuple(sorted(values, key=lambda value: (value is None, str(value)))))
+        return Selection(column, tuple(sorted(values, key=lambda value: (value is None, value))))
 
     @property
     def is_empty(self) -> bool:

@@ -22,7 +22,7 @@ from lode.pipeline.expectation import FAILED, KEY, MAX_EXPECTATIONS, OUTSIDE, Co
 from lode.spark.change import merge
 from lode.spark.options import Options, file_options
 from lode.spark.replacement import Replacement
-from lode.spark.resume import Job, resume
+from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import written_schema
 from lode.spark.session import functions_of
 from lode.spark.staging import discard_unreferenced, in_utc, stage_batches
@@ -169,7 +169,7 @@ class SinkWriter:
         except BaseException:
             discard_unreferenced(job.stager)
             if quarantine is not None:
-                discard_unreferenced(quarantine.job.stager)
+                quarantine.discard()
             raise
         done = [TaskResult(result.staged, result.attempt) for result in results if result.staged is not None]
         snapshot = self._commit(job, replacement, done, metadata, key)
@@ -217,7 +217,7 @@ class SinkWriter:
                 quarantine.commit(counted, results)
         except BaseException:
             if quarantine is not None:
-                discard_unreferenced(quarantine.job.stager)
+                quarantine.discard()
             raise
         return counted
 
@@ -317,6 +317,11 @@ class _Quarantine:
         if done or self.dataset.count(where=self.where):
             replacement = Replacement("static", self.where, "raise", self.base, None)
             replacement.commit(self.dataset, self.job, done, dict(metadata), None)
+
+    def discard(self) -> None:
+        """Remove what was staged, unless a commit of it may have landed."""
+        if not may_be_committed(self.job.stager):
+            discard_unreferenced(self.job.stager)
 
 
 @dataclass(slots=True)
