@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Expected(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     passed: int
     failed: int
-    on_fail: str
+    on_fail: Literal["warn", "drop", "fail", "quarantine"]
 
 
 class FlowInput(msgspec.Struct, frozen=True, kw_only=True):
