@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from lode.lineage import Lineage, lineage_of
 from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.spread import _balanced
+from lode.upkeep.leftovers import Errand
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -288,3 +290,42 @@ def test_datasets_in_memory_are_out_of_reach_and_that_is_said(spark: SparkSessio
     dataset = sales_in("memory://", 1)
     with pytest.raises(lode.InvalidOptionError, match="memory"):
         jobs.verify(spark, dataset)
+
+
+# -- removing ----------------------------------------------------------------------------------------
+
+
+def test_expire_removes_what_lode_expire_removes(spark: SparkSession, lake: str, tmp_path: Path) -> None:
+    dataset = sales_in(lake)
+    dataset.overwrite([{"day": "d0", "n": 1}])
+    expected = lode.expire(dataset, keep=1)
+    assert expected.files > 0
+    found = jobs.expire(spark, dataset, keep=1, dry_run=False)
+    assert sorted(found.paths) == sorted(expected.paths)
+    assert not any((tmp_path / "lake" / path).exists() for path in found.paths)
+    assert lode.verify(dataset).ok
+
+
+def test_sweep_removes_what_lode_sweep_finds_and_no_committed_file(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = sales_in(lake)
+    before = rows_of(dataset)
+    dead = dataset.transaction()
+    dead.stage([{"day": "d0", "n": 1}, {"day": "d1", "n": 2}])
+    expected = lode.sweep(dataset, timedelta(0))
+    assert {leftover.path for leftover in expected.leftovers}
+    found = jobs.sweep(spark, DatasetRef(lake, "sales"), timedelta(0), dry_run=False)
+    assert {each.path for each in found.leftovers} == {each.path for each in expected.leftovers}
+    assert not any((tmp_path / "lake" / each.path).exists() for each in found.leftovers)
+    assert rows_of(dataset) == before
+
+
+def test_a_file_whose_manifest_appears_before_it_is_removed_stays(lake: str) -> None:
+    store = lode.open_store(lake)
+    store.put("datasets/d/data", b"rows")
+    store.put("datasets/d/manifest.json", b"{}")
+    assert not Errand(("datasets/d/data",), unless="datasets/d/manifest.json").run(store)
+    assert store.exists("datasets/d/data")
+    assert Errand(("datasets/d/data",), unless="datasets/d/missing.json").run(store)
+    assert not store.exists("datasets/d/data")

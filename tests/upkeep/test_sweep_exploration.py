@@ -28,6 +28,7 @@ from lode.testing.protocol import (
 )
 from lode.testing.walk import walks
 from lode.upkeep import leftovers
+from lode.upkeep.leftovers import Errand
 from lode.upkeep.published import PublishedManifests
 from lode.upkeep.sweep_dataset import DatasetSweeper
 from lode.write.draft import Draft
@@ -180,32 +181,15 @@ def test_not_looking_for_a_manifest_before_removing_removes_what_is_committed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A writer that commits between the listing and the reading of its intent, and is built upon."""
-    monkeypatch.setattr(DatasetSweeper, "_why_spare", without_the_manifest_check)
+    monkeypatch.setattr(Errand, "run", removed_without_a_look)
     actors = {"a": writer(1), "b": writer(2, retries=1), "s": sweeper()}
     breaks(Scenario(actors=actors), Holds(WHOLE, IDS))
 
 
-why_spare: Any = DatasetSweeper._why_spare
-
-
-def without_the_manifest_check(self: DatasetSweeper, *args: Any) -> str | None:
-    blind: Any = Blind(self._store)
-    self._store = blind
-    reason: str | None = why_spare(self, *args)
-    return reason
-
-
-class Blind:
-    """A store on which no manifest is ever seen to exist."""
-
-    def __init__(self, store: Any) -> None:
-        self._inner: Any = store._inner if isinstance(store, Blind) else store
-
-    def exists(self, path: str) -> bool:
-        return False
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
+def removed_without_a_look(self: Errand, store: Any) -> bool:
+    for path in self.paths:
+        store.delete(path)
+    return True
 
 
 def test_believing_only_the_pointer_removes_what_is_published(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -220,7 +204,7 @@ def test_believing_only_the_pointer_removes_what_is_published(monkeypatch: pytes
         self.files = {path for path in self.files if snapshot_id(5) in path}
 
     monkeypatch.setattr(PublishedManifests, "read_all", read_reachable)
-    monkeypatch.setattr(DatasetSweeper, "_why_spare", without_the_manifest_check)
+    monkeypatch.setattr(Errand, "run", removed_without_a_look)
     breaks(Scenario(actors={"s": sweeper()}, initial=RESTORED), whole)
 
 

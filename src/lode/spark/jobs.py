@@ -1,4 +1,4 @@
-"""Work on whole datasets, spread over a cluster: verify, copy, import, export, rewrite.
+"""Work on whole datasets, spread over a cluster: verify, copy, import, export, rewrite, expire, sweep.
 
 Each is a call that ends; nothing runs in the background. All that write do so under idempotency keys, so a
 job that is run again, after it finished or after it died, does only what is not done yet.
@@ -20,6 +20,8 @@ from lode.spark.export import Export, export
 from lode.spark.options import Options
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
+from lode.upkeep.expire import expire as upkeep_expire
+from lode.upkeep.sweep import sweep as upkeep_sweep
 from lode.upkeep.verify import (
     ExpectedCopy,
     ExpectedObject,
@@ -32,7 +34,8 @@ from lode.upkeep.verify import (
 from lode.write.open_files import TARGET_FILE_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from datetime import datetime, timedelta
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -40,8 +43,10 @@ if TYPE_CHECKING:
     from lode.snapshot import Snapshot
     from lode.spark.dataset_ref import Where
     from lode.store.protocol import Store
+    from lode.upkeep.expire import ExpireReport
+    from lode.upkeep.leftovers import Errand, Remover, Sweep
 
-__all__ = ["Export", "copy", "export", "import_", "rewrite", "verify"]
+__all__ = ["Export", "copy", "expire", "export", "import_", "rewrite", "sweep", "verify"]
 
 _IMPORTS_AT_ONCE: Final = 4
 # How many objects one job checks, so that the driver holds no more results at once.
@@ -69,6 +74,54 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         for problems in spread(spark, check, batch, costs):
             found.problems += problems
     return found.verification()
+
+
+def expire(
+    spark: SparkSession,
+    where: Where,
+    *,
+    older_than: timedelta | datetime | None = None,
+    keep: int | None = None,
+    dry_run: bool = True,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> ExpireReport:
+    """Expire old snapshots: ``lode.expire``, with the files removed in tasks.
+
+    Args:
+        spark: The session.
+        where: The dataset.
+        older_than: As for ``lode.expire``.
+        keep: As for ``lode.expire``.
+        dry_run: Only report what would be removed.
+        progress: Called with (objects removed, objects in all) after every 10,000.
+    """
+    dataset = reachable(opened(where))
+    remover = _remover(spark, dataset.store)
+    return upkeep_expire(
+        dataset, older_than=older_than, keep=keep, dry_run=dry_run, progress=progress, remover=remover
+    )
+
+
+def sweep(
+    spark: SparkSession,
+    where: Where,
+    older_than: timedelta,
+    *,
+    dry_run: bool = True,
+    progress: Callable[[int, int | None], None] | None = None,
+) -> Sweep:
+    """Remove leftovers of dead writers: ``lode.sweep``, with the objects removed in tasks.
+
+    Args:
+        spark: The session.
+        where: The dataset.
+        older_than: Minimum age, as for ``lode.sweep``.
+        dry_run: Only report what would be removed, and why.
+        progress: Called with (objects done, objects in all or None) now and then.
+    """
+    dataset = reachable(opened(where))
+    remover = _remover(spark, dataset.store)
+    return upkeep_sweep(dataset, older_than, dry_run=dry_run, progress=progress, remover=remover)
 
 
 def import_(
@@ -173,6 +226,21 @@ def rewrite(
         target_file_bytes=2 * target_file_bytes,  # a task is a file: only one far too large is cut
         evolve=evolve,
     )
+
+
+def _remover(spark: SparkSession, store: Store) -> Remover:
+    """Runs errands in tasks."""
+    return lambda errands: spread(spark, _Run(store), errands, [1 + len(errand.paths) for errand in errands])
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Runs an errand. Pickles."""
+
+    store: Store
+
+    def __call__(self, errand: Errand) -> bool:
+        return errand.run(self.store)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +20,7 @@ from lode.format.ids import shortened
 from lode.read.tags import load_tags
 from lode.read.which import moment_of
 from lode.runtime import REAL, Runtime
+from lode.upkeep.leftovers import Errand
 from lode.upkeep.retained import retained
 from lode.volume import Volume
 
@@ -29,11 +31,14 @@ if TYPE_CHECKING:
     from lode.handle import FoundDataset
     from lode.read.resolve import Head
     from lode.read.tags import Tag
+    from lode.store.protocol import Store
+    from lode.upkeep.leftovers import Remover
     from lode.upkeep.retained import Retained
 
 EXPIRE: Final = "expire"
-# Objects that are removed between two calls of ``progress``.
+# Objects that are removed between two calls of ``progress``, here and in tasks.
 _BATCH: Final = 64
+_LARGE_BATCH: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ def expire(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
+    remover: Remover | None = None,
 ) -> ExpireReport:
     """Expire old snapshots and remove the data files that only they can see.
 
@@ -82,6 +88,7 @@ def expire(
         dry_run: Only report what would be removed.
         progress: Called with (objects removed, objects in all) now and then.
         runtime: The clock, and the threads.
+        remover: Removes the files somewhere else, such as in tasks of Spark; see ``lode.spark.jobs.expire``.
 
     Raises:
         NoSnapshotsError: The dataset does not exist.
@@ -100,7 +107,10 @@ def expire(
     limit = None if older_than is None else _limit(older_than, runtime)
     if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
         raise InvalidOptionError(f"keep is {shortened(keep)}: it must be a number of snapshots from 1")
-    return _Expiry(target, progress, runtime).run(limit, keep, dry_run=dry_run)
+    if remover is not None:
+        return _Expiry(target, progress, remover, _LARGE_BATCH).run(limit, keep, dry_run=dry_run)
+    remover = partial(_remove, target.store, runtime)
+    return _Expiry(target, progress, remover, _BATCH).run(limit, keep, dry_run=dry_run)
 
 
 def _limit(older_than: Any, runtime: Runtime) -> datetime:
@@ -137,14 +147,19 @@ class _Expiry:
     """One call of ``expire``."""
 
     def __init__(
-        self, dataset: Dataset, progress: Callable[[int, int | None], None] | None, runtime: Runtime
+        self,
+        dataset: Dataset,
+        progress: Callable[[int, int | None], None] | None,
+        remover: Remover,
+        batch: int,
     ) -> None:
         self._id = dataset.id
         self._context = dataset._changes
         self._handle = self._context.handle
         self._store = dataset.store
         self._progress = progress
-        self._runtime = runtime
+        self._remover = remover
+        self._batch = batch
 
     def run(self, limit: datetime | None, keep: int | None, *, dry_run: bool) -> ExpireReport:
         found, _ = self._handle.find_to_write()
@@ -243,8 +258,12 @@ class _Expiry:
     # -- removing ------------------------------------------------------------------------------
 
     def _remove(self, paths: list[str]) -> None:
-        for start in range(0, len(paths), _BATCH):
-            batch = paths[start : start + _BATCH]
-            self._runtime.each(self._store.delete, batch)
+        for start in range(0, len(paths), self._batch):
+            batch = paths[start : start + self._batch]
+            self._remover([Errand((path,)) for path in batch])
             if self._progress is not None:
-                self._progress(min(start + _BATCH, len(paths)), len(paths))
+                self._progress(start + len(batch), len(paths))
+
+
+def _remove(store: Store, runtime: Runtime, errands: list[Errand]) -> list[bool]:
+    return runtime.each(lambda errand: errand.run(store), errands)

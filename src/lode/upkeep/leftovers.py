@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lode.format.manifest import expected_pointer
 from lode.store.protocol import SupportsTemporaries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from lode.read.resolve import EncodedManifest
@@ -68,6 +68,26 @@ class Pointer:
             # Version 0.1 does not record which value it expects.
             return "the pointer is lost or names nothing: it may be what this commit expects"
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Objects to remove, unless an object at another path exists by then. Pickles."""
+
+    paths: tuple[str, ...]
+    unless: str | None = None
+
+    def run(self, store: Store) -> bool:
+        """Remove them; False if they stay."""
+        if self.unless is not None and store.exists(self.unless):
+            return False
+        for path in self.paths:
+            store.delete(path)
+        return True
+
+
+# Runs errands, and returns the result of each.
+Remover: TypeAlias = "Callable[[list[Errand]], list[bool]]"
 
 
 def leftover(entry: ObjectInfo, reason: str) -> Leftover:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from lode.format.paths import Layout
     from lode.store.protocol import Store
+    from lode.upkeep.leftovers import Remover
 
 __all__ = ["Leftover", "Sweep", "sweep"]
 
@@ -36,6 +37,7 @@ def sweep(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
+    remover: Remover | None = None,
 ) -> Sweep: ...
 
 
@@ -60,6 +62,7 @@ def sweep(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
+    remover: Remover | None = None,
     **deprecated: Any,
 ) -> Sweep:
     """Find leftovers of dead writers in a dataset or a volume and, unless ``dry_run``, remove them.
@@ -72,6 +75,8 @@ def sweep(
         dry_run: Only report what would be removed, and why.
         progress: Called with (objects done, objects in all or None) now and then.
         runtime: The clock.
+        remover: Removes the objects of a dataset somewhere else, such as in tasks of Spark; see
+            ``lode.spark.jobs.sweep``.
         deprecated: ``sweep(store, dataset, older_than, layout=…)`` still works, with a warning.
     """
     given = list(args)
@@ -101,5 +106,5 @@ def sweep(
             f"dataset id {target.id!r} is reserved because other objects are below it: it cannot be swept"
         )
     # Without a layout that the caller has given, the objects of every layout are looked at.
-    sweeper = DatasetSweeper(target.store, target.id, target.given_layout, progress, runtime)
+    sweeper = DatasetSweeper(target.store, target.id, target.given_layout, progress, runtime, remover)
     return sweeper.run(limit, dry_run=dry_run)

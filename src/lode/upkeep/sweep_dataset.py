@@ -24,7 +24,7 @@ from lode.read.manifests import read_pointer
 from lode.read.resolve import ANY_KEYS, EncodedManifest, decode_intent
 from lode.read.source import get_bounded
 from lode.store.protocol import SupportsCompareAndSwap
-from lode.upkeep.leftovers import Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
+from lode.upkeep.leftovers import Errand, Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
 from lode.upkeep.published import PublishedManifests
 from lode.write.intent import TOMBSTONE
 
@@ -35,9 +35,12 @@ if TYPE_CHECKING:
     from lode.format.paths import ChainPaths
     from lode.runtime import Runtime
     from lode.store.protocol import ObjectInfo, Store
+    from lode.upkeep.leftovers import Remover
 
 # Listed objects between two calls of ``progress``.
 _PROGRESS_STEP: Final = 1_000
+# Snapshots whose leftovers are removed between two of these calls.
+_BATCH: Final = 1_000
 # In a flat layout these are other folders of a lake, or parts of a dataset if its root was opened as a store.
 _RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
     "definition",
@@ -95,11 +98,13 @@ class DatasetSweeper:
         layout: Layout | None,
         progress: Callable[[int, int | None], None] | None,
         runtime: Runtime,
+        remover: Remover | None = None,
     ) -> None:
         self._store = store
         self._dataset_id = dataset_id
         self._layout = layout
         self._progress = progress
+        self._remover = remover or (lambda errands: [errand.run(store) for errand in errands])
         self._published = PublishedManifests(store, dataset_id, runtime)
         # Drafts that wait for a leader, or waited.
         self._slots: list[ObjectInfo] = []
@@ -119,7 +124,7 @@ class DatasetSweeper:
                 published.mention(intent.follows, intent.manifest.snapshot_id)
         pointer = self._pointer(paths)
 
-        leftovers: list[Leftover] = []
+        leftovers: dict[str, list[Leftover]] = {}
         spared = dict(published.damaged)
         for snapshot_id in sorted(objects.snapshots):
             files = [file for file in objects.staged.get(snapshot_id, []) if file.path not in published.files]
@@ -135,22 +140,42 @@ class DatasetSweeper:
                 reason = reason or self._why_spare(snapshot_id, intent, pointer)
                 if reason is None and not dry_run and not self._fence(paths, snapshot_id, intent):
                     reason = "its writer continued"
-                # A writer outside this protocol ignores tombstones, so look for its manifest once more.
-                if reason is None and self._store.exists(paths.manifest(snapshot_id)):
-                    reason = "it was published just now"
                 why = f"staged for {snapshot_id}, which was never committed"
                 found = [leftover(file, why) for file in files]
             if reason is not None:
                 spared[snapshot_id] = reason
                 continue
-            leftovers += found
-            if not dry_run:
-                for item in found:
-                    self._store.delete(item.path)
-                self._advance(len(leftovers))
-        leftovers += sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
-        leftovers += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
-        return Sweep(tuple(leftovers), not dry_run, spared)
+            if found:
+                leftovers[snapshot_id] = found
+        for snapshot_id in self._remove(paths, leftovers, dry_run=dry_run):
+            spared[snapshot_id] = "it was published just now"
+            del leftovers[snapshot_id]
+        removed = [item for found in leftovers.values() for item in found]
+        removed += sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
+        removed += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
+        return Sweep(tuple(removed), not dry_run, spared)
+
+    def _remove(self, paths: ChainPaths, leftovers: dict[str, list[Leftover]], *, dry_run: bool) -> list[str]:
+        """Remove leftovers, and return the snapshots whose manifest has appeared: theirs stay.
+
+        A writer outside this protocol ignores tombstones. So its manifest is looked for once more, right
+        before its files are removed.
+        """
+        errands = {
+            id: Errand(
+                () if dry_run else tuple(item.path for item in found),
+                None if id in self._published else paths.manifest(id),
+            )
+            for id, found in leftovers.items()
+        }
+        spared, done = [], 0
+        for start in range(0, len(errands), _BATCH):
+            batch = list(errands)[start : start + _BATCH]
+            results = self._remover([errands[id] for id in batch])
+            spared += [id for id, removed in zip(batch, results, strict=True) if not removed]
+            done += sum(len(leftovers[id]) for id in batch)
+            self._advance(done)
+        return spared
 
     # -- listing -------------------------------------------------------------------------------
 
