@@ -18,7 +18,7 @@ import lode
 from lode.store import SimulatedCrash
 from support import SUPPORT
 from support.spark.dying import LosesAnswers, dying, losing
-from support.spark.pipeline_chain import chain, computed, found, source
+from support.spark.pipeline_chain import chain, commits, computed, found, source
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -114,17 +114,22 @@ def test_a_chain_whose_driver_is_killed_at_random_has_every_row_once(
     pids = tmp_path / "pids"
     for _ in range(KILLS):
         pids.unlink(missing_ok=True)
+        change(raw, choose, number)
+        number += 3
         driver = subprocess.Popen([sys.executable, str(DRIVER), lake, str(pids)])
         try:
             while not pids.exists() or len(pids.read_text().split()) < 2:
                 assert driver.poll() is None
                 time.sleep(0.05)
-            dies = time.monotonic() + choose.uniform(2, 12)
-            while time.monotonic() < dies:
-                change(raw, choose, number)
-                number += 3
-                time.sleep(choose.uniform(0.05, 0.4))
-            assert driver.poll() is None, "it ended by itself"
+            # By what it has done, so that it is far enough on a slow machine too.
+            dies = commits(lake) + choose.randrange(1, 12)
+            while commits(lake) < dies:
+                assert driver.poll() is None, "it ended by itself"
+                if choose.random() < 0.2:
+                    change(raw, choose, number)
+                    number += 3
+                time.sleep(0.05)
+            time.sleep(choose.uniform(0, 0.5))
         finally:
             if pids.exists():
                 java = int(pids.read_text().split()[0])

@@ -101,6 +101,24 @@ def test_a_refresh_that_nobody_can_mean_is_refused(spark: SparkSession, lake: st
         pipeline(lake, PLAIN).refresh(spark)
 
 
+def test_a_pipeline_that_was_overtaken_by_an_expiry_goes_on_after_a_full_refresh(
+    spark: SparkSession, lake: str
+) -> None:
+    visits = source(lake, {"15": 1})
+    by_day = pipeline(lake, PLAIN, recompute_by="day")
+    by_day.run(spark)
+    source(lake, {"16": 2})
+    visits.delete("n = 1")
+    source(lake, {"17": 3})
+    lode.expire(visits, keep=1, dry_run=False)
+    with pytest.raises(lode.SnapshotExpiredError, match=r"--full-refresh"):
+        by_day.run(spark)
+    assert by_day.refresh(spark) is not None
+    assert rows(lake) == [("16", 2), ("17", 3)]
+    source(lake, {"18": 4})
+    assert [batch.action for batch in by_day.run(spark)] == ["append"]
+
+
 def test_changed_steps_are_reported_until_everything_is_computed_again(
     spark: SparkSession, lake: str, caplog: pytest.LogCaptureFixture
 ) -> None:

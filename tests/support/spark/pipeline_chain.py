@@ -29,7 +29,7 @@ def chain(lake: str) -> list[Pipeline]:
     return [
         Pipeline(
             "clean",
-            DatasetRef(lake, "raw", maxSnapshotsPerBatch=2),
+            DatasetRef(lake, "raw", maxSnapshotsPerBatch=20),
             DatasetRef(lake, "clean", partitionBy="day"),
             ["SELECT day, id, n * 2 AS n FROM {input}"],
             expect={"positive": Expectation("n > 0", "quarantine")},
@@ -68,6 +68,12 @@ def found(lake: str) -> dict[str, list[tuple[Any, ...]]]:
     }
 
 
+def commits(lake: str) -> int:
+    """How many snapshots the chain has made."""
+    datasets = [lode.Dataset(name, lake) for name in ("clean", "clean_quarantine", "daily", "total")]
+    return sum(dataset.latest().sequence or 0 for dataset in datasets if dataset.exists)
+
+
 def computed(lake: str) -> dict[str, list[tuple[Any, ...]]]:
     """What these rows are by plain Python."""
     raw = [tuple(row.values()) for row in source(lake).scan().read_all().to_pylist()]
@@ -81,7 +87,7 @@ def computed(lake: str) -> dict[str, list[tuple[Any, ...]]]:
         "clean": clean,
         "clean_quarantine": sorted((day, id, n * 2, ["positive"]) for day, id, n in raw if n <= 0),
         "daily": daily,
-        "total": [(sum(n for _, _, n in daily), sum(rows for _, _, rows in daily))],
+        "total": [(sum(n for _, n, _ in daily), sum(rows for _, _, rows in daily))],
     }
 
 
