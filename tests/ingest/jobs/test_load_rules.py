@@ -385,6 +385,16 @@ def test_columns_of_csv_are_detected(
     assert {field.name: field.field_type for field in client.get_table(table).schema} == columns
 
 
+def test_detected_csv_is_appended_by_its_header_or_its_order(load: Loader, table: str, rows: Rows) -> None:
+    load.csv(table, "id,name\n1,a\n", autodetect=True)
+    load.csv(table, "name,id\nb,2\n", autodetect=True)
+    load.csv(table, "3,c\n", autodetect=True)
+    with pytest.raises(exceptions.BadRequest, match="Cannot add fields"):
+        load.csv(table, "id,more\n4,1.5\n", autodetect=True)
+    load.csv(table, "id,more\n5,1.5\n", autodetect=True, ignore_unknown_values=True)
+    assert [tuple(row.values()) for row in rows(table)] == [(1, "a"), (2, "b"), (3, "c"), (5, None)]
+
+
 def test_gzip_files_are_decompressed(load: Loader, table: str, rows: Rows) -> None:
     # Two members, as concatenated files have.
     data = gzip.compress(b'{"id": 1}\n') + gzip.compress(b'{"id": 2}\n')

@@ -202,6 +202,24 @@ def test_finished_jobs_survive_a_restart(jobs: Jobs, steps: Steps, tmp_path: Pat
     after.close()
 
 
+def test_a_job_that_was_stopped_with_the_server_can_begin_again(
+    jobs: Jobs, steps: Steps, tmp_path: Path
+) -> None:
+    stopped = jobs.insert("p", load(), id="one")
+    steps.begun.wait()
+    closing = threading.Thread(target=jobs.close)
+    closing.start()
+    stopped._cancelled.wait()
+    steps.go.set()
+    closing.join()
+    assert stopped.errors[0]["reason"] == "stopped"
+    after = Jobs("US", tmp_path / "jobs")
+    after.register("load", steps)
+    again = after.insert("p", load(), id="one")
+    after.close()
+    assert again.state == "DONE"
+
+
 def test_a_dry_run_is_done_at_once_and_not_kept(jobs: Jobs, steps: Steps) -> None:
     steps.go.set()
     jobs.register("query", steps)

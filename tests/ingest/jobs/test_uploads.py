@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import fastavro
+import pyarrow as pa
+import pyarrow.orc as orc
 import pytest
 
 from lode.ingest.jobs import load as loading
@@ -393,6 +395,18 @@ def test_a_block_of_avro_that_claims_many_rows_is_refused(web: Http, table: str)
     sink = io.BytesIO()
     fastavro.writer(sink, schema, [{"id": None}] * 10)
     assert "claims 10 rows" in outcome(web, table, sink.getvalue(), "AVRO")
+
+
+def test_a_file_that_crashes_its_reader_fails_only_its_job(web: Http, table: str) -> None:
+    sink = io.BytesIO()
+    orc.write_table(pa.table({"l": [[i, i + 1] for i in range(20)]}), sink)
+    data = bytearray(sink.getvalue())
+    data[51] = 1  # Arrow's reader ends with a segmentation fault
+    lists = {"fields": [{"name": "l", "type": "INTEGER", "mode": "REPEATED"}]}
+    sent = {"configuration": {"load": configuration(table, "ORC") | {"schema": lists}}}
+    _, _, job = send_multipart(web, multipart(sent, bytes(data)))
+    assert "cannot be read as ORC" in web.wait(job)["errorResult"]["message"]
+    assert web.send("GET", "/bigquery/v2/projects/p/jobs")[0] == 200
 
 
 def test_a_file_for_another_type_of_job_is_dropped(web: Http) -> None:

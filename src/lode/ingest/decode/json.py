@@ -179,13 +179,22 @@ def _sent_type(kind: Any) -> Any:
     return kind
 
 
+def _plain_type(kind: Any) -> type | None:
+    """The type of Python whose values a column takes as they are."""
+    if pt.is_string(kind):
+        return str
+    return int if pt.is_int64(kind) else bool if pt.is_boolean(kind) else None
+
+
 def _parsed_at_once(values: list[Any], kind: Any) -> Any:
-    """A column of times that Arrow can parse at once, which is much faster; else None."""
-    if not (pt.is_timestamp(kind) or pt.is_date(kind)) or not set(map(type, values)) <= {str, NoneType}:
-        return None
+    """A column that Arrow can take or parse at once, which is much faster; else None."""
+    types = set(map(type, values))
     try:
-        return pa.array(values, pa.string()).cast(kind)
-    except (pa.ArrowException, UnicodeError):
+        if pt.is_timestamp(kind) or pt.is_date(kind):
+            return pa.array(values, pa.string()).cast(kind) if types <= {str, NoneType} else None
+        plain = _plain_type(kind)
+        return pa.array(values, kind) if plain is not None and types <= {plain, NoneType} else None
+    except (pa.ArrowException, UnicodeError, OverflowError):
         return None
 
 

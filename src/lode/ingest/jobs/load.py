@@ -210,6 +210,8 @@ class _Load:
             return current.schema
         if self._target.replaces_table:
             return sent
+        if isinstance(self._source, Csv) and self._given is None and not self._source.has_header:
+            return current.schema
         updates = self._settings.get("schemaUpdateOptions") or []
         if not isinstance(updates, list) or not set(updates) <= set(UPDATES):
             raise invalid(f"Invalid value for schemaUpdateOptions: use some of {', '.join(UPDATES)}.")

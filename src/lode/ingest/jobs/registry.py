@@ -18,7 +18,7 @@ from lode.ingest.jobs.job import Job, JobType
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from concurrent.futures import Future
     from pathlib import Path
 
@@ -50,6 +50,7 @@ class Jobs:
         self._jobs: dict[tuple[str, str], Job] = {}  # by project and id, oldest first
         self._futures: dict[Job, Future[None]] = {}
         self._lock = threading.Lock()
+        self._closing = False
         if directory is not None:
             directory.mkdir(parents=True, exist_ok=True)
             self._restore(directory)
@@ -152,7 +153,8 @@ class Jobs:
             self._forget(job)
 
     def close(self) -> None:
-        """Stop the jobs and wait for their threads."""
+        """Stop the jobs and wait for their threads. The ids of those that are stopped can be used again."""
+        self._closing = True
         with self._lock:
             running = list(self._futures)
         for job in running:
@@ -184,7 +186,8 @@ class Jobs:
         job.conclude(refusal)
         if hasattr(payload, "close"):
             payload.close()
-        if self._types[job.kind].durable:
+        stopped = self._closing and refusal is not None and refusal.code is Code.CANCELLED
+        if self._types[job.kind].durable and not stopped:
             self._store(job)
         job.finish()
         with self._lock:
@@ -212,12 +215,12 @@ class Jobs:
             logger.warning("job %s cannot be stored: %s", job.full_id, error)
 
     def _restore(self, directory: Path) -> None:
-        found: Sequence[Job] = []
+        found: list[Job] = []
         for path in directory.iterdir():
             try:
                 if path.suffix != ".json":
                     raise ValueError("not a job")
-                found = [*found, Job.restored(json.loads(path.read_text("utf-8")))]
+                found.append(Job.restored(json.loads(path.read_text("utf-8"))))
             except (OSError, ValueError, KeyError, TypeError):
                 path.unlink(missing_ok=True)  # incomplete: its commit has a key, so it cannot be repeated
         for job in sorted(found, key=lambda job: job.created_ms):

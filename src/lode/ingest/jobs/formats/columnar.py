@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+import subprocess
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from lode.ingest.decode.fill import Filler
+from lode.ingest.jobs.formats import orc_process
 from lode.ingest.jobs.formats.source import BadRecords, unreadable
 from lode.ingest.status import Refused, invalid
 from lode.ingest.types.arrow import from_arrow
@@ -41,7 +45,9 @@ class Parquet:
         try:
             # Decoded without threads of Arrow: this is one of many tasks of the server.
             self._file = pq.ParquetFile(path, pre_buffer=False)
-            self._arrow = plain_schema(self._file.schema_arrow)
+            self._arrow = _checked(self._file.schema_arrow, "Parquet")
+        except Refused:
+            raise
         except Exception as error:  # Arrow raises errors of many kinds for damaged files
             raise unreadable("Parquet", error) from None
 
@@ -76,35 +82,53 @@ class Parquet:
 
 
 class Orc:
-    """An ORC file; the arguments are those of ``Parquet``."""
+    """An ORC file, read by another process; the arguments are those of ``Parquet``."""
 
     def __init__(self, path: Path, bad: BadRecords, *, ignore_unknown: bool) -> None:
-        import pyarrow.orc as orc
-
+        self._path = path
         self._bad = bad
         self._ignore_unknown = ignore_unknown
-        try:
-            self._file = orc.ORCFile(path)
-            self._arrow = plain_schema(self._file.schema)
-        except Exception as error:
-            raise unreadable("ORC", error) from None
+        with self._open("schema") as reader:
+            self._arrow = _checked(reader.schema, "ORC")
 
     def schema(self) -> TableSchema:
         return from_arrow(self._arrow)
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
-        yield from fit.each(self._read())
+        with self._open("rows") as reader:
+            yield from fit.each(iter(reader))
 
-    def _read(self) -> Iterator[pa.RecordBatch]:
-        for number in range(self._file.nstripes):
+    @contextmanager
+    def _open(self, part: str) -> Iterator[pa.RecordBatchReader]:
+        # By its path, without the package: the process begins sooner.
+        command = [sys.executable, "-I", orc_process.__file__, str(self._path), part]
+        pipe = subprocess.PIPE
+        with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
             try:
-                stripe = self._file.read_stripe(number)
-                stripe.validate(full=True)
-            except Exception as error:
-                raise unreadable("ORC", error) from None
-            for start in range(0, stripe.num_rows, _MAX_BATCH_ROWS):
-                yield stripe.slice(start, _MAX_BATCH_ROWS)
+                yield pa.ipc.open_stream(cast("Any", process.stdout))
+                ended = process.wait()
+            except (pa.ArrowException, OSError) as error:  # the stream ends where the process ended
+                ended = process.wait()
+                if not ended:
+                    raise unreadable("ORC", error) from None
+            finally:
+                process.kill()
+            if ended:
+                reason = process.stderr.read(1000).decode(errors="replace").strip()
+                raise unreadable("ORC", reason or "it is damaged")
+
+
+def _checked(schema: pa.Schema, kind: str) -> pa.Schema:
+    """The plain schema of a file. Names that are not UTF-8 are found when they are read."""
+    try:
+        plain = plain_schema(schema)
+        from_arrow(plain)
+    except UnicodeError as error:
+        raise unreadable(kind, error) from None
+    return plain
 
 
 class Fitted:

@@ -113,6 +113,8 @@ class Csv:
         self._options = options
         self._given = given
         self._detected: TableSchema | None = None
+        # Whether the file itself names its columns.
+        self.has_header = False
         self._skip = options.skip_rows or 0
         self._delimiter = options.delimiter or ","
         if options.autodetect and given is None:
@@ -138,8 +140,9 @@ class Csv:
         except csv.Error as error:
             raise unreadable("CSV", error) from None
         rows = rows[max(0, (skip or 0) - 1) :]
-        self._detected, header = detect_csv(rows, self._options.null_marker, header=skip != 0)
-        self._skip = skip or int(header)
+        found = detect_csv(rows, self._options.null_marker, header=skip != 0)
+        self._detected, self.has_header = found
+        self._skip = skip or int(self.has_header)
 
     def _sample(self) -> str:
         """The first rows as text."""
@@ -157,16 +160,18 @@ class Csv:
         return text.removeprefix("\ufeff").rpartition("\n")[0]
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
-        named = self._given or self._detected or schema
+        # Without a header, the columns of the table are those of the file in their order.
+        named = self._given or (self._detected if self.has_header else None) or schema
         names = [column.name for column in named]
-        for column in named:
-            own = schema.columns[schema.positions[column.name.lower()]]
+        known = {name: schema.positions.get(name.lower()) for name in names}
+        spelt = {name: schema.columns[at].name for name, at in known.items() if at is not None}
+        for name in spelt.values():
+            own = schema.columns[schema.positions[name.lower()]]
             if own.mode == "REPEATED" or own.children:
                 raise invalid(
                     f"Column {own.name!r} is {own.mode} {own.type}, and CSV has only single values: load "
                     "JSON, Avro or Parquet instead."
                 )
-        spelt = [schema.columns[schema.positions[name.lower()]].name for name in names]
         decoder = JsonRows(schema)
         width = {"columns": len(names)}
         jagged: list[list[str | None]] = []
@@ -174,11 +179,11 @@ class Csv:
             first, self._bad.rows = self._bad.rows, self._bad.rows + texts.num_rows
             if not self._options.quoted_newlines:
                 texts = self._without_newlines(texts, first)
-            yield from self._decoded(decoder, spelt, texts.columns, texts.num_rows, first)
+            yield from self._decoded(decoder, _named(names, texts.columns, spelt), texts.num_rows, first)
             if jagged:
                 rows, jagged[:] = list(jagged), []
                 columns = [pa.array(values, pa.string()) for values in zip(*rows, strict=True)]
-                yield from self._decoded(decoder, spelt, columns, len(rows), self._bad.rows)
+                yield from self._decoded(decoder, _named(names, columns, spelt), len(rows), self._bad.rows)
                 self._bad.rows += len(rows)
 
     def _without_newlines(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
@@ -198,11 +203,11 @@ class Csv:
         return texts.filter(compute.invert(bad))
 
     def _decoded(
-        self, decoder: JsonRows, names: list[str], columns: list[Any], rows: int, first: int
+        self, decoder: JsonRows, columns: dict[str, Any], rows: int, first: int
     ) -> Iterator[pa.RecordBatch]:
         while rows:
             try:
-                yield decoder.decode_text(dict(zip(names, columns, strict=True)), rows)
+                yield decoder.decode_text(columns, rows)
                 return
             except Refused as refused:
                 if not refused.rows:
@@ -212,7 +217,8 @@ class Csv:
                 self._bad.add(f"Row {first + problem.index + self._skip + 1}: {problem.message}")
             gone = {problem.index for problem in found}
             kept = pa.array([index for index in range(rows) if index not in gone], pa.int64())
-            columns, rows = [column.take(kept) for column in columns], len(kept)
+            columns = {name: column.take(kept) for name, column in columns.items()}
+            rows = len(kept)
 
     def _texts(
         self, names: list[str], jagged: list[list[str | None]], width: dict[str, int]
@@ -295,3 +301,8 @@ class Csv:
         )
         marker = self._options.null_marker
         return [None if value == marker else value for value in next(reader, [])]
+
+
+def _named(names: list[str], columns: list[Any], spelt: dict[str, str]) -> dict[str, Any]:
+    """The columns of a file that the table has, by the table's names."""
+    return {spelt[name]: column for name, column in zip(names, columns, strict=True) if name in spelt}

@@ -6,6 +6,8 @@ import json
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
+
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.jobs.formats.detect import detect_json
 from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes
@@ -121,5 +123,12 @@ class JsonLines:
             source.close()
 
 
+_decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
+
+
 def _parsed(line: bytes) -> Any:
-    return json.loads(line, parse_float=Decimal)
+    try:
+        return _decode(line)
+    except (msgspec.DecodeError, UnicodeError):
+        # Python's parser takes a little more, such as lone surrogates, and its messages are known.
+        return json.loads(line, parse_float=Decimal)
