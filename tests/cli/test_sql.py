@@ -185,3 +185,25 @@ def test_a_query_opens_only_files_that_can_match_and_names_a_damaged_one(run: Ru
     (lake / tue).unlink()
     ended = run("sql", "SELECT n FROM days WHERE day = 'tue'")
     assert (ended.code, ended.err) == (3, f"lode: no object '{tue}'\n")
+
+
+@pytest.mark.usefixtures("visits")
+def test_a_query_is_written_in_the_dialect_of_bigquery(run: Run) -> None:
+    query = (
+        "SELECT day, SAFE_DIVIDE(visits, 0) AS v, FORMAT('%03d', visits) AS f FROM visits ORDER BY 1 LIMIT 1"
+    )
+    assert run("sql", query, "--dialect", "bigquery").json == [{"day": "mon", "v": None, "f": "003"}]
+    past = "SELECT COUNT(*) AS n FROM visits"
+    assert run("sql", past, "--dialect", "bigquery", "--as-of", "1").json == [{"n": 2}]
+
+
+@pytest.mark.usefixtures("visits")
+def test_another_dialect_reads_no_files_and_changes_nothing(run: Run) -> None:
+    for query in (
+        "SELECT * FROM read_csv('/etc/passwd')",
+        "DELETE FROM visits WHERE TRUE",
+        "SELECT 1; SELECT 2",
+    ):
+        assert run("sql", query, "--dialect", "bigquery").code == 2
+    assert run("sql", "SELECT * FROM nothing", "--dialect", "bigquery").code == 3
+    assert "duckdb or bigquery" in run("sql", "SELECT 1", "--dialect", "mysql").err

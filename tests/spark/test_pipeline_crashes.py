@@ -122,12 +122,12 @@ def test_a_chain_whose_driver_is_killed_at_random_has_every_row_once(
                 assert driver.poll() is None
                 time.sleep(0.05)
             # By what it has done, so that it is far enough on a slow machine too.
-            dies = commits(lake) + choose.randrange(1, 12)
+            dies, changes = commits(lake) + choose.randrange(1, 10), 4
             while commits(lake) < dies:
                 assert driver.poll() is None, "it ended by itself"
-                if choose.random() < 0.2:
+                if changes and choose.random() < 0.1:
                     change(raw, choose, number)
-                    number += 3
+                    number, changes = number + 3, changes - 1
                 time.sleep(0.05)
             time.sleep(choose.uniform(0, 0.5))
         finally:

@@ -27,6 +27,31 @@ if TYPE_CHECKING:
     from lode.writes import IdempotencyKey
 
 
+class CompactLimits(NamedTuple):
+    """How few files are not worth a new one, and how much one commit compacts."""
+
+    min_files: int = 2
+    max_files: int | None = None
+    max_bytes: int | None = None
+
+    def apply(self, groups: list[Group]) -> list[Group]:
+        """The first of the groups that are large enough, as many as one commit may compact."""
+        chosen: list[Group] = []
+        files = size = 0
+        for group in groups:
+            if len(group.files) < self.min_files:
+                continue
+            files += len(group.files)
+            size += sum(file.size_bytes for file in group.files)
+            if chosen and (
+                (self.max_files is not None and files > self.max_files)
+                or (self.max_bytes is not None and size > self.max_bytes)
+            ):
+                break
+            chosen.append(group)
+        return chosen
+
+
 class Group(NamedTuple):
     """Files of one partition that become one."""
 
@@ -44,8 +69,9 @@ def compact(
     idempotency_key: IdempotencyKey | None,
     dry_run: bool,
     progress: Progress | None,
+    limits: CompactLimits | None = None,
 ) -> Change:
-    """Rewrite small files into larger ones. See ``Dataset.compact``."""
+    """Rewrite small files into larger ones. See ``Dataset.compact``; ``limits`` bounds one commit."""
     check_metadata(metadata)
     check_options(None, where, None)
     target = TARGET_FILE_BYTES if target_file_bytes is None else target_file_bytes
@@ -62,6 +88,7 @@ def compact(
         removal.partition_of = base.partition_of
         removal.count = lambda paths: base.state.removed(Removes(files=tuple(paths)))
         groups = choose(base, target, where)
+        groups = groups if limits is None else limits.apply(groups)
         if dry_run:
             removed = removal.count(file.path for group in groups for file in group.files)
             return Change(COMPACT, None, removed, Removed(len(groups), removed.rows, 0))

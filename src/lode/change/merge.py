@@ -279,7 +279,7 @@ def _plain(array: Any) -> Any:
     return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
 
 
-def _gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
     """Batches as tables that are large enough to look up their keys together."""
     group: list[pa.RecordBatch] = []
     held = 0
@@ -392,7 +392,7 @@ class _Look:
     def __call__(self, part: Part) -> tuple[str, int, set[int]]:
         rows: set[int] = set()
         count = 0
-        for table in _gathered(self.reader.of(part).read(columns=self.source.keys)):
+        for table in gathered(self.reader.of(part).read(columns=self.source.keys)):
             places = self.source.lookup(table).drop_null()
             count += len(places)
             rows.update(places.to_pylist())
@@ -420,7 +420,7 @@ def _kept(
     """The rows that do not match; those that do are put into ``updated`` with their new values."""
     import pyarrow.compute as pc
 
-    for table in _gathered(scan.rows()):
+    for table in gathered(scan.rows()):
         places = source.lookup(table)
         if when_matched == "update" and len(places) > places.null_count:
             updated += _updated(table, places, source).to_batches()

@@ -15,6 +15,8 @@ from lode.errors import InvalidFormatError, InvalidOptionError, LodeError, NotFo
 from lode.extras import needs
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     import pyarrow as pa
 
     from lode.dataset import Dataset
@@ -22,6 +24,9 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 _QUERY: Final[Any] = typer.Argument(..., metavar="QUERY", help="The query; - reads it from stdin.")
+_DIALECT: Final[Any] = typer.Option(
+    "duckdb", "--dialect", metavar="NAME", help="The dialect of the query: duckdb, or bigquery."
+)
 _ALSO: Final[Any] = typer.Option(
     [],
     "--dataset",
@@ -49,6 +54,7 @@ def sql(
     root: str = ROOT,
     as_of: str | None = AS_OF,
     dataset: list[str] = _ALSO,
+    dialect: str = _DIALECT,
     limit: int | None = LIMIT,
     form: Format | None = FORMAT,
     json: bool = JSON_LINES,
@@ -58,11 +64,18 @@ def sql(
 
     Each dataset is a view under its name: all of its rows, or those up to --as-of. In double quotes,
     "events@3" has the rows that snapshot 3 added. SHOW TABLES lists the datasets. Queries only read.
+    With --dialect bigquery a query is written as for BigQuery, `a.b.c` names the dataset a.b.c, and FOR
+    SYSTEM_TIME AS OF reads it as it was.
     """
     with needs("lode sql", "sql"):
         import duckdb
     form = choose_format(form, json=json)
     text = sys.stdin.read() if query == "-" else query
+    if dialect not in ("duckdb", "bigquery"):
+        raise InvalidOptionError(f"--dialect is {dialect!r}: it must be duckdb or bigquery")
+    if dialect == "bigquery":
+        _run_bigquery(text, _Sources(open_root(root, store_option), as_of), form, limit)
+        return
     with duckdb.connect(":memory:") as connection:
         # Otherwise the name of a Python variable would be a table.
         connection.execute("SET python_enable_replacements = false")
@@ -91,13 +104,80 @@ def sql(
             raise raised from error
 
 
+def _run_bigquery(text: str, sources: _Sources, form: Format, limit: int | None) -> None:
+    """Run a query in BigQuery's dialect, without access to anything but the datasets."""
+    from sqlglot import exp
+
+    from lode.lazy import pa
+    from lode.sql import Engine, QueryError, parse
+
+    try:
+        statements = parse(text)
+        if len(statements) != 1 or not isinstance(statements[0], exp.Query):
+            raise InvalidOptionError("lode sql --dialect bigquery takes one query, and it only reads")
+        with Engine(sources) as engine:
+            result = engine.run(statements[0])
+            reader = pa.RecordBatchReader.from_batches(result.schema, result.batches)
+            print_rows(reader, form, limit=limit, schema=result.schema)
+    except QueryError as error:
+        if error.reason == "notFound":
+            raise NotFoundError(str(error)) from error
+        raise InvalidOptionError(str(error)) from error
+
+
+class _Sources:
+    """The rows of the datasets of a store, by name."""
+
+    def __init__(self, store: Store, as_of: str | None) -> None:
+        self._store = store
+        self._as_of = as_of
+
+    def table(self, parts: tuple[str, ...], as_of: datetime | None) -> Any:
+        """Return the rows of a dataset for a query in BigQuery's dialect: ``Resolver`` of ``lode.sql``."""
+        from lode.sql import Source
+
+        rows = self.rows(".".join(parts), as_of)
+        return Source(rows, rows.schema)
+
+    def rows(self, name: str, moment: datetime | None = None) -> Any:
+        """Return the rows of a dataset, or those that one snapshot added: ``name@snapshot``."""
+        snapshot: str | None = None
+        try:
+            dataset = self._open(name)
+        except NotFoundError:
+            owner, _, snapshot = name.rpartition("@")
+            if not owner:
+                raise
+            dataset = self._open(owner)
+        if dataset.components.codec is None:
+            raise InvalidOptionError(f"dataset {dataset.id!r} holds blobs: it has no rows to query")
+        as_of = self._as_of if moment is None else moment
+        plan = dataset.plan(as_of=as_of) if snapshot is None else dataset.plan_snapshot(snapshot)
+        source = _source(plan)
+        if not len(source.schema):
+            raise InvalidOptionError(f"dataset {dataset.id!r} has no columns yet: write its first rows")
+        return source
+
+    def _open(self, name: str) -> Dataset:
+        from lode.discover import dataset_names, open_dataset
+
+        try:
+            return open_dataset(name, self._store)
+        except NotFoundError:
+            # Names are case-insensitive in DuckDB and case-sensitive in a store.
+            same = [each for each in dataset_names(self._store) if each.lower() == name.lower()]
+            if len(same) != 1:
+                raise
+            return open_dataset(same[0], self._store)
+
+
 class _Views:
     """The datasets of a store as views of a connection, each opened when a query first names it."""
 
     def __init__(self, connection: Any, store: Store, as_of: str | None) -> None:
         self._connection = connection
         self._store = store
-        self._as_of = as_of
+        self._sources = _Sources(store, as_of)
         self._added: set[str] = set()
 
     def answer(self, statement: Any) -> Any:
@@ -134,33 +214,7 @@ class _Views:
 
     def add(self, name: str) -> None:
         """Register a dataset, or one snapshot of it: ``name@snapshot``."""
-        snapshot: str | None = None
-        try:
-            dataset = self._open(name)
-        except NotFoundError:
-            owner, _, snapshot = name.rpartition("@")
-            if not owner:
-                raise
-            dataset = self._open(owner)
-        if dataset.components.codec is None:
-            raise InvalidOptionError(f"dataset {dataset.id!r} holds blobs: it has no rows to query")
-        plan = dataset.plan(as_of=self._as_of) if snapshot is None else dataset.plan_snapshot(snapshot)
-        source = _source(plan)
-        if not len(source.schema):
-            raise InvalidOptionError(f"dataset {dataset.id!r} has no columns yet: write its first rows")
-        self._register(name, source)
-
-    def _open(self, name: str) -> Dataset:
-        from lode.discover import dataset_names, open_dataset
-
-        try:
-            return open_dataset(name, self._store)
-        except NotFoundError:
-            # Names are case-insensitive in DuckDB and case-sensitive in a store.
-            same = [each for each in dataset_names(self._store) if each.lower() == name.lower()]
-            if len(same) != 1:
-                raise
-            return open_dataset(same[0], self._store)
+        self._register(name, self._sources.rows(name))
 
     def list_all(self, *, columns: bool) -> None:
         """Register an empty view of every dataset, for a query that lists tables.

@@ -27,7 +27,16 @@ class ServerProcess:
 
     def start(self) -> None:
         ports = ["--port", self.grpc.rpartition(":")[2], "--http-port", self.http.rpartition(":")[2]]
-        command = [sys.executable, "-m", "lode.ingest", "--root", str(self._lake), *ports, "--json"]
+        command = [
+            sys.executable,
+            "-m",
+            "lode.ingest",
+            "--root",
+            str(self._lake),
+            *ports,
+            "--compact",
+            "--json",
+        ]
         self._process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self._process.stdout is not None
         line = self._process.stdout.readline()

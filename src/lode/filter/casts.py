@@ -56,7 +56,7 @@ def _in_utc(value: Value) -> Any:
     return value.expression.cast(pa.timestamp(unit, "UTC")).cast(pa.timestamp(unit))
 
 
-def _named(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
+def named_part(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
     name = node.path[0].upper() if isinstance(node, Name) and len(node.path) == 1 else ""
     if name not in known:
         raise compiler.wrong(node, f"{compiler.shown(node)} is not one of {', '.join(known)}")
@@ -66,7 +66,7 @@ def _named(node: Node, compiler: Compiler, known: tuple[str, ...]) -> str:
 def extract(compiler: Compiler, call: FunctionCall) -> Value:
     if len(call.arguments) != 2:
         raise compiler.wrong(call, "EXTRACT is written EXTRACT(part FROM value)")
-    part = _named(call.arguments[0], compiler, (*_PARTS, "DATE"))
+    part = named_part(call.arguments[0], compiler, (*_PARTS, "DATE"))
     value = compiler.typed(compiler.value(call.arguments[1]))
     if part == "DATE":
         return _converted(compiler, value, "DATE", call)
@@ -88,7 +88,7 @@ def truncated(kind: str) -> Callable[[Compiler, FunctionCall], Value]:
         value = compiler.typed(compiler.value(call.arguments[0]), kind)
         if value.kind != kind:
             raise compiler.mistyped(call, call.name, f"a {kind}", value.kind)
-        unit = _named(call.arguments[1], compiler, _OF_DATES if kind == "DATE" else _UNITS)
+        unit = named_part(call.arguments[1], compiler, _OF_DATES if kind == "DATE" else _UNITS)
         starts_monday = unit != "WEEK"
         unit = unit.removeprefix("ISO").lower()
         found = pc.floor_temporal(_in_utc(value), unit=unit, week_starts_monday=starts_monday)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from lode.filter.arithmetic import alike, as_decimal, as_float
 from lode.filter.casts import cast, conversion, current, extract, truncated
+from lode.filter.intervals import shifted
 from lode.filter.tree import LiteralNode, Operation
 from lode.lazy import pa, pc, pt
 
@@ -222,6 +223,56 @@ def _rounded(function: str, **options: str) -> Callable[[Compiler, FunctionCall]
     return compute
 
 
+def _replace(compiler: Compiler, call: FunctionCall) -> Value:
+    first, *rest = compiler.arguments(call, 3)
+    value = _text(compiler, first, call, call.name)
+    old, new = (_literal(compiler, one, call, "STRING") for one in rest)
+    # The result of replacing nothing is the text itself.
+    found = pc.replace_substring(value.expression, old, new) if old else value.expression
+    return compiler.made(found, "STRING", value.type, value, at=call)
+
+
+def _end(*, right: bool) -> Callable[[Compiler, FunctionCall], Value]:
+    """``LEFT`` and ``RIGHT``."""
+
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
+        first, second = compiler.arguments(call, 2)
+        value = _text(compiler, first, call, call.name)
+        length = _integer(compiler, second, call)
+        if not 0 <= length < 2**31:
+            raise compiler.wrong(call, f"{call.name} takes a length that is not negative")
+        start, stop = (-length if length else 2**31 - 1, None) if right else (0, length)
+        found = pc.utf8_slice_codeunits(value.expression, start, stop)
+        return compiler.made(found, "STRING", value.type, value, at=call)
+
+    return compute
+
+
+def _is_float(function: str) -> Callable[[Compiler, FunctionCall], Value]:
+    """``IS_NAN`` and ``IS_INF``."""
+
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
+        (argument,) = compiler.arguments(call, 1)
+        value = as_float(compiler, _numeric(compiler, argument, call), call)
+        return compiler.truth_of(getattr(pc, function)(value.expression), value, at=call)
+
+    return compute
+
+
+def _extreme(function: str) -> Callable[[Compiler, FunctionCall], Value]:
+    """``GREATEST`` and ``LEAST``, which are null if an argument is."""
+
+    def compute(compiler: Compiler, call: FunctionCall) -> Value:
+        values = alike(compiler, compiler.arguments(call, 1, 1000), call)
+        if values[0].kind == "FLOAT64":
+            # NaN is a result in SQL, and is left out by pyarrow.
+            raise compiler.mistyped(call, call.name, "values of another type", "FLOAT64")
+        found = getattr(pc, function)(*(value.expression for value in values), skip_nulls=False)
+        return compiler.made(found, values[0].kind, values[0].type, *values, at=call)
+
+    return compute
+
+
 FUNCTIONS: Final[dict[str, Callable[[Compiler, FunctionCall], Any]]] = {
     "ABS": _abs,
     "BYTE_LENGTH": _of_text("binary_length", "INT64", "BYTES"),
@@ -238,19 +289,30 @@ FUNCTIONS: Final[dict[str, Callable[[Compiler, FunctionCall], Any]]] = {
     "CURRENT_TIMESTAMP": current("TIMESTAMP"),
     "DATE": conversion("DATE"),
     "DATETIME": conversion("DATETIME"),
+    "DATETIME_ADD": shifted("DATETIME", 1),
+    "DATETIME_SUB": shifted("DATETIME", -1),
     "DATETIME_TRUNC": truncated("DATETIME"),
+    "DATE_ADD": shifted("DATE", 1),
+    "DATE_SUB": shifted("DATE", -1),
     "DATE_TRUNC": truncated("DATE"),
     "ENDS_WITH": _test("ends_with"),
     "EXTRACT": extract,
     "FLOOR": _rounded("floor"),
+    "GREATEST": _extreme("max_element_wise"),
     "IF": _if,
     "IFNULL": _coalesce,
+    "IS_INF": _is_float("is_inf"),
+    "IS_NAN": _is_float("is_nan"),
+    "LEAST": _extreme("min_element_wise"),
+    "LEFT": _end(right=False),
     "LENGTH": _of_text("utf8_length", "INT64", "BYTES"),
     "LOWER": _of_text("utf8_lower"),
     "LTRIM": _trim("utf8_ltrim"),
     "MOD": _mod,
     "NULLIF": _nullif,
     "REGEXP_CONTAINS": _test("match_substring_regex"),
+    "REPLACE": _replace,
+    "RIGHT": _end(right=True),
     "ROUND": _rounded("round", round_mode="half_towards_infinity"),
     "RTRIM": _trim("utf8_rtrim"),
     "SAFE_CAST": cast,
@@ -258,6 +320,8 @@ FUNCTIONS: Final[dict[str, Callable[[Compiler, FunctionCall], Any]]] = {
     "SUBSTR": _substr,
     "SUBSTRING": _substr,
     "TIMESTAMP": conversion("TIMESTAMP"),
+    "TIMESTAMP_ADD": shifted("TIMESTAMP", 1),
+    "TIMESTAMP_SUB": shifted("TIMESTAMP", -1),
     "TIMESTAMP_TRUNC": truncated("TIMESTAMP"),
     "TRIM": _trim("utf8_trim"),
     "UPPER": _of_text("utf8_upper"),

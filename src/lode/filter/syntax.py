@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from lode.errors import InvalidOptionError
 from lode.filter.tokens import Token, read_tokens
-from lode.filter.tree import FunctionCall, Items, Operation
+from lode.filter.tree import FunctionCall, Items, Name, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -102,12 +102,20 @@ class _Brackets:
         part: list[Token] = []
         for token in group.tokens:
             if token.sign == between and not (part and part[-1].sign == "DISTINCT"):
-                yield self._expression(part, token.at)
+                yield self._value(part, token.at)
                 part = []
             else:
                 part.append(token)
         if group.tokens:
-            yield self._expression(part, end)
+            yield self._value(part, end)
+
+    def _value(self, tokens: list[Token], end: int) -> Token:
+        """One of several values, which may be an INTERVAL."""
+        if len(tokens) > 2 and _is_word(tokens[0], "INTERVAL") and isinstance(tokens[-1].node, Name):
+            count = self._expression(tokens[1:-1], tokens[-1].at)
+            call = FunctionCall("INTERVAL", (count.node, tokens[-1].node), tokens[0].at)
+            return Token("", tokens[0].at, call, count.depth + 1)
+        return self._expression(tokens, end)
 
     def _expression(self, tokens: list[Token], end: int) -> Token:
         if not tokens:
@@ -131,6 +139,11 @@ class _Brackets:
             if deepest + longest + 1 > MAX_DEPTH:
                 raise self._text.unsupported(token.at, "there are too many operators inside each other")
         return deepest + longest + 1
+
+
+def _is_word(token: Token, word: str) -> bool:
+    node = token.node
+    return isinstance(node, Name) and len(node.path) == 1 and node.path[0].upper() == word
 
 
 class _Operators:
@@ -210,13 +223,14 @@ class _Operators:
         return self._computed(("+", "-"), self._product)
 
     def _product(self) -> Node:
-        return self._computed(("*", "/"), self._signed)
+        return self._computed(("*", "/", "||"), self._signed)
 
-    def _computed(self, signs: tuple[str, str], part: Callable[[], Node]) -> Node:
+    def _computed(self, signs: tuple[str, ...], part: Callable[[], Node]) -> Node:
         node = part()
         while (sign := self._sign) in signs:
             self._at += 1
-            node = Operation(sign, (node, part()), node.at)
+            both = (node, part())
+            node = FunctionCall("CONCAT", both, node.at) if sign == "||" else Operation(sign, both, node.at)
         return node
 
     def _signed(self) -> Node:

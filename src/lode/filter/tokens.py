@@ -24,7 +24,7 @@ _TOKEN: Final = re.compile(
     |(?P<array>[aA][rR][rR][aA][yY]\s*+(?:<\s*+[A-Za-z0-9]++\s*+>\s*+)?+(?=\[))
     |(?P<word>[^\W\d]\w*+)
     |`(?P<quoted>(?:[^`\\]|\\.)++)`
-    |(?P<sign><=|>=|<>|!=|-(?!-)|/(?!\*)|[=<>(),.+*\[\]])""",
+    |(?P<sign><=|>=|<>|!=|\|\||-(?!-)|/(?!\*)|[=<>(),.+*\[\]])""",
     re.VERBOSE | re.DOTALL,
 )
 _TYPED: Final = ("NUMERIC", "BIGNUMERIC", "DATE", "TIME", "DATETIME", "TIMESTAMP", "JSON")

@@ -9,7 +9,7 @@ from lode.format.ids import shortened
 
 SUPPORTED: Final = (
     "supported are =, !=, <>, <, <=, >, >=, [NOT] IN (…), [NOT] BETWEEN … AND …, [NOT] LIKE, IS [NOT] NULL, "
-    "IS [NOT] TRUE, IS [NOT] FALSE, IS [NOT] DISTINCT FROM, + - * /, CAST, EXTRACT and some functions, "
+    "IS [NOT] TRUE, IS [NOT] FALSE, IS [NOT] DISTINCT FROM, + - * / ||, CAST, EXTRACT and some functions, "
     "joined by AND, OR, NOT and parentheses"
 )
 

@@ -8,6 +8,7 @@ import logging
 import ssl
 import threading
 from contextlib import ExitStack
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError
@@ -27,6 +28,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.reflection import SERVICE_NAMES, described_services
     from lode.ingest.api.rest.tables import table_properties
     from lode.ingest.api.write_service import WriteService
+    from lode.ingest.core.compactor import Compactor
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.copy import CopyJobs
     from lode.ingest.jobs.extract import ExtractJobs
@@ -77,16 +79,28 @@ class Server:
             undo.callback(self.jobs.close)
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
             self.jobs.register("load", LoadJobs(self.engine, table_properties))
+            if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
+                from lode.ingest.jobs.query import QueryJobs
+
+                self.jobs.register("query", QueryJobs(self.engine, properties=table_properties))
             self.jobs.register("copy", CopyJobs(self.engine))
             self.jobs.register("extract", ExtractJobs(self.engine, settings.extract_to))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)
+        self._compactor = Compactor(self.engine.writers, self.engine.metrics)
+        if settings.compact:
+            self._compactor.start()
         self._expiries = [
             asyncio.create_task(
                 _repeat(self.engine.expire, every_seconds=min(_MINUTE_SECONDS, settings.stream_ttl))
             ),
-            asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, at_once=True)),
+            asyncio.create_task(
+                _repeat(
+                    self.engine.expire_partitions, every_seconds=_HOUR_SECONDS, after_seconds=_MINUTE_SECONDS
+                )
+            ),
+            asyncio.create_task(_repeat(self._read.expire, every_seconds=_HOUR_SECONDS, after_seconds=0)),
         ]
 
     async def _start_grpc(self, tokens: Tokens) -> None:
@@ -125,6 +139,7 @@ class Server:
         self._read.close()
         self._http.should_exit = True
         await self._serving_http
+        await asyncio.to_thread(self._compactor.stop)
         await asyncio.to_thread(self.jobs.close)
         await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
@@ -173,14 +188,15 @@ class Server:
         await self._http.opened.wait()
 
 
-async def _repeat(expire: Callable[[], int], *, every_seconds: float, at_once: bool = False) -> None:
-    if not at_once:
-        await asyncio.sleep(every_seconds)
+async def _repeat(
+    expire: Callable[[], int], *, every_seconds: float, after_seconds: float | None = None
+) -> None:
+    await asyncio.sleep(every_seconds if after_seconds is None else after_seconds)
     while True:
         try:
             await asyncio.to_thread(expire)
         except Exception:  # the next round tries again
-            logger.exception("removing expired streams or sessions failed")
+            logger.exception("removing expired streams, partitions or sessions failed")
         await asyncio.sleep(every_seconds)
 
 

@@ -135,11 +135,12 @@ class LodeServer:
         return self._running.engine.catalog.table(TableName(*name.rsplit(".", 2)), fresh=True)
 
     def rows(self, name: str) -> pa.Table:
-        """Everything visible in ``project.dataset.table``."""
+        """Everything visible in ``project.dataset.table``, without the numbers of changes."""
+        from lode.ingest.types.changes import CHANGE_SEQUENCE
+
         dataset = self.dataset(name)
-        if not dataset.exists:
-            return self._table(name).arrow.empty_table()
-        return dataset.scan().read_all()
+        rows = dataset.scan().read_all() if dataset.exists else self._table(name).arrow.empty_table()
+        return rows.select([column for column in rows.column_names if column != CHANGE_SEQUENCE])
 
     def stop(self) -> None:
         """Stop the server, gracefully."""

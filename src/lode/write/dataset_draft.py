@@ -217,12 +217,12 @@ class DatasetDraft(Draft[Manifest]):
             yield CommitSummary(snapshot_id, frozenset(partitions))
 
     def overlap(self, later: Sequence[CommitSummary]) -> str | None:
-        if self.removal is not None:
-            return self.removal.overlap(reversed(later))
         # A compaction changes no rows, so every write can follow it.
         changes = [commit for commit in later if commit.operation != COMPACT]
         if changes and not self.rebase:
             return f"snapshot {changes[0].snapshot_id} was committed"
+        if self.removal is not None:
+            return self.removal.overlap(reversed(later))
         if self.append:
             return None
         ours = partitions_of(self.stager.dataset_id, self._files(), self.stager.layout)

@@ -359,12 +359,6 @@ def test_earlier_requests_are_answered_before_the_call_ends(server: LodeServer, 
     assert ids_in(server) == [1]
 
 
-def test_change_data_capture_is_not_implemented(call: Call) -> None:
-    changes = columns(id=[1], _CHANGE_TYPE=["UPSERT"])
-    with ends_with(grpc.StatusCode.UNIMPLEMENTED):
-        call.ask(arrow_request(DEFAULT, changes))
-
-
 def test_a_request_over_the_limit_ends_the_call(tmp_path: Path) -> None:
     server = LodeServer(tmp_path / "lake", request_bytes=100_000)
     try:

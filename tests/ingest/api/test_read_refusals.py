@@ -25,10 +25,8 @@ from support.ingest.reading import (
 )
 
 
-def test_avro_is_not_implemented_and_a_format_is_required(lake: Lake, served: Served) -> None:
+def test_a_known_format_is_required(lake: Lake, served: Served) -> None:
     table = three_writes(lake)
-    with pytest.raises(exceptions.MethodNotImplemented, match=r"Avro are not supported.*ARROW"):
-        session(served.client, table, data_format="AVRO")
     for unknown in ("DATA_FORMAT_UNSPECIFIED", 17):
         with pytest.raises(exceptions.InvalidArgument, match="data_format"):
             session(served.client, table, data_format=unknown)

@@ -111,11 +111,8 @@ def test_an_invalid_body_is_refused(served: RestServed, body: bytes) -> None:
         {"view": {"query": "SELECT 1"}},
         {"materializedView": {"query": "SELECT 1"}},
         {"externalDataConfiguration": {"sourceUris": ["gs://a"]}},
-        {"tableConstraints": {"primaryKey": {"columns": ["id"]}}},
-        {"expirationTime": "1794787634338"},
         {"encryptionConfiguration": {"kmsKeyName": "k"}},
         {"type": "VIEW"},
-        {"timePartitioning": {"type": "DAY", "expirationMs": "1000"}},
     ],
 )
 def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, body: dict[str, Any]) -> None:
@@ -137,16 +134,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
         ("POST", ROOT + "/datasets/d/routines", {}),
         ("POST", ROOT + "/datasets/d:undelete", {}),
-        (
-            "POST",
-            ROOT + "/datasets",
-            {"datasetReference": {"datasetId": "x"}, "access": [{"role": "READER"}]},
-        ),
-        (
-            "POST",
-            ROOT + "/datasets",
-            {"datasetReference": {"datasetId": "x"}, "defaultTableExpirationMs": "1"},
-        ),
     ],
 )
 def test_unsupported_methods_are_not_implemented(

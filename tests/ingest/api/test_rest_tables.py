@@ -205,3 +205,77 @@ def test_two_servers_on_a_store_agree(served: RestServed, client: Client, datase
         table.description = "theirs"
         theirs.update_table(table, ["description"])
         assert client.get_table("d.t").description == "theirs"
+
+
+def test_an_access_list_is_stored_shown_and_changed(client: Client) -> None:
+    wanted = bigquery.Dataset(f"{client.project}.listed")
+    view = {"projectId": "p", "datasetId": "d", "tableId": "v"}
+    entries = [
+        bigquery.AccessEntry("READER", "userByEmail", "a@example.com"),
+        bigquery.AccessEntry(None, "view", view),
+    ]
+    wanted.access_entries = entries
+    assert client.create_dataset(wanted).access_entries == entries
+    found = client.get_dataset("listed")
+    found.access_entries = [
+        *found.access_entries,
+        bigquery.AccessEntry("OWNER", "specialGroup", "projectOwners"),
+    ]
+    client.update_dataset(found, ["access_entries"])
+    assert len(client.get_dataset("listed").access_entries) == 3
+
+
+def test_a_dataset_without_an_access_list_shows_that_of_the_service(client: Client) -> None:
+    created = client.create_dataset("d")
+    assert {entry.entity_id for entry in created.access_entries} == {
+        "projectWriters",
+        "projectOwners",
+        "projectReaders",
+    }
+    assert {entry.role for entry in client.get_dataset("d").access_entries} == {"WRITER", "OWNER", "READER"}
+
+
+def test_an_access_entry_names_one_entity(served: RestServed) -> None:
+    entry = {"role": "READER", "userByEmail": "a@example.com", "domain": "example.com"}
+    for access in ([entry], [{"role": "READER"}], [{"nobody": "x"}], "all"):
+        body = {"datasetReference": {"datasetId": "unlisted"}, "access": access}
+        status, answer = served.call("POST", "/bigquery/v2/projects/p/datasets", body)
+        assert status == 400, answer
+
+
+def test_every_permission_is_granted(client: Client) -> None:
+    client.create_dataset("d")
+    table = client.create_table(Table(f"{client.project}.d.t", schema=SCHEMA))
+    wanted = ["bigquery.tables.getData", "bigquery.tables.update"]
+    assert client.test_iam_permissions(table, wanted) == {"permissions": wanted}
+    with pytest.raises(exceptions.NotFound):
+        client.test_iam_permissions(f"{client.project}.d.none", wanted)
+
+
+def test_a_view_is_refused_with_the_reason(client: Client) -> None:
+    client.create_dataset("d")
+    view = Table(f"{client.project}.d.v")
+    view.view_query = "SELECT 1"
+    with pytest.raises(exceptions.MethodNotImplemented, match="there are no views"):
+        client.create_table(view)
+
+
+def test_clustering_is_changed_and_removed(client: Client) -> None:
+    client.create_dataset("d")
+    table = client.create_table(Table(f"{client.project}.d.t", schema=SCHEMA))
+    table.clustering_fields = ["name", "id"]
+    table = client.update_table(table, ["clustering_fields"])
+    assert table.clustering_fields == ["name", "id"]
+    table.clustering_fields = None
+    assert client.update_table(table, ["clustering_fields"]).clustering_fields is None
+
+
+def test_a_change_with_an_older_etag_is_refused(client: Client) -> None:
+    client.create_dataset("d")
+    first = client.create_table(Table(f"{client.project}.d.t", schema=SCHEMA))
+    second = client.get_table(first.reference)
+    first.description, second.description = "one", "two"
+    client.update_table(first, ["description"])
+    with pytest.raises(exceptions.PreconditionFailed):
+        client.update_table(second, ["description"])
+    assert client.get_table(first.reference).description == "one"

@@ -15,7 +15,7 @@ def test_staged_bytes_are_refused_above_the_limit_and_accepted_below_it() -> Non
     staged.add(99)
     staged.reserve(1)
     with pytest.raises(
-        Refused, match=r"100 bytes are staged .* this append has 1, the limit is 100"
+        Refused, match=r"100 bytes are staged .* this request has 1, the limit is 100"
     ) as refused:
         staged.reserve(1)
     assert refused.value.code is Code.RESOURCE_EXHAUSTED

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import grpc
+import pyarrow as pa
 import pytest
 from google.api_core.exceptions import GoogleAPICallError
 from google.cloud.bigquery_storage_v1 import types
@@ -41,10 +42,10 @@ def server(tmp_path: Path) -> Iterator[ServerProcess]:
         yield process
 
 
-def create_table(server: ServerProcess, fields: list[dict[str, str]]) -> None:
+def create_table(server: ServerProcess, fields: list[dict[str, str]], **more: Any) -> None:
     base = f"{server.http_url}/bigquery/v2/projects/p/datasets"
     of_dataset = {"projectId": "p", "datasetId": "d"}
-    table = {"tableReference": {**of_dataset, "tableId": "t"}, "schema": {"fields": fields}}
+    table = {"tableReference": {**of_dataset, "tableId": "t"}, "schema": {"fields": fields}, **more}
     for url, body in ((base, {"datasetReference": of_dataset}), (f"{base}/d/tables", table)):
         urlopen(Request(url, json.dumps(body).encode(), {"content-type": "application/json"})).close()
 
@@ -225,6 +226,88 @@ def check_rows(found: list[int], writers: list[Writer]) -> None:
         assert mine[: writer.acknowledged] == list(range(writer.acknowledged)), (
             "an acknowledged row is missing"
         )
+
+
+class Changer(threading.Thread):
+    """A client that changes its own keys in turn, each time with a larger number, and retries forever."""
+
+    def __init__(self, server: ServerProcess, keys: range) -> None:
+        super().__init__()
+        self._server = server
+        self.keys = keys
+        self.sent = 0
+        self.acknowledged = 0
+        self.stopping = threading.Event()
+
+    def run(self) -> None:
+        while not self.stopping.is_set():
+            try:
+                with Call(self._server.write_client()) as call:
+                    while not self.stopping.is_set():
+                        self._change(call)
+            except (GoogleAPICallError, ValueError):  # the server is down, or its channel was closed
+                time.sleep(0.02)
+
+    def rows_after(self, turn: int) -> dict[int, str]:
+        """The names of its keys after so many turns."""
+        return {key: f"turn {turn}" for key in self.keys if turn % 3 or not key % 2}
+
+    def _change(self, call: Call) -> None:
+        self.sent = turn = self.acknowledged + 1
+        # Every other key is deleted in every third turn. An old change of each key comes again, too late.
+        kinds = ["DELETE" if turn % 3 == 0 and key % 2 else "UPSERT" for key in self.keys]
+        names = [f"turn {turn}"] * len(self.keys)
+        rows = pa.RecordBatch.from_pydict(
+            {
+                "id": [*self.keys, *self.keys],
+                "name": [*names, *["late"] * len(self.keys)],
+                "_CHANGE_TYPE": [*kinds, *["UPSERT"] * len(self.keys)],
+                "_CHANGE_SEQUENCE_NUMBER": [f"{turn - at:X}" for at in (0, 1) for _ in self.keys],
+            }
+        )
+        answer = call.ask(arrow_request(f"{NAME}/streams/_default", rows))
+        assert answer.error.code in (0, 14), answer
+        if not answer.error.code:
+            self.acknowledged = turn
+
+
+@pytest.mark.slow
+def test_acknowledged_changes_survive_kill_9_and_old_ones_stay_without_effect(tmp_path: Path) -> None:
+    key = {"primaryKey": {"columns": ["id"]}}
+    with ServerProcess(tmp_path / "lake") as server:
+        create_table(server, FIELDS, tableConstraints=key)
+        changers = [Changer(server, range(first, first + 4)) for first in (0, 100)]
+        for changer in changers:
+            changer.start()
+        for _ in range(3):
+            goals = [changer.acknowledged + 4 for changer in changers]
+            wait_until(
+                lambda goals=goals: all(
+                    changer.acknowledged >= goal for changer, goal in zip(changers, goals, strict=True)
+                )
+            )
+            restart(server)
+        for changer in changers:
+            changer.stopping.set()
+        for changer in changers:
+            changer.join()
+        store = LocalStore(server.root)
+        rows = Catalog(store).table(parse_table(NAME)).open(store).scan().read_all()
+    names: dict[Any, Any] = dict(
+        zip(rows.column("id").to_pylist(), rows.column("name").to_pylist(), strict=True)
+    )
+    assert len(names) == rows.num_rows, "a key is there twice"
+    for changer in changers:
+        # An unanswered last request may have been applied, as a whole.
+        possible = [changer.rows_after(turn) for turn in {changer.acknowledged, changer.sent}]
+        assert {id: name for id, name in names.items() if id in changer.keys} in possible
+
+
+def wait_until(is_done: Any) -> None:
+    deadline = time.monotonic() + 300
+    while not is_done():
+        assert time.monotonic() < deadline, "nothing is acknowledged any more"
+        time.sleep(0.02)
 
 
 @pytest.mark.slow

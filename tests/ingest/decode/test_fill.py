@@ -207,13 +207,6 @@ def test_a_column_sent_twice_is_refused() -> None:
         Filler(of(Column("a", "INT64")), ["a", "A"], [pa.int64(), pa.int64()])
 
 
-def test_change_columns_are_answered_as_not_implemented() -> None:
-    with pytest.raises(Refused, match="change data capture") as refused:
-        Filler(of(Column("a", "INT64")), ["a", "_CHANGE_TYPE"], [pa.int64(), pa.string()])
-    assert refused.value.code is Code.UNIMPLEMENTED
-    assert refused.value.ends_call
-
-
 def test_rows_without_columns_cannot_cost_memory_without_end() -> None:
     with pytest.raises(Refused, match="fewer rows"):
         fill(of(Column("a", "INT64")), {}, 1 << 40)

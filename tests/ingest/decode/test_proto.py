@@ -142,13 +142,6 @@ def test_a_nested_column_the_table_lacks_is_refused_by_its_path() -> None:
     assert "'a.y'" in refusal.message
 
 
-@pytest.mark.parametrize("name", ["_CHANGE_TYPE", "_change_sequence_number"])
-def test_change_data_capture_is_not_there(name: str) -> None:
-    refusal = refused([ID], message(field(name, F.TYPE_STRING)), [b""])
-    assert refusal.code is Code.UNIMPLEMENTED
-    assert refusal.ends_call
-
-
 def test_every_row_without_a_required_column_is_named() -> None:
     row = message_class(ID_AND_NAME)
     rows = [row(id=1), row(name="x"), row(id=0), row()]

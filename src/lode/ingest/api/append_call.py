@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from google.cloud.bigquery_storage_v1 import types
 
 from lode.ingest.api.errors import parse_request
+from lode.ingest.core.strategies import StreamType
 from lode.ingest.core.streams import AppendInFlight
 from lode.ingest.names import parse_stream
 from lode.ingest.status import Code, Refused, StorageCode, invalid
+from lode.ingest.types.changes import CHANGE_TYPE, INSERT, is_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,13 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lode.ingest.catalog.table import TableDefinition
-    from lode.ingest.core.decoders import Decoders
+    from lode.ingest.core.decoders import Decoder, Decoders
     from lode.ingest.core.engine import Engine
     from lode.ingest.core.limits import Window
     from lode.ingest.core.streams import Stream
-    from lode.ingest.decode.arrow import ArrowRows
     from lode.ingest.decode.packed import PackedRows
-    from lode.ingest.decode.proto.decoder import ProtoRows
     from lode.ingest.types.columns import TableSchema
 
 T = TypeVar("T")
@@ -120,11 +120,13 @@ class _Request(NamedTuple):
 class StreamSchemas:
     """The schemas of one stream: the writer's by kind of rows, and the table's that the client has seen."""
 
-    __slots__ = ("seen", "writer")
+    __slots__ = ("changes", "seen", "writer")
 
     def __init__(self) -> None:
         self.writer: dict[str, bytes] = {}
         self.seen: TableSchema | None = None
+        # Whether the rows of this call are changes; None before its first rows.
+        self.changes: bool | None = None
 
 
 @dataclass(slots=True)
@@ -204,6 +206,7 @@ class AppendCall:
             batch = packed.decode() if inline else await asyncio.to_thread(sent.decode, packed)
             if not batch.num_rows:
                 raise invalid("The request has no rows: an append needs at least one.")
+            _check_changes(stream, schemas, batch)
             answer = await _when_settled(lambda: stream.append(batch, offset), on_a_thread=wide)
         except BaseException:
             self._unpacked.leave(size)
@@ -228,7 +231,7 @@ class AppendCall:
 
     async def _decoder(
         self, kind: str, schemas: StreamSchemas, definition: TableDefinition, stream: Stream
-    ) -> ArrowRows | ProtoRows:
+    ) -> Decoder:
         schema = schemas.writer.get(kind)
         if schema is None:
             raise invalid(
@@ -289,6 +292,21 @@ class AppendCall:
             else:
                 chosen.discard(name.lower())
         return frozenset(columns[name].name for name in chosen)
+
+
+def _check_changes(stream: Stream, schemas: StreamSchemas, batch: pa.RecordBatch) -> None:
+    """Refuse changes on another stream than the default one, and a call with changes and inserted rows.
+
+    The messages are those of the service.
+    """
+    changes = is_changes(batch)
+    allowed = stream.type is StreamType.DEFAULT if schemas.changes is None else schemas.changes
+    if changes and not allowed:
+        kind = batch.column(CHANGE_TYPE)[0].as_py()
+        raise invalid(f"The given value is not a valid CHANGE_TYPE in insert mode: {kind}")
+    if not changes and schemas.changes:
+        raise invalid(f"The given value is not a valid CHANGE_TYPE in upsert mode: {INSERT}")
+    schemas.changes = changes
 
 
 def _is_quick(packed: PackedRows) -> bool:

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 import msgspec
 
 from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName, DeletedDataset
+from lode.ingest.catalog.expiry import check_expiry, with_default_expiry, without_expiry
 from lode.ingest.catalog.objects import Objects
 from lode.ingest.catalog.partitioning import Partitioning, check_partitioning
 from lode.ingest.catalog.paths import (
@@ -99,7 +100,7 @@ class Catalog:
         record = self._tables.read(table_path(name), fresh=fresh)
         if isinstance(record, TableDefinition):
             dataset = self._datasets.read(dataset_path(dataset_of(name)), fresh=fresh)
-            if _holds(dataset, record):
+            if self._holds(dataset, record):
                 return record
         raise no_table(name)
 
@@ -109,7 +110,7 @@ class Catalog:
         if isinstance(record, DeletedTable) or (record is not None and record.generation > generation):
             return True
         dataset = self._datasets.recent(dataset_path(dataset_of(name)))
-        return record is not None and dataset is not None and not _holds(dataset, record)
+        return record is not None and dataset is not None and not self._holds(dataset, record)
 
     def create_table(
         self,
@@ -153,14 +154,16 @@ class Catalog:
             # Read after the table: with an older dataset definition, a table of the next generation would
             # look deleted.
             dataset = self.dataset(dataset_of(name), fresh=True)
-            if isinstance(current, TableDefinition) and _holds(dataset, current):
+            if isinstance(current, TableDefinition) and self._holds(dataset, current):
                 raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(name)}")
             now = self._now_ms()
+            check_expiry(info or {}, now)
+            expiring, expires = with_default_expiry(checked, info or {}, dataset.info, now)
             return TableDefinition(
                 name=name,
                 schema=schema,
-                partitioning=checked,
-                info=info or {},
+                partitioning=expiring,
+                info=expires,
                 generation=1 if current is None else current.generation + 1,
                 dataset_generation=dataset.generation,
                 created_ms=now,
@@ -190,10 +193,12 @@ class Catalog:
         def update(found: TableDefinition | DeletedTable | None) -> TableDefinition:
             current = self._current(name, found, etag)
             wanted = change(current)
-            if wanted.partitioning != current.partitioning:
+            if without_expiry(wanted.partitioning) != without_expiry(current.partitioning):
                 raise invalid(
                     f"The partitioning of {display_name(name)} cannot change: create another table."
                 )
+            if wanted.expires_ms != current.expires_ms:
+                check_expiry(wanted.info, self._now_ms())
             if wanted.schema != current.schema:
                 check_schema(wanted.schema)
                 if not replace_schema:
@@ -201,6 +206,7 @@ class Catalog:
             return msgspec.structs.replace(
                 current,
                 schema=wanted.schema,
+                partitioning=wanted.partitioning,
                 info=wanted.info,
                 version=current.version + 1,
                 modified_ms=self._now_ms(),
@@ -235,7 +241,7 @@ class Catalog:
         start = table_path(TableName(*name, after)) if after else ""
         for paths in _batched(info.path for info in self._store.list(tables_prefix(name), after=start)):
             for record in self._tables.read_all(paths):
-                if isinstance(record, TableDefinition) and _holds(dataset, record):
+                if isinstance(record, TableDefinition) and self._holds(dataset, record):
                     found.append(record)
                 if limit is not None and len(found) == limit:
                     return found
@@ -351,7 +357,7 @@ class Catalog:
         self, name: TableName, found: TableDefinition | DeletedTable | None, etag: str | None
     ) -> TableDefinition:
         dataset = self.dataset(dataset_of(name), fresh=True)
-        if not isinstance(found, TableDefinition) or not _holds(dataset, found):
+        if not isinstance(found, TableDefinition) or not self._holds(dataset, found):
             raise no_table(name)
         _check_etag(found.etag, etag)
         return found
@@ -361,7 +367,7 @@ class Catalog:
         name = dataset_of(table.name)
 
         def count(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
-            if not isinstance(current, DatasetDefinition) or not _holds(current, table):
+            if not isinstance(current, DatasetDefinition) or not self._holds(current, table):
                 raise no_dataset(name)
             return msgspec.structs.replace(
                 current, tables_created=current.tables_created + 1, nonce=self._etag()
@@ -380,15 +386,17 @@ class Catalog:
                 yield folder
             after = f"{prefix}{folder}0" if slash else info.path  # "0" follows "/"
 
+    def _holds(self, dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
+        """Whether a table is there: its dataset was not deleted since, and the table has not expired."""
+        if not isinstance(dataset, DatasetDefinition) or dataset.generation != table.dataset_generation:
+            return False
+        return table.expires_ms is None or table.expires_ms > self._now_ms()
+
     def _now_ms(self) -> int:
         return self._runtime.now_ns() // 1_000_000
 
     def _etag(self) -> str:
         return f"{self._runtime.random_bits(64):016x}"
-
-
-def _holds(dataset: DatasetDefinition | DeletedDataset | None, table: TableDefinition) -> bool:
-    return isinstance(dataset, DatasetDefinition) and dataset.generation == table.dataset_generation
 
 
 def _check_table(record: TableDefinition | DeletedTable) -> None:

@@ -20,6 +20,8 @@ from lode.ingest.status import invalid
 from lode.lazy import pa
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from lode.ingest.types.columns import Column, TableSchema
 
 PARTITION_ID: Final = "_PARTITIONID"
@@ -45,11 +47,13 @@ _PARTS_OF: Final[dict[Unit, tuple[tuple[str, ...], int]]] = {
 }
 
 
-class TimePartitioning(msgspec.Struct, frozen=True, tag="time"):
+class TimePartitioning(msgspec.Struct, frozen=True, tag="time", omit_defaults=True):
     """One partition for each ``unit`` of a column, or of the time of arrival if ``column`` is empty."""
 
     unit: Unit
     column: str = ""
+    # How long after its beginning a partition is removed; 0 for never.
+    expiration_ms: int = 0
 
 
 class RangePartitioning(msgspec.Struct, frozen=True, tag="range"):
@@ -112,6 +116,29 @@ def partition_ids(partitioning: Partitioning, batch: pa.RecordBatch, *, now_ms: 
     arrived = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     own = _time_ids(pa.array([arrived], pa.timestamp("ms")), partitioning.unit)[0]
     return pa.repeat(own, batch.num_rows)
+
+
+def expired_rows(partitioning: TimePartitioning, schema: TableSchema, now_ms: int) -> pc.Expression:
+    """The rows of the partitions that began ``expiration_ms`` ago or earlier."""
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    before: pc.Expression
+    limit = pa.scalar(now_ms - partitioning.expiration_ms, pa.timestamp("ms"))
+    if is_derived(partitioning):
+        # Ids have the same number of digits, and those that are no times begin with "_", after all digits.
+        newest: Any = _time_ids(pa.array([limit]), partitioning.unit)[0]
+        before = compute.field(PARTITION_ID) <= newest
+        return before
+    next_day = compute.add(
+        compute.floor_temporal(limit, unit="day"), pa.scalar(86_400_000, pa.duration("ms"))
+    )
+    kind = schema.arrow.field(partitioning.column).type
+    if pa.types.is_timestamp(kind):
+        # The zone is UTC, which a cast would look up.
+        next_day = pa.scalar(next_day.value, pa.timestamp("ms", kind.tz))
+    before = compute.field(partitioning.column) < next_day.cast(kind)
+    return before
 
 
 def _column(partitioning: Partitioning, schema: TableSchema) -> Column:

@@ -11,6 +11,8 @@ from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.errors import ComponentMismatchError, InvalidOptionError, SchemaViolationError
 from lode.evolution import adopt, evolve, include, united
+from lode.ingest.catalog.partition_times import COLUMNS as PARTITION_TIMES
+from lode.ingest.catalog.partition_times import by_arrival
 from lode.ingest.catalog.partitioning import (
     PARTITION_ID,
     Partitioning,
@@ -23,6 +25,7 @@ from lode.ingest.names import TableName, escaped  # msgspec needs the types of f
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrays import has_required, without_inner_nulls
 from lode.ingest.types.arrow import element_of
+from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.ingest.types.columns import TableSchema
 from lode.lazy import pa, pt
 from lode.write.retry import Retry
@@ -66,9 +69,37 @@ class TableDefinition(
 
     @cached_property
     def arrow(self) -> pa.Schema:
-        """The columns of its files: those of the table, and ``_PARTITIONID`` if partitions need it."""
+        """The columns of its files: those of the table, and those that readers of the table do not see.
+
+        ``_PARTITIONID`` if partitions need it, and with a primary key the number of a row's last change.
+        """
         own = self.schema.arrow
-        return own.append(pa.field(PARTITION_ID, pa.string())) if is_derived(self.partitioning) else own
+        if is_derived(self.partitioning):
+            own = own.append(pa.field(PARTITION_ID, pa.string()))
+        return own.append(pa.field(CHANGE_SEQUENCE, pa.string())) if self.primary_key else own
+
+    @cached_property
+    def readable(self) -> TableSchema:
+        """The columns that readers may name: the table's, and the times of partitions by arrival."""
+        if by_arrival(self.partitioning) is None:
+            return self.schema
+        return TableSchema((*self.schema.columns, *PARTITION_TIMES))
+
+    @cached_property
+    def primary_key(self) -> tuple[str, ...]:
+        """The columns by which changes find their rows; empty if the table takes no changes."""
+        constraints = self.info.get("tableConstraints") or {}
+        wanted = (constraints.get("primaryKey") or {}).get("columns") or ()
+        positions = [self.schema.positions.get(name.lower()) for name in wanted]
+        # A job that replaced all rows and columns may have removed one of the key.
+        found = [self.schema.columns[position].name for position in positions if position is not None]
+        return tuple(found) if len(found) == len(positions) else ()
+
+    @cached_property
+    def expires_ms(self) -> int | None:
+        """When the table is deleted by itself, in milliseconds since 1970; None for never."""
+        expires = self.info.get("expirationTime")
+        return None if expires is None else int(expires)
 
     def open(self, store: Store) -> Dataset:
         """Open the dataset with its rows. It raises conflicts at once: the table writer handles them.
@@ -107,20 +138,32 @@ class TableDefinition(
     def _claiming(self) -> Evolution:
         return _cached(lambda definition: _claim_definition(definition, self.arrow, self._timestamp_column))
 
-    def prepare(self, batch: pa.RecordBatch, *, now_ms: int | None = None) -> pa.RecordBatch:
-        """Convert rows from ``schema.arrow`` to ``arrow``; they arrived at ``now_ms``, by default now."""
+    def prepare(
+        self, batch: pa.RecordBatch, *, now_ms: int | None = None, sequences: Any = None
+    ) -> pa.RecordBatch:
+        """Convert rows from ``schema.arrow`` to ``arrow``.
+
+        Args:
+            batch: The rows.
+            now_ms: When they arrived, by default now.
+            sequences: The numbers of the changes that they are, by default none.
+        """
         if self._is_plain:
             return batch
         columns: list[Any] = [without_inner_nulls(column) for column in batch.columns]
         if self.partitioning is not None and is_derived(self.partitioning):
             columns.append(partition_ids(self.partitioning, batch, now_ms=now_ms))
+        if self.primary_key:
+            columns.append(pa.nulls(batch.num_rows, pa.string()) if sequences is None else sequences)
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     @cached_property
     def _is_plain(self) -> bool:
         """Whether batches are stored unchanged."""
-        return not is_derived(self.partitioning) and not any(
-            has_required(field.type) for field in self.schema.arrow
+        return (
+            not is_derived(self.partitioning)
+            and not self.primary_key
+            and not any(has_required(field.type) for field in self.schema.arrow)
         )
 
     @property

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from lode.errors import LodeError
 from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.catalog.partitioning import TimePartitioning, expired_rows
 from lode.ingest.core.limits import StagedBytes
 from lode.ingest.core.metrics import Metrics
+from lode.ingest.core.progress import METADATA
 from lode.ingest.core.publish import BatchCommit, commit_streams, flush_rows
 from lode.ingest.core.state_dir import Quarantine, StateDir
 from lode.ingest.core.strategies import State, StreamType, select_strategy
@@ -183,6 +185,41 @@ class Engine:
         for stream in self.streams():
             stream.compact()
         return dropped + len(expired)
+
+    def writers(self) -> list[TableWriter]:
+        """The writers of the tables that were written or opened."""
+        with self._lock:
+            return list(self._writers.values())
+
+    def expire_partitions(self) -> int:
+        """Remove the rows of expired partitions from every table of the lake; returns their number.
+
+        The removal is a snapshot. Earlier snapshots keep the rows until ``lode.expire``.
+        """
+        removed = 0
+        for project in self.catalog.list_projects():
+            for dataset in self.catalog.list_datasets(project):
+                for table in self.catalog.list_tables(dataset.name):
+                    removed += self._expire_partitions_of(table)
+        return removed
+
+    def _expire_partitions_of(self, table: TableDefinition) -> int:
+        partitioning = table.partitioning
+        if not isinstance(partitioning, TimePartitioning) or not partitioning.expiration_ms:
+            return 0
+        dataset = table.open(self.store)
+        if not dataset.exists:
+            return 0
+        expired = expired_rows(partitioning, table.schema, time.time_ns() // 1_000_000)
+        try:
+            change = dataset.delete(expired, {METADATA: {"expired": True}}, on_conflict="redo")
+        except LodeError as error:  # the other tables still expire, and the next round tries again
+            logger.warning("expired partitions of %s could not be removed: %s", table.name.short, error)
+            return 0
+        rows = change.removed.rows - change.added.rows
+        if rows:
+            logger.info("%d rows of expired partitions of %s were removed", rows, table.name.short)
+        return rows
 
     def close(self) -> None:
         """Wait for work in progress, then release the state directory."""

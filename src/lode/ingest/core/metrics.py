@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     import lode
+    from lode.change.result import Change
     from lode.ingest.status import Code
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -59,6 +60,9 @@ class Metrics:
             **of,
         )
         self.conflicts = Counter("lode_commit_conflicts", "Commits tried again after a conflict.", **of)
+        self.compactions = Counter("lode_compactions", "Compactions of tables.", **of)
+        self.compacted_files = Counter("lode_compacted_files", "Files that compactions replaced.", **of)
+        self.compact_seconds = Counter("lode_compact_seconds", "Time that compactions took.", **of)
         self._damaged = Gauge(
             "lode_write_streams_damaged", "Write streams that are refused, as their logs are damaged.", **of
         )
@@ -92,6 +96,11 @@ class Metrics:
             self.rebases.inc(snapshot.commit.rebases)
             self.swap_size.observe(snapshot.commit.group)
             self.wait_seconds.observe(snapshot.commit.waited)
+
+    def compacted(self, change: Change, seconds: float) -> None:
+        self.compactions.inc()
+        self.compacted_files.inc(change.removed.files)
+        self.compact_seconds.inc(seconds)
 
     def text(self) -> bytes:
         """All metrics in Prometheus' text format."""

@@ -6,12 +6,15 @@ Appends that arrive during a commit share the next one: one file, one snapshot, 
 from __future__ import annotations
 
 import logging
+import random
 import threading
 import time
 from collections import deque
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 from lode.errors import (
@@ -26,11 +29,14 @@ from lode.errors import (
 )
 from lode.ingest.catalog.paths import no_table
 from lode.ingest.catalog.table import complete, stored_as
+from lode.ingest.core.changes import Changes, DeletedKeys
 from lode.ingest.core.progress import METADATA, StreamProgress
 from lode.ingest.log.record import LogDamaged
-from lode.ingest.status import Code, Refused
+from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import coalesce
+from lode.ingest.types.changes import is_changes
 from lode.lazy import pa
+from lode.write.removal import Removal
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -51,6 +57,9 @@ logger = logging.getLogger("lode.ingest")
 MAX_GROUP_BYTES: Final = 48 << 20
 # Attempts of one commit against commits of other servers.
 _MAX_CONFLICTS: Final = 1000
+# The pauses before a merge is prepared again.
+_MIN_PAUSE_SECONDS: Final = 0.005
+_MAX_PAUSE_SECONDS: Final = 1.0
 # How often rows are staged again because another writer renamed a column after they were staged.
 _MAX_STAGINGS: Final = 10
 
@@ -76,7 +85,18 @@ class Append:
     ``answer`` resolves to the offset of the first row, to None on the default stream, or to a ``Refused``.
     """
 
-    __slots__ = ("answer", "batch", "epoch", "first", "position", "reserved", "rows", "stream_id", "weight")
+    __slots__ = (
+        "answer",
+        "batch",
+        "epoch",
+        "first",
+        "is_changes",
+        "position",
+        "reserved",
+        "rows",
+        "stream_id",
+        "weight",
+    )
 
     def __init__(
         self,
@@ -90,6 +110,7 @@ class Append:
         self.position = position
         self.batch = batch
         self.rows = batch.num_rows
+        self.is_changes = is_changes(batch)
         # Its memory. Decoded rows share no buffers with other batches.
         self.weight = batch.get_total_buffer_size()
         # Bytes that count as staged already, until the log counts them.
@@ -257,6 +278,8 @@ class TableWriter:
         self.appends: Group[Append] = Group(
             pool, self._commit_group, weigh=lambda append: append.weight, max_weight=MAX_GROUP_BYTES
         )
+        # The commits of this server with rows.
+        self.commits = 0
         # Held while staged rows are committed: two requests never commit the same stream at once.
         self.staged_lock = threading.Lock()
         self._catalog = catalog
@@ -330,6 +353,7 @@ class TableWriter:
         began = time.monotonic()
         with self._refusals("try again with the same offset"):
             snapshot = self._stage_and_publish(stage, ranges, acknowledged)
+        self.commits += 1
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
 
@@ -353,6 +377,7 @@ class TableWriter:
         began = time.monotonic()
         with self._refusals("start the job again with the same id"):
             snapshot = self._publish(dataset, transaction, {}, check)
+        self.commits += 1
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
 
@@ -373,6 +398,62 @@ class TableWriter:
         except LodeError as error:
             logger.exception("a commit to %s failed", self.name.short)
             raise Refused(Code.INTERNAL, f"The commit to {self.name.short} failed: {error}") from error
+
+    def merge(self, changes: Changes) -> None:
+        """Apply changes in one snapshot.
+
+        It is prepared again after every commit of another writer, because any may have changed the same rows.
+
+        Raises:
+            Refused: The store failed or the table has no primary key any more; nothing was committed, or the
+                outcome is unknown.
+        """
+        began = time.monotonic()
+        attempts = 0
+
+        def attempt(removal: Removal) -> lode.Snapshot | None:
+            nonlocal attempts
+            if attempts:
+                self._metrics.conflicts.inc()
+                time.sleep(random.random() * min(_MAX_PAUSE_SECONDS, _MIN_PAUSE_SECONDS * 2**attempts))
+            attempts += 1
+            return self._merge(changes, removal)
+
+        with self._refusals("try again"):
+            dataset = self._evolve()
+            snapshot = dataset._changes.repeat(attempt, lambda: Removal("merge"), redo=True)
+        if snapshot is not None:
+            self.commits += 1
+            self._metrics.committed(snapshot, time.monotonic() - began)
+
+    def _merge(self, changes: Changes, removal: Removal) -> lode.Snapshot | None:
+        dataset = self._evolve()
+        definition = self.open()[0]
+        if not definition.primary_key:
+            raise invalid(f"Table {self.name.short} has no primary key any more, so it takes no changes.")
+        context = dataset._changes
+        base = context.base()
+        removal.prepared_on = base.manifest.snapshot_id
+        begun = context.begin({METADATA: {"streams": {}}}, None, base)
+        with context.transaction(begun, removal) as transaction:
+            if not changes.stage(definition, base, transaction, removal):
+                return None
+            with self._lock:
+                try:
+                    snapshot = transaction.commit(rebase=False)
+                except CommitUnpublishedError:
+                    dataset.settle()
+                    snapshot = dataset.snapshot(transaction.snapshot_id)
+                self.progress.record(snapshot)
+        return snapshot
+
+    def _evolve(self) -> lode.Dataset:
+        """The dataset with the table's columns: rows that are rewritten must have them already."""
+        definition, dataset = self.open()
+        evolution = definition.evolution(acknowledged=False)
+        if not dataset.exists or evolution(dataset.definition).digest != dataset.definition.digest:
+            self._stage_and_publish(lambda *_: None, {}, False)
+        return dataset
 
     def _stage_and_publish(
         self,
@@ -454,6 +535,31 @@ class TableWriter:
         return Refused(Code.FAILED_PRECONDITION, f"Table {self.name.short} cannot be written: {error}.")
 
     def _commit_group(self, group: list[Append]) -> None:
+        # In the order of arrival: a change may concern a row that was appended just before it.
+        for changes, run in groupby(group, key=lambda append: append.is_changes):
+            if changes:
+                self._commit_changes(list(run))
+            else:
+                self._commit_rows(list(run))
+
+    def _commit_changes(self, group: list[Append]) -> None:
+        try:
+            self.merge(Changes([append.batch for append in group], self._deleted_keys))
+        except Refused as refusal:
+            fail_all(group, refusal)
+            return
+        except Exception as error:  # every append needs an answer
+            logger.exception("a merge into %s failed", self.name.short)
+            fail_all(group, Refused(Code.INTERNAL, f"The merge into {self.name.short} failed: {error}"))
+            return
+        self._metrics.group_size.observe(len(group))
+        succeed(group, visible=True)
+
+    @cached_property
+    def _deleted_keys(self) -> DeletedKeys:
+        return DeletedKeys(self.dataset_id, self._store)
+
+    def _commit_rows(self, group: list[Append]) -> None:
         while group := [append for append in group if append.begin()]:
             try:
                 self.commit(

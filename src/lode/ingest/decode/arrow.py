@@ -60,9 +60,9 @@ class ArrowRows:
         self._arrow = _read_schema(serialized_schema)
         # The number of the table's columns: each takes some microseconds, even for few rows.
         self.columns = count_columns(schema.columns)
-        self._names = self._arrow.names
-        self.defaulted = Filler.defaulted(schema, self._names)
-        self._filler = Filler(schema, self._names, self._arrow.types)
+        self.names = self._arrow.names
+        self.defaulted = Filler.defaulted(schema, self.names)
+        self._filler = Filler(schema, self.names, self._arrow.types)
         self._max_unpacked_bytes = max_unpacked_bytes
         by_name = {column.name.lower(): column for column in schema}
         # For each field, and those inside it, the bytes that fitting one value takes.
@@ -107,10 +107,10 @@ class ArrowRows:
             raise invalid(f"The record batch has {rows} rows: send at most {MAX_ROWS} in one request.")
         slow = rows * self._slow_values
         if not self._has_views:
-            return PackedRows(size, slow, lambda: self._decode(messages, defaults))
+            return PackedRows(size, slow, lambda: self._decode(messages, defaults), rows)
         most = max(MIN_VIEWED_BYTES, MAX_VIEWED_FACTOR * body)
         viewed = min(most, self._max_unpacked_bytes - size)
-        return PackedRows(size + viewed, slow, lambda: self._decode(messages, defaults, viewed))
+        return PackedRows(size + viewed, slow, lambda: self._decode(messages, defaults, viewed), rows)
 
     def _decode(
         self, messages: list[pa.ipc.Message], defaults: Collection[str], viewed: int | None = None

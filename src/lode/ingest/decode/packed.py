@@ -41,11 +41,13 @@ class PackedRows(NamedTuple):
         unpacked_bytes: The most memory that they take when they are decoded.
         slow_values: The most values that are checked one by one.
         decode: Decodes them; refuses bad rows.
+        rows: How many they are.
     """
 
     unpacked_bytes: int
     slow_values: int
     decode: Callable[[], pa.RecordBatch]
+    rows: int = 0
 
 
 def check_unpacked(size: int, limit: int) -> None:

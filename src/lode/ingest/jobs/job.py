@@ -94,6 +94,11 @@ class Job:
         """Ask it to stop. Work that has been committed stays."""
         self._cancelled.set()
 
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._cancelled.is_set()
+
     def check_cancelled(self) -> None:
         """Raise if it was asked to stop. Types call this between the parts of their work."""
         if self._cancelled.is_set():

@@ -232,8 +232,7 @@ class Jobs:
 
 
 _NO_TYPE: Final = {
-    "query": "Queries are not supported, Lode runs no SQL here: use lode sql, or Spark with the lode data "
-    "source.",
+    "query": "Queries are not supported by this installation: pip install 'lode-store[server,sql]'.",
     "load": "Load jobs are not supported: append rows with the Storage Write API or insertAll.",
     "copy": "Copy jobs are not supported: use the library or Spark.",
     "extract": "Extract jobs are not supported: read rows with the Storage Read API or the library.",

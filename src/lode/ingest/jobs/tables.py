@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from lode.format.ids import shortened
@@ -18,9 +18,13 @@ from lode.ingest.catalog.partitioning import (
 )
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import invalid
+from lode.lazy import pa
 
 if TYPE_CHECKING:
+    import pyarrow.compute as pc
+
     from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.catalog.table import TableDefinition
 
 _SPECIAL_IDS: Final = (NULL_ID, OUTSIDE_ID)
 _FORMATS: Final = {"YEAR": "%Y", "MONTH": "%Y%m", "DAY": "%Y%m%d", "HOUR": "%Y%m%d%H"}
@@ -131,6 +135,33 @@ def path_of(ref: TableRef, partitioning: Partitioning) -> str:
     moment = _moment(ref.partition, cast("TimePartitioning", partitioning))
     assert moment is not None
     return partition_path((partitioning.column,), [moment.date()])
+
+
+def rows_of_partition(ref: TableRef, table: TableDefinition) -> pc.Expression:
+    """The condition that is true for the rows of the partition."""
+    import pyarrow.compute as pc
+
+    partitioning = table.partitioning
+    check_partition(ref, partitioning)
+    assert partitioning is not None
+    compute: Any = pc
+    found: pc.Expression
+    if is_derived(partitioning):
+        found = compute.field(PARTITION_ID) == ref.partition
+        return found
+    column = compute.field(partitioning.column)
+    if ref.partition in _SPECIAL_IDS:
+        found = column.is_null()
+        return found
+    moment = _moment(ref.partition, cast("TimePartitioning", partitioning))
+    assert moment is not None
+    kind = table.schema.arrow.field(partitioning.column).type
+    ends: list[Any] = [pa.scalar(day.date(), pa.date32()) for day in (moment, moment + timedelta(days=1))]
+    if pa.types.is_timestamp(kind):
+        # The zone is UTC, which a cast would look up.
+        ends = [pa.scalar(day.cast(pa.timestamp("us")).value, kind) for day in ends]
+    found = (column >= ends[0]) & (column < ends[1])
+    return found
 
 
 def _moment(id: str, partitioning: TimePartitioning) -> datetime | None:

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     Fit: TypeAlias = Callable[[pa.Array[Any], Origin], pa.Array[Any]]
     Check: TypeAlias = Callable[[pa.Array[Any], Origin], None]
 
-# The columns that change data capture adds to a writer's.
-_CHANGE_COLUMNS: Final = ("_change_type", "_change_sequence_number")
-
 
 def fit_for(column: Column, kind: pa.DataType, path: str = "") -> Fit:
     """Return the function that makes arrays of an Arrow type fit the column, or refuse the type.
@@ -65,13 +62,6 @@ def match_children(columns: tuple[Column, ...], names: list[str], path: str = ""
 
 def extra_column(path: str) -> Refused:
     """The refusal of a column that the table lacks."""
-    if path.lower() in _CHANGE_COLUMNS:
-        return Refused(
-            Code.UNIMPLEMENTED,
-            f"Column {path!r} asks for change data capture, which needs primary keys and upserts: "
-            "Lode does not have them, send rows to append.",
-            ends_call=True,
-        )
     return Refused(
         Code.INVALID_ARGUMENT,
         f"Input schema has more fields than BigQuery schema, extra fields: '{path}'. "

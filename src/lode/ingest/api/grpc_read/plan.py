@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from lode.errors import InvalidPathError, NotFoundError, SnapshotExpiredError
 from lode.ingest.api.grpc_read.parquet import count_rows
 from lode.ingest.api.grpc_read.session import SnapshotRange
+from lode.ingest.catalog.partition_times import with_day
 from lode.ingest.status import Code, Refused
 from lode.read.prune import can_match
 
@@ -74,7 +75,7 @@ class Plan:
 
     def _may_match(self, file: PlannedFile, where: pc.Expression, schema: pa.Schema) -> bool:
         partition = self.scan.layout.partition_of(self.scan.dataset_id, file.file.path)
-        return can_match(file.file, partition, schema, where)
+        return can_match(file.file, with_day(partition), schema, where)
 
 
 @dataclass(slots=True)

@@ -10,6 +10,7 @@ from lode.errors import InvalidOptionError
 from lode.filter import Filter, parse_filter
 from lode.format.ids import shortened
 from lode.ingest.api.grpc_read.session import Outline
+from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrow import is_list
 from lode.ingest.types.columns import Column, TableSchema
@@ -42,26 +43,29 @@ def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = N
 def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:
     """Refuse a read without a partition filter from a table that requires one.
 
-    Tables partitioned by time of arrival are exempt: no column has that time, so no restriction can name it.
-
     Args:
         table: The table.
         columns: The columns of the restriction.
     """
     partitioning = table.partitioning
-    if partitioning is None or not partitioning.column or not table.info.get("requirePartitionFilter"):
+    if partitioning is None or not table.info.get("requirePartitionFilter"):
         return
-    if partitioning.column not in columns:
+    names = (partitioning.column,) if partitioning.column else (PARTITION_DATE, PARTITION_TIME)
+    if not any(name in columns for name in names):
+        shown = ", ".join(f"'{name}'" for name in names)
         raise invalid(
             f"request failed: Cannot query over table '{table.name.short}' without a filter over column(s) "
-            f"'{partitioning.column}' that can be used for partition elimination"
+            f"{shown} that can be used for partition elimination"
         )
 
 
-def select(schema: TableSchema, fields: Iterable[str]) -> TableSchema:
-    """Return these columns in the table's order, or all if none is named. ``a.b`` is a field of a struct."""
+def select(table: TableDefinition, fields: Iterable[str]) -> TableSchema:
+    """Return these columns in the table's order, or all if none is named. ``a.b`` is a field of a struct.
+
+    The times of partitions must be named.
+    """
     paths = [tuple(field.lower().split(".")) for field in fields]
-    return TableSchema(_selected(schema.columns, paths, inside="")) if paths else schema
+    return TableSchema(_selected(table.readable.columns, paths, inside="")) if paths else table.schema
 
 
 def _selected(columns: Sequence[Column], paths: list[tuple[str, ...]], inside: str) -> tuple[Column, ...]:

@@ -1,4 +1,4 @@
-"""BigQuery's Storage Read API: sessions over a snapshot of a table, read as Arrow in parallel streams."""
+"""BigQuery's Storage Read API: sessions over a snapshot of a table, read in parallel streams."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from google.cloud.bigquery_storage_v1 import types
 from lode.errors import NoSnapshotsError
 from lode.format.ids import shortened
 from lode.ingest.api.errors import end_call, internal, parse_request
+from lode.ingest.api.grpc_read.avro import AvroRows
 from lode.ingest.api.grpc_read.parquet import row_group_starts
 from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row
 from lode.ingest.api.grpc_read.selection import (
@@ -29,7 +30,7 @@ from lode.ingest.api.grpc_read.selection import (
     select,
 )
 from lode.ingest.api.grpc_read.session import (
-    ARROW,
+    AVRO,
     EXPIRES,
     Session,
     SessionName,
@@ -152,8 +153,8 @@ class ReadService:
         count = stream_count(request.max_stream_count, request.preferred_min_stream_count)
         table = self._catalog.table(parse_table(wanted.table))
         options = wanted.read_options
-        columns = select(table.schema, options.selected_fields)
-        restriction = parse_restriction(options.row_restriction, table.schema)
+        columns = select(table, options.selected_fields)
+        restriction = parse_restriction(options.row_restriction, table.readable)
         check_partition_filter(table, () if restriction is None else restriction.columns)
         session = Session(
             table.name,
@@ -163,19 +164,23 @@ class ReadService:
             options.row_restriction,
             compression_of(options.arrow_serialization_options),
             restriction.now_micros if restriction else None,
+            wanted.data_format,
         )
         location = self._catalog.location_of(table.name).lower()
         # A location may be any text, and a segment of a name may not.
         name = SessionName(project, quote(location, safe="")[:64], encode_session(session, self._store))
         made = _ReadSession(
             name=str(name),
-            data_format=ARROW,
+            data_format=wanted.data_format,
             table=str(table.name),
             table_modifiers=wanted.table_modifiers if wanted.HasField("table_modifiers") else None,
             read_options=options if wanted.HasField("read_options") else None,
             trace_id=wanted.trace_id,
         )
-        made.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
+        if wanted.data_format == AVRO:
+            made.avro_schema.schema = AvroRows(columns).schema
+        else:
+            made.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
         made.expire_time.FromDatetime(datetime.now(UTC) + EXPIRES)
         if session.snapshot:
             self._add_streams(made, name, self._reader(session, table), count)
@@ -227,16 +232,23 @@ class ReadService:
         compression = opened.session.compression
         if request.HasField("arrow_serialization_options"):
             compression = compression_of(request.arrow_serialization_options) or compression
-        schema: bytes | None = opened.reader.columns.arrow.serialize().to_pybytes()
+        columns = opened.reader.columns
+        avro = AvroRows(columns) if opened.session.format == AVRO else None
+        is_first = True
         start = 0.0
         for batch, done in opened.reader.read(opened.rows, request.offset):
             response = _ReadRowsResponse(row_count=batch.num_rows)
-            response.arrow_record_batch.serialized_record_batch = encode_batch(batch, compression)
+            if avro is not None:
+                response.avro_rows.serialized_binary_rows = avro.encode(batch)
+            else:
+                response.arrow_record_batch.serialized_record_batch = encode_batch(batch, compression)
             response.stats.progress.at_response_start = start
             response.stats.progress.at_response_end = start = done
-            if schema is not None:
-                response.arrow_schema.serialized_schema = schema
-                schema = None
+            if is_first and avro is not None:
+                response.avro_schema.schema = avro.schema
+            elif is_first:
+                response.arrow_schema.serialized_schema = columns.arrow.serialize().to_pybytes()
+            is_first = False
             yield response.SerializeToString()
 
     def _split(self, data: bytes) -> bytes:
@@ -276,8 +288,8 @@ class ReadService:
         return Reader(
             table,
             self._plans.plan(table, session.snapshot),
-            follow(table.schema, session.columns),
-            parse_restriction(session.restriction, table.schema, session.now_micros),
+            follow(table.readable, session.columns),
+            parse_restriction(session.restriction, table.readable, session.now_micros),
             self._prefetchers,
         )
 

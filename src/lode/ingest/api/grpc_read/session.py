@@ -69,6 +69,7 @@ class Session(msgspec.Struct, frozen=True, array_like=True):
     compression: Annotated[int, msgspec.Meta(ge=0, le=2)] = 0
     # The value of CURRENT_TIMESTAMP() in the restriction, the same for every stream and offset.
     now_micros: int | None = None
+    format: Annotated[int, msgspec.Meta(ge=AVRO, le=ARROW)] = ARROW
 
 
 class SnapshotRange(NamedTuple):
@@ -102,14 +103,9 @@ class SessionName(NamedTuple):
 def check_format(wanted: Any) -> None:
     """Refuse data formats and read options that are not supported."""
     if wanted.data_format == 0:
-        raise invalid("data_format is not set: it must be ARROW.")
+        raise invalid("data_format is not set: it must be ARROW or AVRO.")
     if wanted.data_format not in (ARROW, AVRO):
-        raise invalid(f"data_format {wanted.data_format} is not known: it must be ARROW.")
-    if wanted.data_format == AVRO:
-        raise Refused(
-            Code.UNIMPLEMENTED,
-            "Read sessions in Avro are not supported by this server: set data_format to ARROW.",
-        )
+        raise invalid(f"data_format {wanted.data_format} is not known: it must be ARROW or AVRO.")
     options = wanted.read_options
     if options.response_compression_codec not in RESPONSE_CODECS:
         raise invalid(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from lode.errors import InvalidOptionError
 from lode.ingest.api.grpc_read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.api.grpc_read.selection import column_paths, select
+from lode.ingest.catalog.partition_times import is_partition_time, stored, with_partition_times
 from lode.ingest.catalog.table import complete
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import one_batch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from lode.filter import Filter
     from lode.ingest.api.grpc_read.plan import Plan, PlannedFile
     from lode.ingest.api.grpc_read.session import SnapshotRange
+    from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
     from lode.store.protocol import Store
@@ -53,9 +55,10 @@ class _RowGroup(NamedTuple):
     stop: int
     position: int
 
-    def read(self, columns: TableSchema) -> Iterator[pa.RecordBatch]:
-        path, names = self.file.file.path, self.file.names
-        return read_group(self.opened, path, self.number, columns, names, self.start, self.stop)
+    def read(self, columns: TableSchema, partitioning: Partitioning | None) -> Iterator[pa.RecordBatch]:
+        path, names, wanted = self.file.file.path, self.file.names, stored(columns)
+        for batch in read_group(self.opened, path, self.number, wanted, names, self.start, self.stop):
+            yield with_partition_times(batch, columns, partitioning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +85,8 @@ class Reader:
             return self.plan.matching(rows, None, self.table.arrow)
         # Only the columns of the restriction: a table may have 10,000, and every file is compared.
         used = {path.partition(".")[0] for path in self.restriction.columns}
-        schema = pa.schema([column for column in self.table.arrow if column.name in used])
+        known = {field.name: field for field in (*self.table.arrow, *self.table.readable.arrow)}
+        schema = pa.schema([known[name] for name in used if name in known])
         return self.plan.matching(rows, self.restriction.where, schema)
 
     def read(self, rows: SnapshotRange, offset: int) -> Iterator[StreamedBatch]:
@@ -107,13 +111,13 @@ class Reader:
         if offset > rows.rows:
             raise _beyond_the_end(offset)
         for group in self._row_groups(rows._replace(start=rows.start + offset)):
-            for batch in group.read(self.columns):
+            for batch in group.read(self.columns, self.table.partitioning):
                 yield complete(batch, self.columns), group.position
 
     def _restricted(self, rows: SnapshotRange, offset: int) -> Iterator[tuple[pa.RecordBatch, int]]:
         assert self.restriction is not None
-        filtered = select(self.table.schema, self.restriction.columns)
-        needed = select(self.table.schema, [*column_paths(self.columns), *self.restriction.columns])
+        filtered = select(self.table, self.restriction.columns)
+        needed = select(self.table, [*column_paths(self.columns), *self.restriction.columns])
         skip = offset
         for group in self._row_groups(rows):
             if skip:
@@ -131,7 +135,7 @@ class Reader:
 
     def _matching(self, group: _RowGroup, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
-        for batch in group.read(columns):
+        for batch in group.read(columns, self.table.partitioning):
             try:
                 yield self.restriction.apply(complete(batch, columns))
             except InvalidOptionError as error:
@@ -156,7 +160,7 @@ class Reader:
         count: int = opened.metadata.num_row_groups
         if self.restriction is None or count == 1 or not self.restriction.fits_row_groups:
             return range(count)
-        if not file.is_plain:
+        if not file.is_plain or any(map(is_partition_time, self.restriction.columns)):
             return range(count)  # the restriction uses other names than the file
         return matching_groups(
             self.plan.scan.store, file.file, data, self.restriction.where, self.table.schema.arrow

@@ -18,6 +18,7 @@ from starlette.concurrency import run_in_threadpool
 from lode.format.ids import shortened
 from lode.ingest.api.errors import TooLarge
 from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.jobs.tables import TableRef, parse_reference
 from lode.ingest.names import TableName, check_project, parse_table
 from lode.ingest.status import Code, invalid
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     Mask: TypeAlias = "dict[str, Mask]"
 
 MAX_RESULTS: Final = 1000
+PARTITIONS_SUMMARY: Final = "$__PARTITIONS_SUMMARY__"
 # The HTTP parser refuses 64 KiB, with an answer in plain text.
 MAX_QUERY_BYTES: Final = 32 << 10
 MAX_FIELDS_CHARS: Final = 8_192
@@ -65,6 +67,23 @@ class RestCall:
     @property
     def table(self) -> TableName:
         return table_name(self.params["project"], self.params["dataset"], self.params["table"])
+
+    @property
+    def table_ref(self) -> TableRef:
+        """The table of the path, perhaps one partition of it: ``t$20240131``."""
+        project, dataset, table = (self.params[key] for key in ("project", "dataset", "table"))
+        if "$" not in table:
+            return TableRef(self.table)
+        return parse_reference({"datasetId": dataset, "tableId": table}, project, "the table")
+
+    def summarized(self) -> TableName | None:
+        """Return the table whose partitions are asked for; None if the table itself is."""
+        table = self.params["table"]
+        if not table.endswith(PARTITIONS_SUMMARY):
+            return None
+        return table_name(
+            self.params["project"], self.params["dataset"], table.removesuffix(PARTITIONS_SUMMARY)
+        )
 
     def link(self, path: str) -> str:
         """Return the ``selfLink`` of a resource."""

@@ -17,9 +17,12 @@ from cachetools import LRUCache
 
 from lode.definition import REMOVALS
 from lode.errors import InvalidPathError, MissingError
+from lode.format.paths import canonical_partition
 from lode.ingest.api.grpc_read.parquet import count_rows
+from lode.ingest.catalog.partition_times import stored, with_partition_times
 from lode.ingest.catalog.partitioning import layout_of
 from lode.ingest.catalog.table import complete
+from lode.ingest.jobs.tables import check_partition, path_of
 from lode.ingest.status import invalid
 from lode.read.which import ExactId
 
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from lode.format.manifest import FileRef, Manifest
     from lode.format.paths import Layout
     from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.jobs.tables import TableRef
     from lode.ingest.types.columns import TableSchema
     from lode.snapshot import Snapshot
     from lode.store.protocol import Store
@@ -121,6 +125,31 @@ class ContentCache:
                 "Invalid value for pageToken: it is not of this table, or expired, start again without one."
             ) from None
 
+    def in_partition(
+        self, definition: TableDefinition, content: TableContent, rows: int, ref: TableRef
+    ) -> TableContent:
+        """Return those of the first ``rows`` rows of a content that are in one partition."""
+        check_partition(ref, definition.partitioning)
+        assert definition.partitioning is not None
+        wanted = canonical_partition(path_of(ref, definition.partitioning))
+        layout, id = layout_of(definition.partitioning), definition.dataset_id
+        chosen = [
+            number
+            for number, (file, end) in enumerate(zip(content.files, content.ends, strict=True))
+            if end <= rows and canonical_partition(layout.partition_of(id, file.path)) == wanted
+        ]
+        counts = (content.ends[number] - (content.ends[number - 1] if number else 0) for number in chosen)
+        files = tuple(content.files[number] for number in chosen)
+        return replace(
+            content,
+            files=files,
+            definitions=tuple(content.definitions[number] for number in chosen),
+            ends=tuple(accumulate(counts)),
+            size=sum(file.size_bytes for file in files),
+            partitions=frozenset((wanted,)) if files else frozenset(),
+            file_counts={},
+        )
+
     def _known(self, definition: TableDefinition) -> tuple[Dataset, TableContent]:
         with self._lock:
             known = self._cached.get(definition.dataset_id)
@@ -137,13 +166,14 @@ class ContentCache:
         scan = dataset.plan(as_of=content.head, since=content.head).of(_page(content, first, last + 1))
         known = scan.schema().names
         # A column added since the last commit is in no file. At least one column is needed to count rows.
-        columns = [column.name for column in schema if column.name in known] or known[:1]
+        columns = [column.name for column in stored(schema) if column.name in known] or known[:1]
         position = content.ends[first - 1] if first else 0
         for batch in scan.read(columns=columns):
             begin, end = max(start - position, 0), min(stop - position, batch.num_rows)
             position += batch.num_rows
             if begin < end:
-                yield complete(batch.slice(begin, end - begin), schema)
+                part = batch.slice(begin, end - begin)
+                yield complete(with_partition_times(part, schema, definition.partitioning), schema)
             if position >= stop:
                 return
 

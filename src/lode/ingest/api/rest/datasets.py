@@ -11,12 +11,24 @@ from msgspec import UNSET
 from lode.format.ids import shortened
 from lode.ingest.api.rest.call import RestCall, dataset_name, etag_of, page_token
 from lode.ingest.api.rest.resources import DatasetReference, DatasetResource, parse_resource
+from lode.ingest.catalog.expiry import MIN_TABLE_EXPIRATION_MS, milliseconds
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.dataset import DatasetDefinition, DatasetName
 
+# The list of a dataset that was created without one, as in the service.
+_DEFAULT_ACCESS: Final = tuple(
+    {"role": role, "specialGroup": group}
+    for role, group in (
+        ("WRITER", "projectWriters"),
+        ("OWNER", "projectOwners"),
+        ("READER", "projectReaders"),
+    )
+)
 _LOCATION: Final = re.compile(r"[A-Za-z0-9-]{1,64}")
 
 
@@ -29,7 +41,7 @@ class DatasetMethods:
     def insert(self, call: RestCall) -> dict[str, Any]:
         resource = parse_resource(call.body, DatasetResource)
         created = self._catalog.create_dataset(
-            _referenced(resource, call), location=_location(resource), info=resource.merged_info({})
+            _referenced(resource, call), location=_location(resource), info=_checked_info(resource, {})
         )
         return _answer(created, call)
 
@@ -81,7 +93,7 @@ class DatasetMethods:
         def change(current: DatasetDefinition) -> DatasetDefinition:
             return msgspec.structs.replace(
                 current,
-                info=resource.merged_info({} if replace else current.info),
+                info=_checked_info(resource, {} if replace else current.info),
                 location=location or current.location,
             )
 
@@ -98,6 +110,25 @@ def _referenced(resource: DatasetResource, call: RestCall) -> DatasetName:
             f"{shortened(call.project)} in both."
         )
     return dataset_name(call.project, reference.dataset_id)
+
+
+def _checked_info(resource: DatasetResource, current: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the stored properties."""
+    info = resource.merged_info(current)
+    for name, least in (
+        ("defaultTableExpirationMs", MIN_TABLE_EXPIRATION_MS),
+        ("defaultPartitionExpirationMs", 1),
+    ):
+        if name in info:
+            milliseconds(info[name], name, least=least)
+    for number, entry in enumerate(info.get("access", ())):
+        given = entry.keys() - {"role", "condition"}
+        if len(given) != 1:
+            raise invalid(
+                f"Invalid value for access[{number}]: it must name exactly one of a user, group, domain, "
+                "special group, member, view, routine or dataset."
+            )
+    return info
 
 
 def _location(resource: DatasetResource) -> str:
@@ -152,5 +183,6 @@ def _answer(dataset: DatasetDefinition, call: RestCall) -> dict[str, Any]:
             creation_time=str(dataset.created_ms),
             last_modified_time=str(dataset.modified_ms),
         )
+        | {"access": _DEFAULT_ACCESS}
         | dataset.info
     )

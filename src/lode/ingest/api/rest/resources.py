@@ -1,7 +1,7 @@
 """Datasets and tables as REST v2 writes them: one declaration for requests and answers.
 
-A property that is not supported is refused and not stored. A table with an expiration time that never expires
-would mislead its users.
+A property that is not supported is refused and not stored: a table that is said to be encrypted with a key of
+its own, and is not, would mislead its users.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from msgspec import UNSET, UnsetType
 
 from lode.format.ids import is_utf8, shortened
 from lode.ingest.api.errors import not_implemented
+from lode.ingest.catalog.expiry import milliseconds
 from lode.ingest.catalog.partitioning import Partitioning, RangePartitioning, TimePartitioning
 from lode.ingest.status import invalid
 
@@ -30,12 +31,13 @@ Text: TypeAlias = str | int | UnsetType | None
 Labels: TypeAlias = dict[str, str | None] | UnsetType | None
 # Set by the server. Clients send these properties back, and any value is ignored.
 ServerSet: TypeAlias = Any
+# Properties that are absent if they are zero.
+EXPIRATIONS: Final = ("expirationTime", "defaultTableExpirationMs", "defaultPartitionExpirationMs")
 # Set by BigQuery and not by this server. They are ignored, too.
 _BIGQUERY_SET: Final = re.compile(r"satisfiesPz[is]|num\w*PhysicalBytes|streamingBuffer")
 
-_EXPIRES: Final = "nothing is deleted by itself in Lode"
 _KEYS: Final = "files are encrypted as the store is set up"
-_ROUNDING: Final = "numbers with too many digits are refused, not rounded by a mode"
+_ROUNDING: Final = "set roundingMode of each column instead"
 _SNAPSHOTS: Final = "every commit is a snapshot: read them with the library instead"
 _REPLICAS: Final = "tables are not replicated by the server: the store does that"
 
@@ -69,7 +71,7 @@ class Resource(_Json):
                 value = {name: item for name, item in both.items() if item is not None}
             elif isinstance(value, int) and not isinstance(value, bool):
                 value = str(value)
-            if value is None or value == {}:
+            if value is None or value == {} or (key in EXPIRATIONS and value == "0"):
                 merged.pop(key, None)
             else:
                 merged[key] = value
@@ -81,7 +83,26 @@ class DatasetReference(_Json):
     project_id: str | UnsetType = UNSET
 
 
+class AccessEntry(_Json, forbid_unknown_fields=True):
+    """One entry of an access list: a role, and what has it."""
+
+    role: str | UnsetType | None = UNSET
+    user_by_email: str | UnsetType = UNSET
+    group_by_email: str | UnsetType = UNSET
+    domain: str | UnsetType = UNSET
+    special_group: str | UnsetType = UNSET
+    iam_member: str | UnsetType = UNSET
+    view: dict[str, str] | UnsetType = UNSET
+    routine: dict[str, str] | UnsetType = UNSET
+    dataset: dict[str, Any] | UnsetType = UNSET
+    condition: dict[str, str] | UnsetType = UNSET
+
+
 class _DatasetInfo(Resource):
+    # Stored and shown, not enforced: a client with the server's token may do everything.
+    access: list[AccessEntry] | UnsetType | None = UNSET
+    default_table_expiration_ms: Text = UNSET
+    default_partition_expiration_ms: Text = UNSET
     max_time_travel_hours: Text = UNSET
     storage_billing_model: Text = UNSET
 
@@ -92,9 +113,6 @@ class DatasetResource(_DatasetInfo):
     noun = "dataset"
     stored = frozenset(_DatasetInfo.__struct_encode_fields__)
     unsupported = {
-        "access": "Lode has no access lists: a client with the server's token may do everything",
-        "defaultTableExpirationMs": _EXPIRES,
-        "defaultPartitionExpirationMs": _EXPIRES,
         "defaultEncryptionConfiguration": _KEYS,
         "isCaseInsensitive": "the names of tables are case-sensitive",
         "defaultCollation": "text is compared by its bytes",
@@ -145,8 +163,34 @@ class Clustering(_Json, forbid_unknown_fields=True):
     fields: list[str] | None = None
 
 
+class PrimaryKey(_Json, forbid_unknown_fields=True):
+    columns: list[str]
+
+
+class ColumnReference(_Json, forbid_unknown_fields=True):
+    referencing_column: str
+    referenced_column: str
+
+
+class ForeignKey(_Json, forbid_unknown_fields=True):
+    referenced_table: TableReference
+    column_references: list[ColumnReference]
+    name: str | UnsetType | None = UNSET
+
+
+class TableConstraints(_Json, forbid_unknown_fields=True):
+    """Keys, which are not enforced. Changes find their rows by the primary key."""
+
+    primary_key: PrimaryKey | UnsetType | None = UNSET
+    foreign_keys: list[ForeignKey] | UnsetType | None = UNSET
+
+
 class _TableInfo(Resource):
     clustering: Clustering | UnsetType | None = UNSET
+    table_constraints: TableConstraints | UnsetType | None = UNSET
+    expiration_time: Text = UNSET
+    # Changes are visible at the answer, so rows are never stale.
+    max_staleness: Text = UNSET
     require_partition_filter: bool | UnsetType | None = UNSET
 
 
@@ -156,12 +200,10 @@ class TableResource(_TableInfo):
     noun = "table"
     stored = frozenset(_TableInfo.__struct_encode_fields__)
     unsupported = {
-        "view": "there are no views, since Lode runs no SQL",
-        "materializedView": "there are no views, since Lode runs no SQL",
+        "view": "there are no views: query the tables themselves",
+        "materializedView": "there are no views: query the tables themselves",
         "externalDataConfiguration": "there are no external tables: append the rows instead",
         "model": "there are no models",
-        "tableConstraints": "there are no keys, and so no upserts or change data capture",
-        "expirationTime": _EXPIRES,
         "encryptionConfiguration": _KEYS,
         "cloneDefinition": "tables cannot be cloned: read snapshots with the library instead",
         "snapshotDefinition": _SNAPSHOTS,
@@ -171,7 +213,6 @@ class TableResource(_TableInfo):
         "replicas": _REPLICAS,
         "defaultCollation": "text is compared by its bytes",
         "defaultRoundingMode": _ROUNDING,
-        "maxStaleness": "tables are never stale",
         "externalCatalogTableOptions": "there are no external catalogs",
         "partitionDefinition": "use timePartitioning or rangePartitioning",
     }
@@ -203,14 +244,18 @@ class TableResource(_TableInfo):
             self.require_partition_filter = self.time_partitioning.require_partition_filter
         return super().merged_info(current)
 
-    def partitioning(self) -> Partitioning | None:
-        """Return the partitioning, None if there is none. An empty object is the same as none."""
+    def partitioning(self, current: Partitioning | None = None) -> Partitioning | None:
+        """Return the partitioning, None if there is none. An empty object is the same as none.
+
+        Args:
+            current: The partitioning whose parts are kept if they are left out.
+        """
         time = None if self.time_partitioning == TimePartitioningResource() else self.time_partitioning
         ranges = None if self.range_partitioning == RangePartitioningResource() else self.range_partitioning
         if time and ranges:
             raise invalid("A table is partitioned by time or by ranges: leave out one of the two.")
         if time:
-            return _time_partitioning(time)
+            return _time_partitioning(time, current if isinstance(current, TimePartitioning) else None)
         return _range_partitioning(ranges) if ranges else None
 
 
@@ -256,25 +301,32 @@ def _storable(value: Any, key: str) -> Any:
 def partitioning_properties(partitioning: Partitioning | None) -> dict[str, Any]:
     """Return the partitioning as keyword arguments for a ``TableResource``."""
     match partitioning:
-        case TimePartitioning(unit=unit, column=column):
-            return {"time_partitioning": TimePartitioningResource(type=unit, field=column or UNSET)}
+        case TimePartitioning(unit=unit, column=column, expiration_ms=expires):
+            shown = TimePartitioningResource(
+                type=unit, field=column or UNSET, expiration_ms=str(expires) if expires else UNSET
+            )
+            return {"time_partitioning": shown}
         case RangePartitioning(column=column, start=start, end=end, interval=interval):
             ranges = IntegerRange(start=str(start), end=str(end), interval=str(interval))
             return {"range_partitioning": RangePartitioningResource(field=column, range=ranges)}
     return {}
 
 
-def _time_partitioning(resource: TimePartitioningResource) -> TimePartitioning:
-    unit = resource.type or "DAY"
+def _time_partitioning(
+    resource: TimePartitioningResource, current: TimePartitioning | None
+) -> TimePartitioning:
+    current = current or TimePartitioning("DAY")
+    unit = resource.type or current.unit
     if unit not in ("HOUR", "DAY", "MONTH", "YEAR"):
         raise invalid(
             f"Invalid value for timePartitioning.type: {shortened(unit)} is not HOUR, DAY, MONTH or YEAR."
         )
-    if resource.expiration_ms not in (UNSET, None, 0, "0"):
-        raise not_implemented(
-            "Partitions that expire are not supported: nothing is deleted by itself in Lode."
-        )
-    return TimePartitioning(cast("Unit", unit), resource.field or "")
+    column = current.column if resource.field is UNSET else resource.field or ""
+    if resource.expiration_ms is UNSET:
+        expires = current.expiration_ms
+    else:
+        expires = milliseconds(resource.expiration_ms, "timePartitioning.expirationMs")
+    return TimePartitioning(cast("Unit", unit), column, expires)
 
 
 def _range_partitioning(resource: RangePartitioningResource) -> RangePartitioning:

@@ -21,6 +21,7 @@ from lode.ingest.api.rest.call import RestCall, apply_mask, read_body, read_call
 from lode.ingest.api.rest.contents import ContentCache
 from lode.ingest.api.rest.datasets import DatasetMethods
 from lode.ingest.api.rest.jobs import JobMethods
+from lode.ingest.api.rest.queries import QueryMethods
 from lode.ingest.api.rest.rows import RowMethods
 from lode.ingest.api.rest.tables import TableMethods
 from lode.ingest.api.rest.uploads import UploadMethods
@@ -50,9 +51,6 @@ _DATASET: Final = "/projects/{project}/datasets/{dataset}"
 _TABLE: Final = _DATASET + "/tables/{table}"
 
 
-_NO_QUERIES: Final = (
-    "Queries are not supported, Lode runs no SQL here: use lode sql, or Spark with the lode data source."
-)
 _NO_UPLOADS: Final = "Uploads are not supported: append rows with the Storage Write API or insertAll."
 _NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
 _NO_UNDELETE: Final = "Undelete is not supported: read the remaining snapshots with the library."
@@ -81,6 +79,7 @@ def routes(
     contents = ContentCache(catalog.store)
     datasets, tables = DatasetMethods(catalog), TableMethods(catalog, contents)
     rows, work = RowMethods(catalog, contents, append), JobMethods(jobs)
+    queries = QueryMethods(jobs, contents)
 
     # The first route that matches is used: exact paths precede general ones.
     methods: list[tuple[str, str, Method]] = [
@@ -97,7 +96,7 @@ def routes(
         ("POST", _DATASET + "/tables", tables.insert),
         ("POST", _TABLE + ":getIamPolicy", _refuse(_NO_POLICIES)),
         ("POST", _TABLE + ":setIamPolicy", _refuse(_NO_POLICIES)),
-        ("POST", _TABLE + ":testIamPermissions", _refuse(_NO_POLICIES)),
+        ("POST", _TABLE + ":testIamPermissions", tables.test_permissions),
         ("GET", _TABLE + "/data", rows.list),
         ("*", _TABLE + "/rowAccessPolicies", _refuse(_NO_POLICIES)),
         ("*", _TABLE + "/rowAccessPolicies/{policy}", _refuse(_NO_POLICIES)),
@@ -115,8 +114,8 @@ def routes(
         ("GET", "/projects/{project}/jobs/{job}", work.get),
         ("POST", "/projects/{project}/jobs/{job}/cancel", work.cancel),
         ("DELETE", "/projects/{project}/jobs/{job}/delete", work.delete),
-        ("POST", "/projects/{project}/queries", _refuse(_NO_QUERIES)),
-        ("*", "/projects/{project}/queries/{job}", _refuse(_NO_QUERIES)),
+        ("POST", "/projects/{project}/queries", queries.query),
+        ("GET", "/projects/{project}/queries/{job}", queries.results),
         ("*", "/projects", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
         ("*", "/projects/{rest:path}", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
     ]

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
+from lode.extras import needs
 from lode.ingest.api.errors import not_implemented
 from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
 from lode.ingest.api.rest.cells import cells
-from lode.ingest.api.rest.tables import select_columns
+from lode.ingest.api.rest.tables import SUMMARY, select_columns
 from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
 from lode.ingest.status import Refused, RowProblem, invalid
+from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-
-    import pyarrow as pa
 
     from lode.ingest.api.rest.cells import TimestampFormat
     from lode.ingest.api.rest.contents import ContentCache
@@ -139,12 +139,19 @@ class RowMethods:
 
     def list(self, call: RestCall) -> dict[str, Any]:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
-        definition = self._catalog.table(call.table, fresh=True)
-        schema = select_columns(definition.schema, call.query.get("selectedFields", ""))
-        timestamps = _timestamps(call)
+        if (name := call.summarized()) is not None:
+            return self._partitions(self._catalog.table(name, fresh=True), call)
+        ref = call.table_ref
+        definition = self._catalog.table(ref.name, fresh=True)
+        fields = call.query.get("selectedFields", "")
+        schema = select_columns(definition.schema, fields, definition.readable)
+        timestamps = timestamps_of(call)
         content = self._contents.of(definition)
         snapshot, start = _position(call, definition, content.snapshot_id)
         content, total = self._contents.at(definition, content, snapshot)
+        if ref.partition:
+            content = self._contents.in_partition(definition, content, total, ref)
+            total = content.rows
         limit = call.number("maxResults")
         stop = min(total, start + min(MAX_PAGE_ROWS, MAX_PAGE_ROWS if limit is None else limit))
         rows: list[dict[str, Any]] = []
@@ -164,6 +171,30 @@ class RowMethods:
         if rows and reached < total:
             answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")
         return answer
+
+    def _partitions(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
+        """Return the partitions of a table, in one page: a table has some thousands at most."""
+        with needs("The list of partitions", "sql"):
+            from lode.ingest.jobs.sql.information import partitions
+        schema = select_columns(SUMMARY, call.query.get("selectedFields", ""))
+        rows = [
+            dict(
+                zip(
+                    SUMMARY.arrow.names,
+                    (
+                        *definition.name,
+                        id,
+                        definition.created_ms,
+                        changed and int(changed.timestamp() * 1000),
+                    ),
+                    strict=True,
+                )
+            )
+            for id, _, _, changed in partitions(self._catalog, definition)
+        ]
+        batch = pa.RecordBatch.from_pylist(rows, schema=schema.arrow)
+        shown = cells(batch, schema, timestamps="INT64")
+        return {"kind": "bigquery#tableDataList", "totalRows": str(len(shown)), "rows": shown}
 
 
 def _rows_of(body: dict[str, Any]) -> tuple[list[Any], list[str | None]]:
@@ -232,7 +263,8 @@ def _worded(location: str, sentence: str) -> str:
     return f"Invalid {match[2]} value: {match[1]}" if match else sentence
 
 
-def _timestamps(call: RestCall) -> TimestampFormat:
+def timestamps_of(call: RestCall) -> TimestampFormat:
+    """The format of timestamps that a request asks for."""
     name = call.choice("formatOptions.timestampOutputFormat", _TIMESTAMP_FORMATS)
     if name and name != _TIMESTAMP_FORMATS[0]:
         return cast("TimestampFormat", name)

@@ -9,16 +9,19 @@ from msgspec import UNSET
 
 from lode.format.ids import shortened
 from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import RestCall, etag_of, page_token, table_name
+from lode.ingest.api.rest.call import PARTITIONS_SUMMARY, RestCall, etag_of, page_token, table_name
 from lode.ingest.api.rest.resources import (
     TableReference,
     TableResource,
     parse_resource,
     partitioning_properties,
 )
+from lode.ingest.catalog.keys import check_keys
 from lode.ingest.catalog.partitioning import check_partitioning
+from lode.ingest.jobs.tables import TableRef, rows_of_partition
 from lode.ingest.status import invalid
-from lode.ingest.types.columns import TableSchema
+from lode.ingest.types.columns import Column, TableSchema
+from lode.ingest.types.intervals import canonical_interval
 from lode.ingest.types.rest import from_rest, to_rest
 
 if TYPE_CHECKING:
@@ -31,7 +34,21 @@ if TYPE_CHECKING:
     from lode.ingest.names import TableName
 
 _VIEWS: Final = ("TABLE_METADATA_VIEW_UNSPECIFIED", "BASIC", "STORAGE_STATS", "FULL")
-_LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter")
+# The columns of the table of a table's partitions.
+SUMMARY: Final = TableSchema(
+    tuple(
+        Column(name, kind)
+        for name, kind in (
+            ("project_id", "STRING"),
+            ("dataset_id", "STRING"),
+            ("table_id", "STRING"),
+            ("partition_id", "STRING"),
+            ("creation_time", "INT64"),
+            ("last_modified_time", "INT64"),
+        )
+    )
+)
+_LISTED_INFO: Final = ("friendlyName", "labels", "clustering", "requirePartitionFilter", "expirationTime")
 
 
 class TableMethods:
@@ -54,10 +71,18 @@ class TableMethods:
         return self._answer(created, call)
 
     def get(self, call: RestCall) -> dict[str, Any]:
+        if (name := call.summarized()) is not None:
+            return self._summary(self._catalog.table(name, fresh=True), call)
         view = call.choice("view", _VIEWS)
-        definition = self._catalog.table(call.table, fresh=True)
-        shown = select_columns(definition.schema, call.query.get("selectedFields", ""))
-        return self._answer(definition, call, counts=view != "BASIC") | {"schema": to_rest(shown)}
+        ref = call.table_ref
+        definition = self._catalog.table(ref.name, fresh=True)
+        fields = call.query.get("selectedFields", "")
+        shown = select_columns(definition.schema, fields, definition.readable)
+        answer = self._answer(definition, call, counts=view != "BASIC", ref=ref) | {"schema": to_rest(shown)}
+        if ref.partition:
+            answer["id"] += f"${ref.partition}"
+            answer["tableReference"]["tableId"] += f"${ref.partition}"
+        return answer
 
     def list(self, call: RestCall) -> dict[str, Any]:
         after, limit = call.page()
@@ -72,7 +97,22 @@ class TableMethods:
         return answer
 
     def delete(self, call: RestCall) -> None:
-        self._catalog.delete_table(call.table, etag=call.etag)
+        ref = call.table_ref
+        if not ref.partition:
+            self._catalog.delete_table(ref.name, etag=call.etag)
+            return
+        definition = self._catalog.table(ref.name, fresh=True)
+        dataset = definition.open(self._catalog.store)
+        if dataset.exists:
+            dataset.delete(rows_of_partition(ref, definition), on_conflict="redo")
+
+    def test_permissions(self, call: RestCall) -> dict[str, Any]:
+        """Return all permissions that were asked for: a client with the server's token may do everything."""
+        self._catalog.table(call.table, fresh=True)
+        wanted = call.body.get("permissions")
+        if not isinstance(wanted, list) or not all(isinstance(each, str) for each in wanted):
+            raise invalid("Invalid value for permissions: it must be a list of names.")
+        return {"permissions": wanted}
 
     def change(self, call: RestCall, *, replace: bool) -> dict[str, Any]:
         """Merge the body into the resource, as PATCH does; or replace it, as PUT does."""
@@ -80,7 +120,6 @@ class TableMethods:
         if resource.table_reference and _referenced(resource, call) != call.table:
             raise invalid("The tableReference cannot change: create another table.")
         new_schema = None if resource.schema in (UNSET, None) else from_rest(resource.schema)
-        partitioning = resource.partitioning()
 
         def change(current: TableDefinition) -> TableDefinition:
             schema = current.schema if new_schema is None else new_schema
@@ -88,16 +127,40 @@ class TableMethods:
                 current,
                 schema=schema,
                 info=_checked_info(resource, {} if replace else current.info, schema),
-                partitioning=partitioning or current.partitioning,
+                partitioning=resource.partitioning(None if replace else current.partitioning)
+                or current.partitioning,
             )
 
         return self._answer(self._catalog.update_table(call.table, change, etag=call.etag), call)
 
-    def _answer(self, definition: TableDefinition, call: RestCall, *, counts: bool = True) -> dict[str, Any]:
+    def _summary(self, definition: TableDefinition, call: RestCall) -> dict[str, Any]:
+        """The table of the partitions of a table, which clients read to list them."""
+        project, dataset, table = definition.name
+        id = table + PARTITIONS_SUMMARY
+        return {
+            "kind": "bigquery#table",
+            "id": f"{project}:{dataset}.{id}",
+            "etag": definition.etag,
+            "selfLink": call.link(f"projects/{project}/datasets/{dataset}/tables/{id}"),
+            "tableReference": {"projectId": project, "datasetId": dataset, "tableId": id},
+            "type": "TABLE",
+            "schema": to_rest(SUMMARY),
+        }
+
+    def _answer(
+        self,
+        definition: TableDefinition,
+        call: RestCall,
+        *,
+        counts: bool = True,
+        ref: TableRef | None = None,
+    ) -> dict[str, Any]:
         modified_ms = definition.modified_ms
         more: dict[str, str] = {}
         if counts:
             content = self._contents.of(definition)
+            if ref is not None and ref.partition:
+                content = self._contents.in_partition(definition, content, content.rows, ref)
             modified_ms = max(modified_ms, content.modified_ms)
             more = {
                 "num_rows": str(content.rows),
@@ -133,11 +196,18 @@ def table_properties(
     return checked, _checked_info(resource, {}, schema)
 
 
-def select_columns(schema: TableSchema, text: str) -> TableSchema:
-    """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table."""
+def select_columns(shown: TableSchema, text: str, readable: TableSchema | None = None) -> TableSchema:
+    """Return the columns that ``selectedFields`` names, separated by commas, in the order of the table.
+
+    Args:
+        shown: The columns if it names none.
+        text: The value of ``selectedFields``.
+        readable: The columns that can be named, if there are more.
+    """
     wanted = {name.strip().lower() for name in text.split(",") if name.strip()}
     if not wanted:
-        return schema
+        return shown
+    schema = readable or shown
     for name in sorted(wanted):
         if name.partition(".")[0] not in schema.positions:
             raise invalid(f"No such field: {name}; select columns that the table has.")
@@ -159,7 +229,7 @@ def _referenced(resource: TableResource, call: RestCall) -> TableName:
 
 
 def _checked_info(resource: TableResource, current: Mapping[str, Any], schema: TableSchema) -> dict[str, Any]:
-    """Return the stored properties. Clustering is only a hint for readers, and its columns must exist."""
+    """Return the stored properties. Clustering is only a hint for readers. All columns must exist."""
     info = resource.merged_info(current)
     for field in info.get("clustering", {}).get("fields", ()):
         if field.lower() not in schema.positions:
@@ -167,6 +237,12 @@ def _checked_info(resource: TableResource, current: Mapping[str, Any], schema: T
                 f"The table cannot be clustered by {shortened(field)}: there is no column of that name, "
                 "add it to the schema."
             )
+    check_keys(info.get("tableConstraints", {}), schema)
+    if "maxStaleness" in info:
+        try:
+            canonical_interval(info["maxStaleness"])
+        except ValueError as error:
+            raise invalid(f"Invalid value for maxStaleness: {info['maxStaleness']!r} {error}.") from None
     return info
 
 
@@ -177,7 +253,7 @@ def _item(definition: TableDefinition, **more: Any) -> dict[str, Any]:
         kind="bigquery#table",
         id=f"{project}:{dataset}.{table}",
         table_reference=TableReference(project_id=project, dataset_id=dataset, table_id=table),
-        type="TABLE",
+        type="VIEW" if "view" in definition.info else "TABLE",
         creation_time=str(definition.created_ms),
         **partitioning_properties(definition.partitioning),
         **more,

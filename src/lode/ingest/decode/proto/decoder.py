@@ -62,11 +62,11 @@ class ProtoRows:
         self._fields = plan(schema, descriptor)
         self._parser = Parser(self._fields)
         self._converters = [column_converter(field) for field in self._fields]
-        names = [field.column.name for field in self._fields]
+        self.names = [field.column.name for field in self._fields]
         nothing = self._parser.parse([], 0, Problems())
         types = [column.type for column in self._columns(nothing, Problems())]
-        self._filler = Filler(schema, names, types)
-        self.defaulted = Filler.defaulted(schema, names)
+        self._filler = Filler(schema, self.names, types)
+        self.defaulted = Filler.defaulted(schema, self.names)
 
     def decode(self, rows: Sequence[bytes], defaults: Collection[str] = ()) -> pa.RecordBatch:
         """Decode the rows into a batch exactly in ``schema.arrow``.
@@ -87,7 +87,7 @@ class ProtoRows:
         size += self._parser.survey.unpacked_bytes(rows, sent, self._max_unpacked_bytes - size)
         check_unpacked(size, self._max_unpacked_bytes)
         slow = len(rows) * self._parser.survey.slow_values
-        return PackedRows(size, slow, lambda: self._decode(rows, sent, defaults))
+        return PackedRows(size, slow, lambda: self._decode(rows, sent, defaults), len(rows))
 
     def _decode(self, rows: Sequence[bytes], sent: int, defaults: Collection[str]) -> pa.RecordBatch:
         problems = Problems()

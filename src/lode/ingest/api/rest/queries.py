@@ -1,0 +1,182 @@
+"""REST v2: jobs.query and jobs.getQueryResults."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.api.rest.call import page_token, parse_page_token
+from lode.ingest.api.rest.cells import cells
+from lode.ingest.api.rest.rows import MAX_PAGE_BYTES, MAX_PAGE_ROWS, timestamps_of
+from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.types.rest import to_rest
+
+if TYPE_CHECKING:
+    from lode.ingest.api.rest.call import RestCall
+    from lode.ingest.api.rest.cells import TimestampFormat
+    from lode.ingest.api.rest.contents import ContentCache
+    from lode.ingest.jobs.job import Job
+    from lode.ingest.jobs.query import Rows
+    from lode.ingest.jobs.registry import Jobs
+
+_DEFAULT_TIMEOUT_MS: Final = 10_000
+_MAX_TIMEOUT_MS: Final = 200_000
+# Fields of jobs.query that are fields of the configuration of a query job.
+_OF_QUERY: Final = (
+    "query",
+    "useLegacySql",
+    "useQueryCache",
+    "defaultDataset",
+    "queryParameters",
+    "parameterMode",
+    "maximumBytesBilled",
+    "connectionProperties",
+    "continuous",
+    "destinationTable",
+    "writeDisposition",
+    "createDisposition",
+    "preserveNulls",
+)
+
+
+class QueryMethods:
+    """The methods on queries. Each returns the JSON of the answer."""
+
+    def __init__(self, jobs: Jobs, contents: ContentCache) -> None:
+        self._jobs = jobs
+        self._contents = contents
+
+    def query(self, call: RestCall) -> dict[str, Any]:
+        body = call.body
+        configuration: dict[str, Any] = {"query": {key: body[key] for key in _OF_QUERY if key in body}}
+        for key in ("dryRun", "labels", "jobTimeoutMs"):
+            if body.get(key):
+                configuration[key] = body[key]
+        job = self._start(call, configuration)
+        done = job.wait(_timeout(body.get("timeoutMs")) / 1000)
+        answer = {"kind": "bigquery#queryResponse", **self._answer(job, done)}
+        if (
+            done
+            and isinstance(job.result, object)
+            and job.result is not None
+            and not configuration.get("dryRun")
+        ):
+            options = body.get("formatOptions") or {}
+            answer |= self._page(job, 0, body.get("maxResults"), _format(options))
+        elif done:
+            answer |= self._empty(job)
+        return answer
+
+    def results(self, call: RestCall) -> dict[str, Any]:
+        job = self._jobs.get(call.project, call.params["job"], call.query.get("location"))
+        if job.kind != "query":
+            raise invalid(f"Job {job.full_id} is not a query: it has no rows.")
+        done = job.wait(_timeout(call.query.get("timeoutMs")) / 1000)
+        answer = {"kind": "bigquery#getQueryResultsResponse", "etag": job.etag, **self._answer(job, done)}
+        if done and job.result is not None:
+            token = call.query.get("pageToken", "")
+            start = _position(token, job) if token else call.number("startIndex") or 0
+            answer |= self._page(job, start, call.query.get("maxResults"), timestamps_of(call))
+        elif done:
+            answer |= self._empty(job)
+        return answer
+
+    def _start(self, call: RestCall, configuration: dict[str, Any]) -> Job:
+        """Start a query. A second request of the same requestId gets the job of the first."""
+        request = call.body.get("requestId")
+        id = None
+        if request:
+            text = f"{call.project} {request} {configuration['query'].get('query')}"
+            id = "request_" + hashlib.sha256(text.encode()).hexdigest()[:40]
+        try:
+            return self._jobs.insert(
+                call.project, configuration, id=id, location=call.body.get("location") or None
+            )
+        except Refused as refused:
+            if id is None or refused.code is not Code.ALREADY_EXISTS:
+                raise
+            return self._jobs.get(call.project, id)
+
+    def _answer(self, job: Job, done: bool) -> dict[str, Any]:
+        if done and job.refusal is not None:
+            raise job.refusal
+        answer: dict[str, Any] = {
+            "jobReference": {"projectId": job.project, "jobId": job.id, "location": job.location},
+            "jobComplete": done,
+        }
+        if not done:
+            return answer
+        query = job.statistics.get("query", {})
+        answer |= {"cacheHit": False, "totalBytesProcessed": query.get("totalBytesProcessed", "0")}
+        for key in ("numDmlAffectedRows", "dmlStats"):
+            if key in query:
+                answer[key] = query[key]
+        return answer
+
+    def _empty(self, job: Job) -> dict[str, Any]:
+        result: Rows | None = job.result
+        if result is None:
+            return {"totalRows": "0"} if "numDmlAffectedRows" not in job.statistics.get("query", {}) else {}
+        return {"schema": to_rest(result.schema), "totalRows": "0"}
+
+    def _page(self, job: Job, start: int, most: Any, timestamps: TimestampFormat) -> dict[str, Any]:
+        result: Rows = job.result
+        limit = MAX_PAGE_ROWS if most in (None, "") else min(MAX_PAGE_ROWS, _number(most, "maxResults"))
+        stop = min(result.total, start + limit)
+        rows: list[dict[str, Any]] = []
+        size = 0
+        for batch in self._batches(job, result, start, stop):
+            rows += cells(batch, result.schema, timestamps=timestamps)
+            size += batch.nbytes
+            if size > MAX_PAGE_BYTES:
+                break
+        answer: dict[str, Any] = {"schema": to_rest(result.schema), "totalRows": str(result.total)}
+        if rows:
+            answer["rows"] = rows
+        reached = start + len(rows)
+        if reached < result.total:
+            answer["pageToken"] = page_token(f"{job.id}:{reached}")
+        return answer
+
+    def _batches(self, job: Job, result: Rows, start: int, stop: int) -> Any:
+        if start >= stop:
+            return ()
+        if result.table is not None:
+            content = self._contents.of(result.table)
+            return self._contents.rows(result.table, content, result.schema, start, stop)
+        if result.kept is None:
+            raise Refused(
+                Code.NOT_FOUND,
+                f"Not found: the results of job {job.full_id} have expired: run the query again.",
+            )
+        # One array for each column, in pages of bounded size.
+        page = result.kept.slice(start, stop - start).combine_chunks()
+        return page.to_batches(max_chunksize=10_000)
+
+
+def _timeout(given: Any) -> int:
+    return _DEFAULT_TIMEOUT_MS if given in (None, "") else min(_number(given, "timeoutMs"), _MAX_TIMEOUT_MS)
+
+
+def _number(given: Any, what: str) -> int:
+    text = str(given)
+    if not text.isascii() or not text.isdigit() or len(text) > 18:
+        raise invalid(f"Invalid value for {what}: it is not a whole number of 0 or more.")
+    return int(text)
+
+
+def _position(token: str, job: Job) -> int:
+    id, _, row = parse_page_token(token).rpartition(":")
+    if id != job.id or not row.isascii() or not row.isdigit() or len(row) > 18:
+        raise invalid("Invalid value for pageToken: it is not of this job, start again without one.")
+    return int(row)
+
+
+def _format(options: Any) -> TimestampFormat:
+    if isinstance(options, dict):
+        form = options.get("timestampOutputFormat")
+        if form in ("INT64", "FLOAT64", "ISO8601_STRING"):
+            return form  # type: ignore[no-any-return]
+        if options.get("useInt64Timestamp") in (True, "true"):
+            return "INT64"
+    return "FLOAT64"

@@ -1,0 +1,331 @@
+"""Query jobs: SQL over the tables of the server, on threads of its own."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections import OrderedDict
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from lode.format.ids import shortened
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.jobs.sql import parameters
+from lode.ingest.jobs.sql.script import Script
+from lode.ingest.jobs.sql.session import Session
+from lode.ingest.jobs.sql.writing import write
+from lode.ingest.names import TableName
+from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.types.arrow import from_arrow
+from lode.ingest.types.columns import TableSchema
+from lode.ingest.types.rest import to_rest
+from lode.lazy import pa
+from lode.sql.engine import Limits
+from lode.sql.errors import QueryError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.job import Job
+    from lode.ingest.jobs.sql.context import Outcome
+
+    Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
+
+# Larger results become a table, which the Storage Read API reads, too.
+MAX_KEPT_BYTES: Final = 1 << 20
+_KEPT_BYTES: Final = 256 << 20
+_RESULTS: Final = "_lode_results"
+_RESULT_MS: Final = 24 * 3600 * 1000
+_CODES: Final = {
+    "notFound": Code.NOT_FOUND,
+    "duplicate": Code.ALREADY_EXISTS,
+    "notImplemented": Code.UNIMPLEMENTED,
+    "accessDenied": Code.PERMISSION_DENIED,
+    "stopped": Code.CANCELLED,
+}
+_UNSUPPORTED: Final = {
+    "tableDefinitions": "Queries of external files are not supported: load them into a table.",
+    "userDefinedFunctionResources": "Functions of other files are not supported: write them in the query.",
+    "destinationEncryptionConfiguration": "Files are encrypted as the store is set up.",
+}
+_DISPOSITIONS: Final = ("WRITE_EMPTY", "WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+
+
+class Rows:
+    """The result of a query: a small table in memory, or a table of the catalog."""
+
+    def __init__(
+        self, schema: TableSchema, kept: pa.Table | None, table: TableDefinition | None, total: int
+    ) -> None:
+        self.schema = schema
+        self.kept = kept
+        self.table = table
+        self.total = total
+
+
+class QueryJobs:
+    """Runs query jobs.
+
+    Args:
+        engine: The tables.
+        limits: What one query may use.
+        properties: Reads the partitioning and the stored properties of a table from a configuration.
+    """
+
+    durable = False
+
+    def __init__(
+        self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None
+    ) -> None:
+        self._engine = engine
+        self._limits = limits or Limits()
+        self._properties = properties
+        self._kept: OrderedDict[str, Rows] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def check(self, job: Job) -> None:
+        settings = job.settings
+        query = settings.get("query")
+        if not isinstance(query, str) or not query.strip():
+            raise invalid("Required parameter is missing: query.")
+        if settings.get("useLegacySql") in (True, "true"):
+            raise Refused(Code.UNIMPLEMENTED, "Legacy SQL is not supported: set useLegacySql to false.")
+        for key, reason in _UNSUPPORTED.items():
+            if settings.get(key):
+                raise Refused(Code.UNIMPLEMENTED, f"A query with {key} is not supported. {reason}")
+        if settings.get("writeDisposition") not in (None, "", *_DISPOSITIONS):
+            raise invalid(
+                f"Invalid value for writeDisposition: {shortened(str(settings['writeDisposition']))}."
+            )
+        updates = settings.get("schemaUpdateOptions")
+        if updates and settings.get("writeDisposition") != "WRITE_APPEND":
+            raise invalid(
+                "Schema update options should only be specified with WRITE_APPEND disposition, or with "
+                "WRITE_TRUNCATE disposition on a table partition."
+            )
+        for each in settings.get("connectionProperties") or ():
+            if isinstance(each, dict) and each.get("key") == "session_id":
+                raise invalid("Invalid input session id.")
+
+    def run(self, job: Job) -> None:
+        settings = job.settings
+        default = settings.get("defaultDataset") or {}
+        dry = bool(job.configuration.get("dryRun"))
+        try:
+            named, positional = parameters.read(settings.get("queryParameters") or [])
+            with Session(
+                self._engine,
+                default.get("projectId") or job.project,
+                default.get("datasetId"),
+                key=job.idempotency_key,
+                limits=self._limits_of(job),
+                cancelled=lambda: job.is_cancelled,
+            ) as session:
+                session.names.project = job.project if not default.get("projectId") else default["projectId"]
+                script = Script(session, settings["query"], named, positional, dry=dry)
+                outcome = script.run()
+                self._check_billed(settings, outcome)
+                job.statistics = _statistics(outcome, dry=dry)
+                if outcome.schema is not None and not dry:
+                    job.result = self._store(job, session, outcome)
+                elif dry and outcome.schema is not None:
+                    job.result = Rows(from_arrow(outcome.schema), None, None, 0)
+        except QueryError as error:
+            raise as_refusal(error) from None
+
+    def _limits_of(self, job: Job) -> Limits:
+        given = job.configuration.get("jobTimeoutMs")
+        if given in (None, "", "0", 0):
+            return self._limits
+        try:
+            seconds = int(given) / 1000
+        except (TypeError, ValueError):
+            raise invalid(
+                f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
+            ) from None
+        return Limits(self._limits.memory_bytes, min(seconds, self._limits.seconds), self._limits.threads)
+
+    def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
+        most = settings.get("maximumBytesBilled")
+        if most not in (None, "") and outcome.bytes > int(most):
+            raise QueryError(
+                f"Query exceeded limit for bytes billed: {most}. {outcome.bytes} or higher required.",
+                reason="bytesBilledLimitExceeded",
+                location="",
+            )
+
+    # -- results -------------------------------------------------------------------------------
+
+    def _store(self, job: Job, session: Session, outcome: Outcome) -> Rows:
+        assert outcome.schema is not None
+        assert outcome.batches is not None
+        if job.settings.get("destinationTable") and outcome.statement == "SELECT":
+            return self._destination(job, session, outcome)
+        schema = from_arrow(outcome.schema)
+        first: list[pa.RecordBatch] = []
+        size = 0
+        for batch in outcome.batches:
+            first.append(batch)
+            size += batch.nbytes
+            if size > MAX_KEPT_BYTES:
+                table = self._anonymous(job, schema, chain(first, outcome.batches))
+                return self._table_rows(job, table)
+        kept = pa.Table.from_batches(first, outcome.schema)
+        rows = Rows(schema, kept, None, kept.num_rows)
+        self._keep(job.full_id, rows)
+        return rows
+
+    def _keep(self, id: str, rows: Rows) -> None:
+        """Keep a small result; the oldest are dropped when all of them are too large."""
+        with self._lock:
+            self._kept[id] = rows
+            total = sum(each.kept.nbytes for each in self._kept.values() if each.kept is not None)
+            while total > _KEPT_BYTES and len(self._kept) > 1:
+                _, oldest = self._kept.popitem(last=False)
+                total -= oldest.kept.nbytes if oldest.kept is not None else 0
+                oldest.kept = None
+
+    def _anonymous(self, job: Job, schema: TableSchema, batches: Iterator[pa.RecordBatch]) -> TableDefinition:
+        catalog = self._engine.catalog
+        dataset = DatasetName(job.project, _RESULTS)
+        try:
+            catalog.create_dataset(dataset)
+        except Refused as refused:
+            if refused.code is not Code.ALREADY_EXISTS:
+                raise
+        self._expire(dataset)
+        name = TableName(
+            job.project, _RESULTS, "anon" + hashlib.sha256(job.full_id.encode()).hexdigest()[:32]
+        )
+        definition = catalog.create_table(name, schema)
+        write(self._engine, definition, batches, key=job.idempotency_key)
+        return definition
+
+    def _expire(self, dataset: DatasetName) -> None:
+        """Remove results of the day before."""
+        limit = int(time.time() * 1000) - _RESULT_MS
+        for each in self._engine.catalog.list_tables(dataset, after="", limit=1000):
+            if each.created_ms < limit:
+                self._engine.catalog.delete_table(each.name)
+                rows = each.open(self._engine.store)
+                if rows.exists:
+                    rows.drop()
+
+    def _table_rows(self, job: Job, definition: TableDefinition) -> Rows:
+        project, dataset, table = definition.name
+        job.settings["destinationTable"] = {"projectId": project, "datasetId": dataset, "tableId": table}
+        rows = definition.open(self._engine.store)
+        head = next(rows.history(), None)
+        total = 0 if head is None else rows.plan(as_of=head).row_count
+        return Rows(definition.schema, None, definition, total)
+
+    def _destination(self, job: Job, session: Session, outcome: Outcome) -> Rows:
+        settings = job.settings
+        given = settings["destinationTable"]
+        name = session.names.name(
+            (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
+        )
+        assert outcome.schema is not None
+        assert outcome.batches is not None
+        schema = from_arrow(outcome.schema)
+        disposition = settings.get("writeDisposition") or "WRITE_EMPTY"
+        catalog = self._engine.catalog
+        shown = f"{name.project}:{name.dataset}.{name.table}"
+        try:
+            current: TableDefinition | None = catalog.table(name, fresh=True)
+        except Refused as refused:
+            if refused.code is not Code.NOT_FOUND:
+                raise
+            current = None
+        partitioning, info = self._properties(settings, schema) if self._properties else (None, {})
+        if current is None:
+            if settings.get("createDisposition") == "CREATE_NEVER":
+                raise QueryError(f"Not found: Table {shown}", reason="notFound", location="")
+            current = catalog.create_table(name, schema, partitioning=partitioning, info=info)
+            write(self._engine, current, outcome.batches, key=job.idempotency_key)
+            return self._table_rows(job, current)
+        head = next(current.open(self._engine.store).history(), None)
+        if disposition == "WRITE_EMPTY":
+            if head is not None and current.open(self._engine.store).plan(as_of=head).row_count:
+                raise QueryError(f"Already Exists: Table {shown}", reason="duplicate", location="")
+            disposition = "WRITE_TRUNCATE"
+        if disposition == "WRITE_APPEND":
+            current = self._widened(settings, current, schema)
+            write(self._engine, current, _selected(outcome.batches, current.schema), key=job.idempotency_key)
+            return self._table_rows(job, current)
+        wanted = msgspec.structs.replace(current, schema=schema)
+        write(self._engine, wanted, outcome.batches, key=job.idempotency_key, replace=True, columns=True)
+        current = catalog.update_table(
+            name, lambda now: msgspec.structs.replace(now, schema=schema), replace_schema=True
+        )
+        return self._table_rows(job, current)
+
+    def _widened(
+        self, settings: dict[str, Any], current: TableDefinition, schema: TableSchema
+    ) -> TableDefinition:
+        new = [each for each in schema if each.name.lower() not in current.schema.positions]
+        if new and "ALLOW_FIELD_ADDITION" not in (settings.get("schemaUpdateOptions") or ()):
+            raise QueryError(
+                f"Invalid schema update. Cannot add fields (field: {new[0].name})",
+                reason="invalid",
+                location="",
+            )
+        if not new:
+            return current
+        return self._engine.catalog.update_table(
+            current.name,
+            lambda now: msgspec.structs.replace(now, schema=TableSchema((*now.schema.columns, *new))),
+        )
+
+
+def _selected(batches: Iterator[pa.RecordBatch], schema: TableSchema) -> Iterator[pa.RecordBatch]:
+    """Rows with the names of the table's columns in their case."""
+    for batch in batches:
+        names = [
+            schema.columns[schema.positions[name.lower()]].name if name.lower() in schema.positions else name
+            for name in batch.schema.names
+        ]
+        yield batch.rename_columns(names)
+
+
+def as_refusal(error: QueryError) -> Refused:
+    """An error of a query as the API answers it."""
+    code = _CODES.get(error.reason, Code.INVALID_ARGUMENT)
+    return Refused(code, str(error), reason=error.reason, location=error.location)
+
+
+def _statistics(outcome: Outcome, *, dry: bool) -> dict[str, Any]:
+    query: dict[str, Any] = {
+        "statementType": outcome.statement,
+        "totalBytesProcessed": str(outcome.bytes),
+        "totalBytesBilled": "0" if dry else str(outcome.bytes),
+        "cacheHit": False,
+    }
+    if dry:
+        query["totalBytesProcessedAccuracy"] = "PRECISE"
+    if outcome.schema is not None and dry:
+        query["schema"] = to_rest(from_arrow(outcome.schema))
+    if outcome.is_dml:
+        query["numDmlAffectedRows"] = str(outcome.affected)
+        query["dmlStats"] = dml_stats(outcome)
+    if outcome.ddl_operation:
+        query["ddlOperationPerformed"] = outcome.ddl_operation
+    if outcome.ddl_operation and outcome.table is not None:
+        project, dataset, table = outcome.table
+        query["ddlTargetTable"] = {"projectId": project, "datasetId": dataset, "tableId": table}
+    found: dict[str, Any] = {"totalBytesProcessed": str(outcome.bytes), "query": query}
+    if outcome.children:
+        found["numChildJobs"] = str(len(outcome.children))
+    return found
+
+
+def dml_stats(outcome: Outcome) -> dict[str, str]:
+    """The numbers of rows by what happened to them."""
+    counts = {"inserted": outcome.inserted, "updated": outcome.updated, "deleted": outcome.deleted}
+    return {f"{name}RowCount": str(count) for name, count in counts.items() if count}

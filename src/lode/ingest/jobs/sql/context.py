@@ -1,0 +1,80 @@
+"""What the statements of one query share: names, the database, and what each of them answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from lode.ingest.jobs.sql.names import CatalogTables
+from lode.sql.engine import Engine
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+    from lode.ingest.core.engine import Engine as Tables
+    from lode.ingest.names import TableName
+    from lode.sql.engine import Limits
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a statement did. A query has a schema and rows."""
+
+    statement: str
+    schema: pa.Schema | None = None
+    batches: Iterator[pa.RecordBatch] | None = None
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    is_dml: bool = False
+    ddl_operation: str = ""
+    table: TableName | None = None
+    bytes: int = 0
+    children: list[Outcome] = field(default_factory=list)
+
+    @property
+    def affected(self) -> int:
+        return self.inserted + self.updated + self.deleted
+
+
+class Context:
+    """One query on the tables of a server. Use it in ``with``: leaving ends its database.
+
+    Args:
+        tables: The tables.
+        project: The project of names without one.
+        dataset: The dataset of names without one.
+        key: The idempotency key of what it writes.
+        limits: What it may use.
+        cancelled: Whether it was asked to stop.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        project: str,
+        dataset: str | None,
+        *,
+        key: tuple[str, str],
+        limits: Limits,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self.tables = tables
+        self.names = CatalogTables(tables.catalog, project, dataset)
+        self.sql = Engine(self.names, limits, cancelled)
+        self._key = key
+        self.number = 0
+
+    def __enter__(self) -> Self:
+        self.sql.__enter__()
+        return self
+
+    def __exit__(self, *details: object) -> None:
+        self.sql.__exit__(*details)
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The key of the statement that runs: a job may have several."""
+        return self._key if self.number <= 1 else (self._key[0], f"{self._key[1]}#{self.number}")

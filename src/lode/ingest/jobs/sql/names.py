@@ -1,0 +1,219 @@
+"""Finds the tables of a query in the catalog."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final
+
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
+from lode.ingest.jobs.sql.information import information
+from lode.ingest.names import TableName, parse_table
+from lode.ingest.status import Code, Refused
+from lode.lazy import pa, pt
+from lode.sql.engine import Source
+from lode.sql.errors import LimitError, QueryError
+
+if TYPE_CHECKING:
+    import datetime
+
+    from lode.dataset import Dataset
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.table import TableDefinition
+
+_MAX_WIDE_BYTES: Final = 256 << 20
+_DATASET_ID: Final = re.compile(r"[\w-]{1,1024}")
+
+
+class CatalogTables:
+    """The tables of a project for one query. Implements ``Resolver``."""
+
+    def __init__(self, catalog: Catalog, project: str, dataset: str | None) -> None:
+        self.catalog = catalog
+        self.project = project
+        self.dataset = dataset
+        # Tables that the query itself created, by their name in lower case.
+        self.temporary: dict[str, pa.Table] = {}
+        # What each table was read at, so that a change can be based on it.
+        self.read: dict[str, str | None] = {}
+
+    def name(self, parts: tuple[str, ...]) -> TableName:
+        """The full name of a table."""
+        path = [piece for part in parts for piece in (part.split(".") if "." in part else [part])]
+        if len(path) == 1 and self.dataset is None:
+            raise QueryError(
+                f'Table "{path[0]}" must be qualified with a dataset (e.g. dataset.table).', reason="invalid"
+            )
+        given = [self.project, self.dataset or "", ""]
+        given[3 - len(path[-3:]) :] = path[-3:]
+        if _DATASET_ID.fullmatch(given[1]) is None:
+            raise QueryError(
+                f'Invalid dataset ID "{given[1]}". Dataset IDs must be alphanumeric (plus underscores and '
+                "dashes) and must be at most 1024 characters long.",
+                reason="invalid",
+                location=f"{given[1]}.{given[2]}",
+            )
+        try:
+            return parse_table(str(TableName(*given)))
+        except Refused as refused:
+            raise as_query_error(refused) from None
+
+    def table(self, parts: tuple[str, ...], as_of: datetime.datetime | None) -> Source:
+        if len(parts) == 1 and parts[0].lower() in self.temporary:
+            rows = self.temporary[parts[0].lower()]
+            return Source(rows, rows.schema, rows.nbytes)
+        try:
+            found = information(self.catalog, self.project, parts)
+        except Refused as refused:
+            raise as_query_error(refused) from None
+        if found is not None:
+            return Source(found, found.schema)
+        name = self.name(parts)
+        if name.table.endswith("*"):
+            return self._wildcard(name)
+        return self.source(self.definition(name), as_of)
+
+    def definition(self, name: TableName) -> TableDefinition:
+        try:
+            return self.catalog.table(name, fresh=True)
+        except Refused as refused:
+            if refused.code is not Code.NOT_FOUND:
+                raise as_query_error(refused) from None
+            raise self.missing(name) from None
+
+    def missing(self, name: TableName) -> QueryError:
+        """The error of a table that does not exist, or whose dataset does not."""
+        shown = f"{name.project}:{name.dataset}"
+        try:
+            self.catalog.dataset(DatasetName(name.project, name.dataset))
+        except Refused:
+            if name.project != self.project:
+                table = f"{shown}.{name.table}"
+                return QueryError(
+                    f"Access Denied: Table {table}: User does not have permission to query table {table}, or "
+                    "perhaps it does not exist.",
+                    reason="accessDenied",
+                    location="",
+                )
+            return QueryError(
+                f"Not found: Dataset {shown} was not found in location {self.catalog.location}",
+                reason="notFound",
+                location="",
+            )
+        return QueryError(
+            f"Not found: Table {shown}.{name.table} was not found in location {self.catalog.location}",
+            reason="notFound",
+            location="",
+        )
+
+    def source(self, definition: TableDefinition, as_of: datetime.datetime | None = None) -> Source:
+        """The rows of a table, read in place as far as the query needs them."""
+        if "view" in definition.info:
+            return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
+        dataset = definition.open(self.catalog.store)
+        head = _head(dataset, as_of)
+        self.read[definition.dataset_id] = None if head is None else head.id
+        schema = definition.schema.arrow
+        pseudo = _pseudo(definition)
+        if head is None:
+            whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
+            return Source(_empty(_narrow(whole)), schema, 0, pseudo)
+        scan = dataset.plan(as_of=head)
+        size = scan.size_bytes
+        if any(pt.is_decimal256(each.type) for each in schema):
+            # DuckDB reads no decimals of 256 bits.
+            if size > _MAX_WIDE_BYTES:
+                raise LimitError(
+                    f"Table {definition.name.short} has BIGNUMERIC columns and {size:,} bytes, the most "
+                    f"that a query can read of such a table is {_MAX_WIDE_BYTES:,}"
+                )
+            return Source(_narrowed(scan.read().read_all()), schema, size, pseudo)
+        return Source(scan.dataset(), schema, size, pseudo)
+
+    def _wildcard(self, name: TableName) -> Source:
+        """All tables whose name begins alike, with the rest of their names as _TABLE_SUFFIX."""
+        import pyarrow.dataset as pads
+
+        prefix = name.table[:-1]
+        found = [
+            each
+            for each in self.catalog.list_tables(
+                DatasetName(name.project, name.dataset), after="", limit=10_000
+            )
+            if each.name.table.startswith(prefix)
+        ]
+        if not found:
+            raise QueryError(
+                f"{name.project}:{name.dataset}.{name.table} does not match any table.", reason="invalid"
+            )
+        newest = max(found, key=lambda each: each.created_ms)
+        schema = newest.schema.arrow
+        tables = []
+        for each in found:
+            rows = each.open(self.catalog.store)
+            head = _head(rows, None)
+            if head is None:
+                continue
+            table = rows.plan(as_of=head).read().read_all()
+            columns = [
+                table.column(field.name).cast(field.type)
+                if field.name in table.schema.names
+                else pa.nulls(table.num_rows, field.type)
+                for field in schema
+            ]
+            made = pa.table(columns, schema=schema)
+            suffix = pa.array([each.name.table[len(prefix) :]] * table.num_rows, pa.string())
+            tables.append(made.append_column("_TABLE_SUFFIX", suffix))
+        whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
+        joined = _narrowed(pa.concat_tables(tables)) if tables else _empty(_narrow(whole))
+        return Source(pads.dataset(joined), schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+
+
+def as_query_error(refused: Refused) -> QueryError:
+    """The refusal of the catalog as an error of a query."""
+    if refused.code is Code.NOT_FOUND:
+        message = refused.message
+        if "was not found" not in message:
+            message = f"{message.rstrip('.')} was not found in location US"
+        return QueryError(message, reason="notFound", location="")
+    return QueryError(refused.message, reason="invalid", location="")
+
+
+def _head(dataset: Dataset, as_of: datetime.datetime | None) -> Any:
+    for snapshot in dataset.history():
+        if as_of is None or snapshot.created_at <= as_of:
+            return snapshot
+    return None
+
+
+def _pseudo(definition: TableDefinition) -> dict[str, str]:
+    """The pseudo columns of a table that is partitioned by the time of arrival."""
+    match definition.partitioning:
+        case TimePartitioning(unit=unit, column=""):
+            form = {"HOUR": "%Y%m%d%H", "DAY": "%Y%m%d", "MONTH": "%Y%m", "YEAR": "%Y"}[unit]
+            moment = f"timezone('UTC', strptime(\"{PARTITION_ID}\", '{form}'))"
+            return {
+                "_PARTITIONTIME": moment,
+                "_PARTITIONDATE": f"CAST(strptime(\"{PARTITION_ID}\", '{form}') AS DATE)",
+            }
+    return {}
+
+
+def _narrow(schema: pa.Schema) -> pa.Schema:
+    return pa.schema(
+        [each.with_type(pa.decimal128(38, 18)) if pt.is_decimal256(each.type) else each for each in schema]
+    )
+
+
+def _empty(schema: pa.Schema) -> pa.Table:
+    return schema.empty_table()
+
+
+def _narrowed(table: pa.Table) -> pa.Table:
+    try:
+        return table.cast(_narrow(table.schema))
+    except pa.ArrowInvalid:
+        raise QueryError(
+            "A BIGNUMERIC value has more digits than a query has: 20 before the point and 18 after it",
+            reason="notImplemented",
+        ) from None

@@ -1,0 +1,468 @@
+"""Scripts: several statements, variables and control flow.
+
+The text is cut into statements by its tokens, since the parser knows no blocks. Variables are temporary
+tables with one row, which a statement reads in place of a column that no table has.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+from sqlglot.errors import TokenError
+
+from lode.ingest.jobs.sql.context import Outcome
+from lode.lazy import pa
+from lode.sql.dialect import ScriptSql, position
+from lode.sql.engine import parse
+from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.rewrite import bind_parameters
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.ingest.jobs.sql.session import Session
+
+MAX_STATEMENTS: Final = 10_000
+_BLOCKS: Final = (
+    "BEGIN",
+    "IF",
+    "WHILE",
+    "LOOP",
+    "REPEAT",
+    "FOR",
+    "DECLARE",
+    "CALL",
+    "RAISE",
+    "BREAK",
+    "LEAVE",
+)
+_UNSUPPORTED: Final = {"CALL", "EXECUTE", "EXPORT", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
+
+
+@dataclass(slots=True)
+class _Token:
+    text: str
+    upper: str
+    start: int
+    end: int
+    quoted: bool
+
+
+class _Break(Exception):  # noqa: N818, control flow of a script
+    """BREAK or LEAVE."""
+
+
+class _Continue(Exception):  # noqa: N818, control flow of a script
+    """CONTINUE or ITERATE."""
+
+
+class _Return(Exception):  # noqa: N818, control flow of a script
+    """RETURN."""
+
+
+class Script:
+    """The statements of one query, in order.
+
+    Args:
+        session: Runs them.
+        text: The query.
+        named: Its named parameters.
+        positional: Its other parameters.
+        dry: Only check the statements.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        text: str,
+        named: dict[str, exp.Expression],
+        positional: list[exp.Expression],
+        *,
+        dry: bool = False,
+    ) -> None:
+        self._session = session
+        self._text = text
+        self._named = named
+        self._positional = positional
+        self._dry = dry
+        self._variables: dict[str, str] = {}
+        self._outcomes: list[Outcome] = []
+        self._tokens: list[_Token] = []
+
+    def run(self) -> Outcome:
+        """Run all statements. The outcome is that of the last one with rows, or of the only one."""
+        first = _first_word(self._text)
+        if first not in _BLOCKS and first != "SET":
+            trees = parse(self._text)
+            if not trees:
+                raise QueryError("Syntax error: Unexpected end of script at [1:1]")
+            if len(trees) == 1:
+                bind_parameters(trees[0], self._named, self._positional)
+                return self._session.run(trees[0], dry=self._dry)
+        self._tokens = _tokens(self._text)
+        if self._dry:
+            return Outcome("SCRIPT")
+        try:
+            self._block(0, len(self._tokens))
+        except _Return:
+            pass
+        except (_Break, _Continue):
+            raise QueryError("BREAK and CONTINUE need a loop around them") from None
+        shown = next((each for each in reversed(self._outcomes) if each.schema is not None), None)
+        last = shown or (self._outcomes[-1] if self._outcomes else Outcome("SCRIPT"))
+        return Outcome(
+            "SCRIPT",
+            last.schema,
+            last.batches,
+            bytes=sum(each.bytes for each in self._outcomes),
+            children=self._outcomes,
+        )
+
+    # -- control flow --------------------------------------------------------------------------
+
+    def _block(self, start: int, stop: int) -> None:
+        at = start
+        while at < stop:
+            if self._tokens[at].upper == ";":
+                at += 1
+                continue
+            at = self._statement(at, stop)
+
+    def _statement(self, at: int, stop: int) -> int:
+        """Run the statement at a token; returns the token after it."""
+        word = self._tokens[at].upper if not self._tokens[at].quoted else ""
+        following = self._tokens[at + 1].upper if at + 1 < stop else ""
+        if word == "BEGIN" and following not in ("TRANSACTION", ";"):
+            return self._begin(at, stop)
+        if word == "IF" and following != "EXISTS":
+            return self._if(at, stop)
+        if word in ("WHILE", "LOOP", "REPEAT", "FOR"):
+            return self._loop(word, at, stop)
+        end = self._end_of(at, stop)
+        if word in ("BREAK", "LEAVE"):
+            raise _Break
+        if word in ("CONTINUE", "ITERATE"):
+            raise _Continue
+        if word == "RETURN":
+            raise _Return
+        if word == "DECLARE":
+            self._declare(at, end)
+        elif word == "SET":
+            self._set(at, end)
+        elif word == "RAISE":
+            self._raise(at, end)
+        elif word in _UNSUPPORTED or (word == "BEGIN" and following in ("TRANSACTION", ";")):
+            raise UnsupportedError(word if word != "BEGIN" else "BEGIN TRANSACTION")
+        else:
+            self._plain(at, end)
+        return end
+
+    def _plain(self, at: int, end: int) -> None:
+        for tree in parse(self._source(at, end)):
+            bind_parameters(tree, self._named, self._positional)
+            if len(self._outcomes) >= MAX_STATEMENTS:
+                raise QueryError(
+                    f"The script has run more than {MAX_STATEMENTS:,} statements", reason="invalid"
+                )
+            self._outcomes.append(self._kept(self._session.run(self._with_variables(tree))))
+
+    def _kept(self, outcome: Outcome) -> Outcome:
+        """Compute the rows now: a later statement may change what they are read from."""
+        for each in self._outcomes:
+            each.batches = None if each.batches is None else iter(())
+        if outcome.batches is not None:
+            outcome.batches = iter(list(outcome.batches))
+        return outcome
+
+    def _begin(self, at: int, stop: int) -> int:
+        end = self._matching(at, stop)
+        names = dict(self._variables)
+        handler = self._find(at + 1, end, "EXCEPTION")
+        body = end if handler is None else handler
+        try:
+            self._block(at + 1, body)
+        except QueryError as error:
+            if handler is None:
+                raise
+            self._assign("@@error.message", _text(str(error)))
+            # EXCEPTION WHEN ERROR THEN
+            self._block(handler + 4, end)
+        finally:
+            self._variables = {name: self._variables[name] for name in names}
+        return end + 1
+
+    def _if(self, at: int, stop: int) -> int:
+        end = self._matching(at, stop)
+        marks = [at, *self._marks(at + 1, end), end]
+        done = False
+        for mark, following in itertools.pairwise(marks):
+            if done:
+                break
+            word = self._tokens[mark].upper
+            begin = mark + 1
+            if word in ("IF", "ELSEIF"):
+                then = self._find(mark + 1, following, "THEN")
+                if then is None:
+                    raise QueryError("Syntax error: Expected keyword THEN")
+                if not self._is_true(mark + 1, then):
+                    continue
+                begin = then + 1
+            self._block(begin, following)
+            done = True
+        return end + 2  # END IF
+
+    def _loop(self, word: str, at: int, stop: int) -> int:
+        end = self._matching(at, stop)
+        begin = at + 1
+        if word in ("WHILE", "FOR"):
+            do = self._find(at + 1, end, "DO")
+            if do is None:
+                raise QueryError("Syntax error: Expected keyword DO")
+            begin = do + 1
+        until = self._find(begin, end, "UNTIL") if word == "REPEAT" else None
+        for _ in self._rounds(word, at, begin):
+            try:
+                self._block(begin, until if until is not None else end)
+            except _Break:
+                break
+            except _Continue:
+                pass
+            if until is not None and self._is_true(until + 1, end):
+                break
+        return end + 2  # END WHILE
+
+    def _rounds(self, word: str, at: int, begin: int) -> Iterator[None]:
+        if word == "FOR":
+            name = self._tokens[at + 1].text
+            query = parse(self._source(at + 3, begin - 1).strip().removeprefix("(").removesuffix(")"))[0]
+            result = self._session.sql.run(self._with_variables(query))
+            rows = pa.Table.from_batches(list(result.batches), result.schema)
+            for number in range(rows.num_rows):
+                self._session.names.temporary["for$row"] = rows.slice(number, 1)
+                row = parse("SELECT t AS v FROM `for$row` AS t")[0]
+                self._assign(name.lower(), row)
+                yield
+            return
+        for _ in range(MAX_STATEMENTS):
+            if word == "WHILE" and not self._is_true(at + 1, begin - 1):
+                return
+            yield
+        raise QueryError(f"A loop of the script has run more than {MAX_STATEMENTS:,} times", reason="invalid")
+
+    def _is_true(self, at: int, end: int) -> bool:
+        condition = parse(f"SELECT {self._source(at, end)}")[0].expressions[0]
+        bind_parameters(condition, self._named, self._positional)
+        holder = exp.select(condition)
+        _, value = self._session.sql.value(self._with_variables(holder).expressions[0])
+        return value is True
+
+    def _raise(self, at: int, end: int) -> None:
+        message = self._find(at, end, "MESSAGE")
+        if message is None:
+            raise QueryError("Unhandled exception in the script")
+        value = parse(f"SELECT {self._source(message + 2, end)}")[0]
+        _, text = self._session.sql.value(self._with_variables(value).expressions[0])
+        raise QueryError(str(text))
+
+    # -- variables -----------------------------------------------------------------------------
+
+    def _declare(self, at: int, end: int) -> None:
+        tree = parse(self._source(at, end))[0]
+        if not isinstance(tree, exp.Declare):
+            raise QueryError("Syntax error: a DECLARE needs names, and a type or a default")
+        for item in tree.expressions:
+            kind, default = item.args.get("kind"), item.args.get("default")
+            value: exp.Expression = default.copy() if isinstance(default, exp.Expression) else exp.Null()
+            if kind is not None:
+                value = exp.Cast(this=value, to=kind.copy())
+            for name in item.this if isinstance(item.this, list) else [item.this]:
+                self._variables[name.name.lower()] = ""
+                self._assign(name.name.lower(), exp.select(exp.alias_(value.copy(), "v")))
+
+    def _set(self, at: int, end: int) -> None:
+        tree = parse(self._source(at, end))[0]
+        if not isinstance(tree, exp.Set):
+            raise UnsupportedError("SET of this form")
+        for item in tree.expressions:
+            target, value = item.this.this, item.this.expression
+            names = (
+                [each.name for each in target.expressions] if isinstance(target, exp.Tuple) else [target.name]
+            )
+            values = (
+                list(value.expressions)
+                if isinstance(target, exp.Tuple) and isinstance(value, exp.Tuple)
+                else [value]
+            )
+            if len(names) != len(values):
+                raise UnsupportedError("SET of several variables by one value")
+            for name in names:
+                if name.lower() not in self._variables:
+                    raise QueryError(f"Undeclared variable: {name}{position(item)}")
+            queries = [exp.select(exp.alias_(each.copy(), "v")) for each in values]
+            for name, query in zip(names, queries, strict=True):
+                bind_parameters(query, self._named, self._positional)
+                self._assign(name.lower(), query)
+
+    def _assign(self, name: str, query: exp.Expression) -> None:
+        """Give a variable the value of a query."""
+        table = f"variable${name}${len(self._outcomes)}${len(self._session.sql.local)}"
+        self._session.sql.keep(table, self._with_variables(query))
+        self._variables[name] = table
+
+    def _with_variables(self, tree: exp.Expression) -> exp.Expression:
+        """Replace names of variables that are no columns of a table around them."""
+        if not self._variables:
+            return tree
+        tree = tree.copy()
+        for node in list(tree.find_all(exp.Column, exp.SessionParameter)):
+            if isinstance(node, exp.SessionParameter):
+                name, rest = f"@@{node.this.sql('bigquery')}".lower(), []
+            else:
+                parts = node.parts  # type: ignore[attr-defined]
+                name, rest = parts[0].name.lower(), parts[1:]
+            table = self._variables.get(name)
+            if not table or self._is_column(node, name):
+                continue
+            value: exp.Expression = exp.Subquery(
+                this=exp.select(exp.column("v")).from_(exp.Table(this=exp.to_identifier(table, quoted=True)))
+            )
+            for part in rest:
+                value = exp.Dot(this=value, expression=part.copy())
+            node.replace(value)
+        return tree
+
+    def _is_column(self, node: exp.Expression, name: str) -> bool:
+        """Whether a table around a node has a column of this name."""
+        select: Any = node.find_ancestor(exp.Select, exp.Update, exp.Delete, exp.Merge)
+        while select is not None:
+            if node.find_ancestor(exp.Set) is None:
+                for table in select.find_all(exp.Table):
+                    if self._has_column(table, name):
+                        return True
+                    if table.alias_or_name.lower() == name:
+                        return True
+                if any(each.alias.lower() == name for each in select.find_all(exp.Unnest) if each.alias):
+                    return True
+            select = select.parent.find_ancestor(exp.Select) if select.parent is not None else None
+        return False
+
+    def _has_column(self, table: exp.Table, name: str) -> bool:
+        parts = tuple(part.name for part in table.parts)
+        local = self._session.sql.local.get(parts[-1].lower()) if len(parts) == 1 else None
+        try:
+            schema = local[1] if local is not None else self._session.names.table(parts, None).schema
+        except QueryError:
+            return False
+        return any(each.name.lower() == name for each in schema)
+
+    # -- tokens --------------------------------------------------------------------------------
+
+    def _source(self, at: int, end: int) -> str:
+        return self._text[self._tokens[at].start : self._tokens[end - 1].end] if end > at else ""
+
+    def _end_of(self, at: int, stop: int) -> int:
+        depth = 0
+        for number in range(at, stop):
+            upper = self._tokens[number].upper
+            depth += (upper == "(") - (upper == ")")
+            if upper == ";" and depth <= 0:
+                return number
+        return stop
+
+    def _matching(self, at: int, stop: int) -> int:
+        """The END of a block that begins at a token."""
+        depth = 0
+        number = at
+        while number < stop:
+            if self._opens(number, at):
+                depth += 1
+            elif self._tokens[number].upper == "END" and not self._tokens[number].quoted:
+                depth -= 1
+                if not depth:
+                    return number
+                following = self._tokens[number + 1].upper if number + 1 < stop else ""
+                if following in ("IF", "WHILE", "LOOP", "REPEAT", "FOR", "CASE"):
+                    number += 1
+            number += 1
+        raise QueryError("Syntax error: Unexpected end of script: a block has no END")
+
+    def _opens(self, number: int, first: int) -> bool:
+        token = self._tokens[number]
+        if token.quoted:
+            return False
+        if token.upper == "CASE":
+            return True
+        if token.upper not in ("BEGIN", "IF", "WHILE", "LOOP", "REPEAT", "FOR"):
+            return False
+        before = self._tokens[number - 1].upper if number else ";"
+        following = self._tokens[number + 1].upper if number + 1 < len(self._tokens) else ""
+        if (
+            token.upper == "IF"
+            and following in ("EXISTS", "NOT")
+            and before in ("TABLE", "VIEW", "SCHEMA", "COLUMN")
+        ):
+            return False
+        return number == first or before in (";", "BEGIN", "THEN", "ELSE", "DO", "LOOP", "REPEAT")
+
+    def _find(self, at: int, stop: int, word: str) -> int | None:
+        """A keyword of a block itself, not of the blocks inside."""
+        depth = 0
+        number = at
+        while number < stop:
+            token = self._tokens[number]
+            if not depth and token.upper == word and not token.quoted:
+                return number
+            if self._opens(number, -1):
+                depth += 1
+            elif token.upper == "END" and not token.quoted:
+                depth -= 1
+                following = self._tokens[number + 1].upper if number + 1 < stop else ""
+                if following in ("IF", "WHILE", "LOOP", "REPEAT", "FOR", "CASE"):
+                    number += 1
+            number += 1
+        return None
+
+    def _marks(self, at: int, stop: int) -> list[int]:
+        """The ELSEIF and ELSE of an IF."""
+        found = []
+        number = at
+        while number < stop:
+            marks = [
+                place
+                for place in (self._find(number, stop, "ELSEIF"), self._find(number, stop, "ELSE"))
+                if place is not None
+            ]
+            if not marks:
+                break
+            found.append(min(marks))
+            number = min(marks) + 1
+        return found
+
+
+def _tokens(text: str) -> list[_Token]:
+    try:
+        found = ScriptSql().tokenize(text)
+    except TokenError:
+        raise QueryError("Syntax error: Unclosed string literal at [1:1]") from None
+    return [
+        _Token(
+            each.text,
+            each.text.upper(),
+            each.start,
+            each.end + 1,
+            text[each.start] in "'\"`" or each.text == "",
+        )
+        for each in found
+    ]
+
+
+def _first_word(text: str) -> str:
+    found = _tokens(text)
+    return found[0].upper if found else ""
+
+
+def _text(value: str) -> exp.Expression:
+    return exp.select(exp.alias_(exp.Literal.string(value), "v"))

@@ -1,0 +1,541 @@
+"""CREATE, ALTER and DROP."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from sqlglot import exp
+
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
+from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.names import as_query_error
+from lode.ingest.jobs.sql.writing import write
+from lode.ingest.status import Code, Refused
+from lode.ingest.types.arrow import from_arrow
+from lode.ingest.types.columns import Column, TableSchema
+from lode.sql.engine import parse
+from lode.sql.errors import QueryError, UnsupportedError
+
+if TYPE_CHECKING:
+    from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.jobs.sql.context import Context
+    from lode.ingest.names import TableName
+
+_TYPES = {
+    "BIGINT": "INT64",
+    "INT": "INT64",
+    "TEXT": "STRING",
+    "VARCHAR": "STRING",
+    "DOUBLE": "FLOAT64",
+    "FLOAT": "FLOAT64",
+    "BOOLEAN": "BOOL",
+    "BINARY": "BYTES",
+    "VARBINARY": "BYTES",
+    "DECIMAL": "NUMERIC",
+    "BIGDECIMAL": "BIGNUMERIC",
+    "TIMESTAMPTZ": "TIMESTAMP",
+    "TIMESTAMP": "DATETIME",
+    "DATETIME": "DATETIME",
+    "DATE": "DATE",
+    "TIME": "TIME",
+    "JSON": "JSON",
+    "GEOGRAPHY": "GEOGRAPHY",
+    "INTERVAL": "INTERVAL",
+}
+
+
+def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
+    """CREATE of a table, a view, a dataset or a function."""
+    kind = str(tree.args.get("kind", "")).upper()
+    if kind == "SCHEMA":
+        return _create_dataset(session, tree, dry)
+    if kind == "FUNCTION":
+        return _create_function(session, tree, dry)
+    if kind not in ("TABLE", "VIEW"):
+        raise UnsupportedError(f"CREATE {kind}")
+    properties = list((tree.args.get("properties") or exp.Properties()).expressions)
+    table = tree.this.this if isinstance(tree.this, exp.Schema) else tree.this
+    temporary = any(isinstance(each, exp.TemporaryProperty) for each in properties)
+    materialized = any(isinstance(each, exp.MaterializedProperty) for each in properties)
+    if kind == "VIEW":
+        return _create_view(session, tree, table, properties, dry, materialized=materialized)
+    if temporary:
+        return _create_temporary(session, tree, table, dry)
+    name = session.names.name(tuple(part.name for part in table.parts))
+    existing = _existing(session, name)
+    query = tree.args.get("expression")
+    outcome = Outcome("CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", table=name)
+    if existing is not None and tree.args.get("exists"):
+        outcome.ddl_operation = "SKIP"
+        outcome.schema, outcome.batches = existing.schema.arrow, iter(())
+        return outcome
+    if existing is not None and not tree.args.get("replace"):
+        raise QueryError(
+            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
+            reason="duplicate",
+            location="",
+        )
+    outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
+    source = next((each.this for each in properties if isinstance(each, exp.LikeProperty)), None)
+    clone = tree.args.get("clone")
+    result = None
+    schema: TableSchema | None = _declared(tree.this) if isinstance(tree.this, exp.Schema) else None
+    partitioning, info = _properties(properties, None)
+    if source is not None:
+        like = session.names.definition(session.names.name(tuple(part.name for part in source.parts)))
+        schema, partitioning = like.schema, partitioning or like.partitioning
+    if clone is not None:
+        copied = session.names.definition(session.names.name(tuple(part.name for part in clone.this.parts)))
+        schema, partitioning = copied.schema, copied.partitioning
+        query = exp.select("*").from_(clone.this.copy())
+    if query is not None:
+        if dry:
+            outcome.schema = session.sql.schema(query)
+            outcome.bytes = session.sql.bytes_processed
+            return outcome
+        result = session.sql.run(query)
+        found = from_arrow(result.schema)
+        schema = schema or found
+        outcome.bytes = result.bytes_processed
+    if schema is None:
+        raise QueryError(f"CREATE TABLE {name.short} has no columns", reason="invalid")
+    outcome.schema, outcome.batches = schema.arrow, iter(())
+    if dry:
+        return outcome
+    try:
+        if existing is not None:
+            rows = [] if result is None else list(result.batches)
+            session.tables.catalog.delete_table(name)
+            definition = session.tables.catalog.create_table(
+                name, schema, partitioning=partitioning, info=info
+            )
+            if rows:
+                write(session.tables, definition, rows, key=session.key)
+        else:
+            definition = session.tables.catalog.create_table(
+                name, schema, partitioning=partitioning, info=info
+            )
+            if result is not None:
+                try:
+                    write(session.tables, definition, result.batches, key=session.key)
+                except BaseException:
+                    session.tables.catalog.delete_table(name)
+                    raise
+    except Refused as refused:
+        raise _refusal(refused) from None
+    return outcome
+
+
+def _refusal(refused: Refused) -> Exception:
+    if refused.code is Code.NOT_FOUND:
+        return as_query_error(refused)
+    if refused.code is Code.ALREADY_EXISTS:
+        return QueryError(refused.message, reason="duplicate", location="")
+    return refused
+
+
+def _existing(session: Context, name: TableName) -> TableDefinition | None:
+    try:
+        return session.tables.catalog.table(name, fresh=True)
+    except Refused as refused:
+        if refused.code is not Code.NOT_FOUND:
+            raise
+        if "Dataset" in refused.message:
+            raise as_query_error(refused) from None
+        return None
+
+
+def _create_temporary(session: Context, tree: exp.Create, table: exp.Table, dry: bool) -> Outcome:
+    query = tree.args.get("expression")
+    outcome = Outcome(
+        "CREATE_TABLE_AS_SELECT" if query is not None else "CREATE_TABLE", ddl_operation="CREATE"
+    )
+    if dry:
+        return outcome
+    if query is not None:
+        session.sql.keep(table.name, query)
+    elif isinstance(tree.this, exp.Schema):
+        session.sql.declare(table.name, _declared(tree.this).arrow)
+    return outcome
+
+
+def _create_view(
+    session: Context,
+    tree: exp.Create,
+    table: exp.Table,
+    properties: list[Any],
+    dry: bool,
+    *,
+    materialized: bool,
+) -> Outcome:
+    name = session.names.name(tuple(part.name for part in table.parts))
+    outcome = Outcome("CREATE_MATERIALIZED_VIEW" if materialized else "CREATE_VIEW", table=name)
+    existing = _existing(session, name)
+    if existing is not None and tree.args.get("exists"):
+        outcome.ddl_operation = "SKIP"
+        return outcome
+    if existing is not None and not tree.args.get("replace"):
+        raise QueryError(
+            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
+            reason="duplicate",
+            location="",
+        )
+    query = _qualified(session, tree.expression)
+    schema = from_arrow(session.sql.schema(query))
+    outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
+    outcome.schema, outcome.batches = schema.arrow, iter(())
+    if dry:
+        return outcome
+    _, info = _properties(properties, schema)
+    info["materializedView" if materialized else "view"] = {
+        "query": query.sql("bigquery"),
+        "useLegacySql": False,
+    }
+    info["view"] = {"query": query.sql("bigquery"), "useLegacySql": False}
+    if existing is not None:
+        session.tables.catalog.delete_table(name)
+    session.tables.catalog.create_table(name, schema, info=info)
+    return outcome
+
+
+def _qualified(session: Context, query: exp.Expression) -> exp.Expression:
+    """The query of a view with full names, so that it means the same to everyone."""
+    from lode.sql.rewrite import sources
+
+    query = query.copy()
+    for table in sources(query):
+        parts = tuple(part.name for part in table.parts)
+        if any("INFORMATION_SCHEMA" in part.upper() for part in parts):
+            continue
+        name = session.names.name(parts)
+        if not table.args.get("alias"):
+            table.set("alias", exp.TableAlias(this=exp.to_identifier(table.name, quoted=True)))
+        for key, part in zip(("catalog", "db", "this"), name, strict=True):
+            table.set(key, exp.to_identifier(part, quoted=True))
+    return query
+
+
+def _create_dataset(session: Context, tree: exp.Create, dry: bool) -> Outcome:
+    name = _dataset(session, tree.this)
+    outcome = Outcome("CREATE_SCHEMA", ddl_operation="CREATE")
+    if dry:
+        return outcome
+    try:
+        session.tables.catalog.create_dataset(name)
+    except Refused as refused:
+        if refused.code is not Code.ALREADY_EXISTS:
+            raise
+        if not tree.args.get("exists"):
+            raise QueryError(
+                f"Already Exists: Dataset {name.project}:{name.dataset}", reason="duplicate", location=""
+            ) from None
+        outcome.ddl_operation = "SKIP"
+    return outcome
+
+
+def _dataset(session: Context, table: exp.Table) -> DatasetName:
+    parts = [
+        piece for part in table.parts if part is not None and part.name for piece in part.name.split(".")
+    ]
+    return DatasetName(parts[-2] if len(parts) > 1 else session.names.project, parts[-1])
+
+
+def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
+    properties = list((tree.args.get("properties") or exp.Properties()).expressions)
+    if any(isinstance(each, exp.LanguageProperty) for each in properties):
+        raise UnsupportedError("CREATE FUNCTION … LANGUAGE")
+    if tree.expression is None or isinstance(tree.expression, exp.Literal | exp.RawString | exp.Heredoc):
+        raise UnsupportedError("CREATE FUNCTION without an SQL expression")
+    if any(isinstance(each, exp.ReturnsProperty) and each.args.get("is_table") for each in properties):
+        raise UnsupportedError("CREATE TABLE FUNCTION")
+    if not any(isinstance(each, exp.TemporaryProperty) for each in properties):
+        raise UnsupportedError("CREATE FUNCTION without TEMP")
+    outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
+    if not dry:
+        session.sql.functions[tree.this.this.name.lower()] = tree
+    return outcome
+
+
+# -- ALTER and DROP -----------------------------------------------------------------------------------------
+
+
+def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
+    kind = str(tree.args.get("kind", "")).upper()
+    target = (tree.args.get("tables") or [tree.this])[0]
+    catalog = session.tables.catalog
+    if kind == "SCHEMA":
+        dataset = _dataset(session, target)
+        outcome = Outcome("DROP_SCHEMA", ddl_operation="DROP")
+        if dry:
+            return outcome
+        try:
+            catalog.delete_dataset(dataset, delete_contents=bool(tree.args.get("cascade")))
+        except Refused as refused:
+            if type(refused).__name__ == "DatasetInUse":
+                raise QueryError(
+                    f"Dataset {dataset.project}:{dataset.dataset} is still in use",
+                    reason="resourceInUse",
+                    location="",
+                ) from None
+            if refused.code is not Code.NOT_FOUND or not tree.args.get("exists"):
+                raise _refusal(refused) from None
+            outcome.ddl_operation = "SKIP"
+        return outcome
+    if kind == "SNAPSHOT TABLE":
+        kind = "TABLE"
+    if kind not in ("TABLE", "VIEW"):
+        raise UnsupportedError(f"DROP {kind}")
+    parts = tuple(part.name for part in target.parts)
+    shown = "MATERIALIZED_VIEW" if tree.args.get("materialized") else kind
+    outcome = Outcome(f"DROP_{shown}", ddl_operation="DROP")
+    if len(parts) == 1 and parts[0].lower() in session.sql.local:
+        session.sql.local.pop(parts[0].lower())
+        return outcome
+    outcome.table = name = session.names.name(parts)
+    existing = _existing(session, name)
+    if existing is None:
+        if not tree.args.get("exists"):
+            raise QueryError(
+                f"Not found: Table {name.project}:{name.dataset}.{name.table} was not found in location US",
+                reason="notFound",
+                location="",
+            )
+        outcome.ddl_operation = "SKIP"
+    elif not dry:
+        catalog.delete_table(name)
+    return outcome
+
+
+def alter(session: Context, tree: exp.Alter, dry: bool) -> Outcome:
+    kind = str(tree.args.get("kind", "")).upper()
+    if kind not in ("TABLE", "VIEW"):
+        raise UnsupportedError(f"ALTER {kind}")
+    name = session.names.name(tuple(part.name for part in tree.this.parts))
+    outcome = Outcome(f"ALTER_{kind}", ddl_operation="ALTER", table=name)
+    if _existing(session, name) is None:
+        if tree.args.get("exists"):
+            outcome.ddl_operation = "SKIP"
+            return outcome
+        raise QueryError(
+            f"Not found: Table {name.project}:{name.dataset}.{name.table} was not found in location US",
+            reason="notFound",
+            location="",
+        )
+    actions = tree.args.get("actions") or ()
+    dropped = [
+        each for action in actions if isinstance(action, exp.Drop) for each in _dropped(session, name, action)
+    ]
+    changes = [_change(action) for action in actions if not isinstance(action, exp.Drop)]
+    if dry:
+        return outcome
+    if dropped:
+        _drop_columns(session, name, dropped)
+
+    def change(current: TableDefinition) -> TableDefinition:
+        for each in changes:
+            current = each(current)
+        return current
+
+    session.tables.catalog.update_table(name, change)
+    return outcome
+
+
+def _dropped(session: Context, name: TableName, action: exp.Drop) -> list[str]:
+    """The columns that ALTER TABLE … DROP COLUMN names, as the table spells them."""
+    schema = session.names.definition(name).schema
+    found = []
+    for each in action.args.get("tables") or [action.this]:
+        place = schema.positions.get(each.name.lower())
+        if place is not None:
+            found.append(schema.columns[place].name)
+        elif not action.args.get("exists"):
+            raise QueryError(f"Column not found: {each.name}", reason="invalid")
+    return found
+
+
+def _drop_columns(session: Context, name: TableName, dropped: list[str]) -> None:
+    """Drop columns from the rows, then from the table: a new column of the name does not show old values."""
+    definition = session.names.definition(name)
+    used = {definition.partitioning.column} if definition.partitioning is not None else set()
+    used |= set(definition.info.get("clustering", {}).get("fields", ()))
+    for each in dropped:
+        if each in used:
+            raise QueryError(
+                f"Column {each} is used for partitioning or clustering and cannot be dropped",
+                reason="invalid",
+            )
+    dataset = definition.open(session.tables.store)
+    if dataset.exists:
+        stored = dataset.schema
+        present = [each for each in dropped if stored is not None and each in stored.names]
+        if present:
+            dataset.evolve(drop=present)
+    session.tables.catalog.update_table(
+        name,
+        lambda now: msgspec.structs.replace(
+            now, schema=TableSchema(tuple(each for each in now.schema if each.name not in dropped))
+        ),
+        replace_schema=True,
+    )
+
+
+def _change(action: exp.Expression) -> Any:
+    match action:
+        case exp.ColumnDef():
+            added = _column(action)
+
+            def add(current: TableDefinition) -> TableDefinition:
+                if added.name.lower() in current.schema.positions:
+                    if action.args.get("exists"):
+                        return current
+                    raise QueryError(f"Column already exists: {added.name}", reason="invalid")
+                return msgspec.structs.replace(current, schema=TableSchema((*current.schema.columns, added)))
+
+            return add
+        case exp.AlterColumn() if action.args.get("allow_null"):
+            relaxed = action.this.name.lower()
+            return lambda current: _edited(current, relaxed, mode="NULLABLE")
+        case exp.AlterColumn() if action.args.get("default") is not None:
+            default = action.args["default"].sql("bigquery")
+            column = action.this.name.lower()
+            return lambda current: _edited(current, column, default=default)
+        case exp.AlterColumn() if action.args.get("drop"):
+            column = action.this.name.lower()
+            return lambda current: _edited(current, column, default="")
+        case exp.AlterSet():
+            _, info = _properties([each for part in action.expressions for each in part.expressions], None)
+            return lambda current: msgspec.structs.replace(current, info={**current.info, **info})
+    raise UnsupportedError(f"ALTER TABLE … {action.sql('bigquery')[:40].upper()}")
+
+
+def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinition:
+    if name not in current.schema.positions:
+        raise QueryError(f"Column not found: {name}", reason="invalid")
+    columns = tuple(
+        msgspec.structs.replace(each, **changes) if each.name.lower() == name else each
+        for each in current.schema
+    )
+    return msgspec.structs.replace(current, schema=TableSchema(columns))
+
+
+def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
+    """Statements that the parser keeps as text."""
+    rest = tree.expression.name if isinstance(tree.expression, exp.Expression) else tree.expression or ""
+    text = f"{tree.name} {rest}"
+    match = re.fullmatch(
+        r"CREATE\s+(?:SNAPSHOT\s+)?TABLE\s+(IF\s+NOT\s+EXISTS\s+)?(\S+)\s+(?:CLONE|COPY)\s+(\S+)(.*)",
+        text.strip(),
+        re.IGNORECASE | re.DOTALL,
+    )
+    if match is None:
+        raise UnsupportedError(" ".join(text.upper().split()[:3]))
+    target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
+    query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
+    made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
+    outcome = create(session, made, dry)
+    outcome.statement = (
+        "CREATE_SNAPSHOT_TABLE" if "SNAPSHOT" in text.upper().split()[1] else "CREATE_TABLE_AS_SELECT"
+    )
+    return outcome
+
+
+# -- columns and properties ---------------------------------------------------------------------------------
+
+
+def _declared(schema: exp.Schema) -> TableSchema:
+    return TableSchema(tuple(_column(each) for each in schema.expressions if isinstance(each, exp.ColumnDef)))
+
+
+def _column(definition: exp.ColumnDef) -> Column:
+    made = _typed(definition.name, definition.args["kind"])
+    changes: dict[str, Any] = {}
+    for constraint in definition.args.get("constraints") or ():
+        match constraint.args.get("kind"):
+            case exp.NotNullColumnConstraint() as found if not found.args.get("allow_null"):
+                if made.mode != "REPEATED":
+                    changes["mode"] = "REQUIRED"
+            case exp.DefaultColumnConstraint() as found:
+                changes["default"] = found.this.sql("bigquery")
+            case exp.Properties() as found:
+                for option in found.expressions:
+                    if option.name.lower() == "description":
+                        changes["description"] = option.args["value"].name
+    return msgspec.structs.replace(made, **changes) if changes else made
+
+
+def _typed(name: str, kind: exp.DataType) -> Column:
+    found = kind.this.name if isinstance(kind.this, exp.DType) else str(kind.this).upper()
+    if found == "ARRAY":
+        return msgspec.structs.replace(_typed(name, kind.expressions[0]), mode="REPEATED")
+    if found == "STRUCT":
+        fields = tuple(
+            _column(each) if isinstance(each, exp.ColumnDef) else _typed(f"_field_{number}", each)
+            for number, each in enumerate(kind.expressions, 1)
+        )
+        return Column(name, "STRUCT", fields=fields)
+    if found == "RANGE":
+        return Column(name, "RANGE", range_element=_typed("", kind.expressions[0]).type)
+    if found not in _TYPES:
+        raise QueryError(f"Type not found: {kind.sql('bigquery')}")
+    numbers = [int(each.name) for each in kind.expressions if each.name.isdigit()]
+    type_ = _TYPES[found]
+    if numbers and type_ in ("NUMERIC", "BIGNUMERIC"):
+        return Column(name, type_, precision=numbers[0], scale=numbers[1] if len(numbers) > 1 else 0)
+    return Column(name, type_, max_length=numbers[0] if numbers else 0)
+
+
+def _properties(
+    properties: list[Any], _schema: TableSchema | None
+) -> tuple[Partitioning | None, dict[str, Any]]:
+    """The partitioning, and the stored properties, of PARTITION BY, CLUSTER BY and OPTIONS."""
+    partitioning: Partitioning | None = None
+    info: dict[str, Any] = {}
+    for each in properties:
+        match each:
+            case exp.PartitionedByProperty():
+                partitioning = _partitioning(each.this)
+            case exp.Cluster() | exp.ClusteredByProperty():
+                info["clustering"] = {"fields": [column.name for column in each.expressions]}
+            case exp.Property() if each.args.get("value") is not None:
+                _option(each.name.lower(), each.args["value"], info)
+            case exp.SchemaCommentProperty():
+                info["description"] = each.this.name
+    return partitioning, info
+
+
+def _option(name: str, value: Any, info: dict[str, Any]) -> None:
+    match name:
+        case "description":
+            info["description"] = value.name
+        case "friendly_name":
+            info["friendlyName"] = value.name
+        case "require_partition_filter":
+            info["requirePartitionFilter"] = bool(value.this) if isinstance(value, exp.Boolean) else False
+        case "labels":
+            pairs = [item.expressions for item in value.expressions]
+            info["labels"] = {pair[0].name: pair[1].name for pair in pairs if len(pair) == 2}
+
+
+def _partitioning(by: exp.Expression) -> Partitioning:
+    column = by
+    unit = "DAY"
+    if isinstance(by, exp.Anonymous) and by.name.upper() == "RANGE_BUCKET":
+        numbers = [int(each.sql("bigquery")) for each in by.expressions[1].expressions]
+        start, end, interval = numbers[0], numbers[1], numbers[2] if len(numbers) > 2 else 1
+        return RangePartitioning(by.expressions[0].name, start, end, interval)
+    if isinstance(by, exp.Anonymous) and by.expressions:
+        column = by.expressions[0]
+        if len(by.expressions) > 1:
+            unit = by.expressions[1].name.upper()
+    name = column.name
+    if name.upper() in ("_PARTITIONDATE", "_PARTITIONTIME"):
+        name = ""
+    if unit not in ("HOUR", "DAY", "MONTH", "YEAR"):
+        raise QueryError(
+            f"PARTITION BY expression must be DATE, DATETIME_TRUNC or the like, not {by.sql('bigquery')}"
+        )
+    return TimePartitioning(unit, name)  # type: ignore[arg-type]

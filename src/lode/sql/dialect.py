@@ -1,0 +1,626 @@
+"""BigQuery's SQL in DuckDB's: a parser that keeps functions as they are written, and a generator.
+
+Every function is looked up in ``functions.py``. A name that is not there is refused, so no query reaches a
+function of DuckDB that reads files or settings.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar, Final
+
+from sqlglot import exp
+from sqlglot.dialects.bigquery import BigQuery
+from sqlglot.dialects.duckdb import DuckDB
+
+from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.functions import AGGREGATES, FUNCTIONS, PARTS
+from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, text
+
+# Functions with a syntax of their own; all others are kept by name.
+_PARSED: Final = frozenset(
+    [
+        "ANY_VALUE",
+        "APPROX_COUNT_DISTINCT",
+        "APPROX_QUANTILES",
+        "ARRAY_AGG",
+        "ARRAY_CONCAT_AGG",
+        "AVG",
+        "BIT_AND",
+        "BIT_OR",
+        "BIT_XOR",
+        "COALESCE",
+        "CORR",
+        "COUNT",
+        "COUNTIF",
+        "COUNT_IF",
+        "COVAR_POP",
+        "COVAR_SAMP",
+        "CUME_DIST",
+        "DENSE_RANK",
+        "FIRST_VALUE",
+        "GREATEST",
+        "GROUPING",
+        "IF",
+        "IFNULL",
+        "LAG",
+        "LAST_VALUE",
+        "LEAD",
+        "LEAST",
+        "LOGICAL_AND",
+        "LOGICAL_OR",
+        "MAX",
+        "MIN",
+        "NTH_VALUE",
+        "NTILE",
+        "NULLIF",
+        "PERCENTILE_CONT",
+        "PERCENTILE_DISC",
+        "PERCENT_RANK",
+        "RANK",
+        "ROW_NUMBER",
+        "STDDEV",
+        "STDDEV_POP",
+        "STDDEV_SAMP",
+        "STRUCT",
+        "SUM",
+        "UNNEST",
+        "VARIANCE",
+        "VAR_POP",
+        "VAR_SAMP",
+        "CURRENT_DATE",
+        "CURRENT_DATETIME",
+        "CURRENT_TIME",
+        "CURRENT_TIMESTAMP",
+        "APPROX_TOP_COUNT",
+        "APPROX_TOP_SUM",
+        "GAP_FILL",
+        "EXISTS",
+    ]
+)
+_PARSERS: Final = frozenset(["ARRAY", "CAST", "SAFE_CAST", "EXTRACT", "STRING_AGG"])
+_TYPES: Final = {
+    "DECIMAL": NUMERIC,
+    "BIGDECIMAL": BIGNUMERIC,
+    "GEOGRAPHY": GEOGRAPHY,
+    "TEXT": "VARCHAR",
+    "VARCHAR": "VARCHAR",
+    "NVARCHAR": "VARCHAR",
+    "BIGINT": "BIGINT",
+    "INT": "BIGINT",
+    "SMALLINT": "BIGINT",
+    "TINYINT": "BIGINT",
+    "DOUBLE": "DOUBLE",
+    "FLOAT": "DOUBLE",
+    "BOOLEAN": "BOOLEAN",
+    "BINARY": "BLOB",
+    "VARBINARY": "BLOB",
+    "DATE": "DATE",
+    "TIME": "TIME",
+    "DATETIME": "TIMESTAMP",
+    "TIMESTAMP": "TIMESTAMP",
+    "TIMESTAMPTZ": "TIMESTAMPTZ",
+    "JSON": "JSON",
+    "INTERVAL": "INTERVAL",
+}
+# The macro that casts to a type.
+_CASTS: Final = {
+    "VARCHAR": "bq_string",
+    "BIGINT": "bq_int64",
+    "DOUBLE": "bq_float64",
+    "BOOLEAN": "bq_bool",
+    "BLOB": "bq_bytes",
+    "DATE": "bq_to_date",
+    "TIME": "bq_to_time",
+    "TIMESTAMP": "bq_to_datetime",
+    "TIMESTAMPTZ": "bq_to_timestamp",
+    "INTERVAL": "bq_to_interval",
+    NUMERIC: "bq_numeric",
+    BIGNUMERIC: "bq_bignumeric",
+    GEOGRAPHY: "bq_st_geogfromtext",
+}
+
+
+# Functions that both have.
+_NATIVE: Final = frozenset(
+    [
+        "Coalesce",
+        "Nullif",
+        "Count",
+        "Corr",
+        "CovarPop",
+        "CovarSamp",
+        "CumeDist",
+        "DenseRank",
+        "Rank",
+        "PercentRank",
+        "RowNumber",
+        "Ntile",
+        "Lag",
+        "Lead",
+        "Stddev",
+        "StddevPop",
+        "StddevSamp",
+        "Variance",
+        "VariancePop",
+        "Grouping",
+        "Unnest",
+        "Exists",
+    ]
+)
+
+
+_SCALAR: Final = frozenset(["Coalesce", "Nullif", "Unnest", "Exists", "Greatest", "Least"])
+# Stands before an expression whose type DuckDB does not know when it chooses the overload of a macro:
+# aggregates and window functions. See ``settled``.
+LATE: Final = "\x01"
+
+
+class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
+    FUNCTIONS: ClassVar[dict[str, Any]] = {
+        name: build for name, build in BigQuery.Parser.FUNCTIONS.items() if name in _PARSED
+    }
+    FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
+        name: parse for name, parse in BigQuery.Parser.FUNCTION_PARSERS.items() if name in _PARSERS
+    }
+
+
+class LakeSql(BigQuery):
+    """BigQuery's dialect with functions kept by name."""
+
+    Parser = _Parser
+
+
+class _Tokenizer(BigQuery.Tokenizer):
+    COMMANDS: ClassVar[Any] = set()
+
+
+class ScriptSql(LakeSql):
+    """The dialect of scripts. Its tokenizer does not take the text after BEGIN and CALL as one token."""
+
+    Tokenizer = _Tokenizer
+
+
+def position(node: exp.Expression) -> str:
+    """Where a node is in the query, as BigQuery writes it; empty if that is unknown."""
+    for each in (node, *node.find_all(exp.Identifier)):
+        line, column, start, end = (each.meta.get(key) for key in ("line", "col", "start", "end"))
+        if line is not None and column is not None:
+            width = (end - start) if isinstance(start, int) and isinstance(end, int) else 0
+            return f" at [{line}:{max(column - width, 1)}]"
+    return " at [1:1]"
+
+
+def duck_type(kind: exp.DataType) -> str:
+    """A type of the query as DuckDB writes it."""
+    name = kind.this.name if isinstance(kind.this, exp.DType) else str(kind.this).upper()
+    inner = kind.expressions
+    if name == "ARRAY":
+        return f"{duck_type(inner[0])}[]"
+    if name == "STRUCT":
+        fields = []
+        for number, field in enumerate(inner):
+            if isinstance(field, exp.ColumnDef):
+                fields.append(f'"{field.name}" {duck_type(field.args["kind"])}')
+            else:
+                fields.append(f'"_field_{number + 1}" {duck_type(field)}')
+        return f"STRUCT({', '.join(fields)})"
+    if name == "RANGE":
+        element = duck_type(inner[0])
+        return f'STRUCT("range$start" {element}, "range$end" {element})'
+    if name not in _TYPES:
+        raise QueryError(f"Type not found: {kind.sql('bigquery')}{position(kind)}")
+    return _TYPES[name]
+
+
+class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
+    """Writes a tree of ``LakeSql`` as SQL of DuckDB."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(dialect="duckdb", comments=False, **options)
+
+    # -- values --------------------------------------------------------------------------------
+
+    def literal_sql(self, expression: exp.Literal) -> str:
+        if expression.is_string:
+            return text(expression.this)
+        written = str(expression.this)
+        if re.fullmatch(r"0[xX][0-9a-fA-F]+", written):
+            return f"CAST({int(written, 16)} AS BIGINT)"
+        if not written.isdigit():
+            return written if "e" in written.lower() else f"{written}e0"
+        if isinstance(expression.parent, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Array | exp.PropertyEQ):
+            return f"CAST({written} AS BIGINT)"
+        return written
+
+    def neg_sql(self, expression: exp.Neg) -> str:
+        this = expression.this
+        if isinstance(this, exp.Literal) and not this.is_string and str(this.this).isdigit():
+            return f"CAST(-{this.this} AS BIGINT)"
+        return f"-{self.sql(expression, 'this')}" if not isinstance(this, exp.Neg) else f"-({self.sql(this)})"
+
+    def parsejson_sql(self, expression: exp.ParseJSON) -> str:
+        return f"CAST(bq_json_check({self.sql(expression, 'this')}) AS JSON)"
+
+    def rawstring_sql(self, expression: exp.RawString) -> str:
+        return text(expression.this)
+
+    def bytestring_sql(self, expression: exp.ByteString) -> str:
+        data = expression.this.encode("latin-1", "ignore") if isinstance(expression.this, str) else b""
+        try:
+            data = expression.this.encode("latin-1")
+        except UnicodeEncodeError:
+            data = expression.this.encode()
+        return f"from_hex('{data.hex()}')"
+
+    def hexstring_sql(self, expression: exp.HexString, *_: Any, **__: Any) -> str:
+        return f"CAST({int(str(expression.this), 16)} AS BIGINT)"
+
+    def cast_sql(self, expression: exp.Cast, safe_prefix: str | None = None) -> str:
+        if expression.args.get("format"):
+            return self._cast_with_format(expression)
+        made = self._cast(expression)
+        if not isinstance(expression, exp.TryCast) and not safe_prefix:
+            return made
+        # The variants without errors; a cast to other types has its own form.
+        return re.sub(r"^bq_", "bqs_", made) if made.startswith("bq_") else re.sub(r"^CAST", "TRY_CAST", made)
+
+    def trycast_sql(self, expression: exp.TryCast) -> str:
+        return self.cast_sql(expression)
+
+    def _cast_with_format(self, expression: exp.Cast) -> str:
+        raise UnsupportedError("CAST … FORMAT")
+
+    def _cast(self, expression: exp.Cast) -> str:
+        kind = expression.to
+        value = self.sql(expression, "this")
+        target = duck_type(kind)
+        if isinstance(expression.this, exp.Null):
+            return f"CAST(NULL AS {target})"
+        if kind.this == exp.DType.RANGE:
+            return f"bq_to_range_{duck_type(kind.expressions[0]).lower()}({value})"
+        macro = _CASTS.get(target)
+        if macro is None:
+            return f"CAST({value} AS {target})"
+        made = f"{macro}({value})"
+        parameters = [str(each) for each in kind.expressions]
+        if parameters and target in (NUMERIC, BIGNUMERIC):
+            scale = parameters[1] if len(parameters) > 1 else "0"
+            return f"CAST(CAST({made} AS DECIMAL({parameters[0]}, {scale})) AS {target})"
+        return made
+
+    def datatype_sql(self, expression: exp.DataType) -> str:
+        return duck_type(expression)
+
+    def interval_sql(self, expression: exp.Interval) -> str:
+        unit = expression.args.get("unit")
+        value = self.sql(expression, "this")
+        if isinstance(unit, exp.IntervalSpan):
+            return f"bq_to_interval({value})"
+        if unit is None:
+            return f"bq_to_interval({value})"
+        name = unit.name.upper()
+        if name not in PARTS:
+            raise QueryError(f"A valid date part name is required but found {unit.name}{position(unit)}")
+        return f"bq_interval_{name.lower()}(CAST({value} AS BIGINT))"
+
+    def parameter_sql(self, expression: exp.Parameter) -> str:
+        raise QueryError(f"Query parameter '{expression.name}' not found{position(expression)}")
+
+    def placeholder_sql(self, expression: exp.Placeholder) -> str:
+        raise QueryError("Query parameters are fewer than the question marks of the query")
+
+    # -- operators -----------------------------------------------------------------------------
+
+    def div_sql(self, expression: exp.Div) -> str:
+        return self._operator(expression, "bq_divide", "/")
+
+    def mul_sql(self, expression: exp.Mul) -> str:
+        return self._operator(expression, "bq_multiply", "*")
+
+    def add_sql(self, expression: exp.Add) -> str:
+        return self._operator(expression, "bq_plus", "+")
+
+    def sub_sql(self, expression: exp.Sub) -> str:
+        return self._operator(expression, "bq_minus", "-")
+
+    def _operator(self, expression: exp.Binary, macro: str, operator: str) -> str:
+        left, right = self.sql(expression, "this"), self.sql(expression, "expression")
+        # HAVING takes no lambda, which a macro on aggregates needs.
+        if expression.find_ancestor(exp.Having, exp.Select, exp.AggFunc).__class__ is exp.Having:
+            return f"({left} {operator} {right})"
+        sides = [_is_float(expression.this), _is_float(expression.expression)]
+        if sum(sides) == 1:
+            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right})"
+        return f"{macro}({left}, {right})"
+
+    def in_sql(self, expression: exp.In) -> str:
+        arrays = expression.args.get("unnest")
+        if arrays is None:
+            return str(super().in_sql(expression))
+        array = arrays.expressions[0] if isinstance(arrays, exp.Unnest) else arrays
+        negated = "NOT " if expression.args.get("negate") or expression.args.get("is_negated") else ""
+        return f"{negated}list_contains({self.sql(array)}, {self.sql(expression, 'this')})"
+
+    def bitwisexor_sql(self, expression: exp.BitwiseXor) -> str:
+        return f"xor({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+
+    def bitwiseleftshift_sql(self, expression: exp.BitwiseLeftShift) -> str:
+        return f"bq_shift_left({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+
+    def bitwiserightshift_sql(self, expression: exp.BitwiseRightShift) -> str:
+        return f"bq_shift_right({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+
+    def dpipe_sql(self, expression: exp.DPipe) -> str:
+        return f"bq_concat2({self.sql(expression, 'this')}, {self.sql(expression, 'expression')})"
+
+    def bracket_sql(self, expression: exp.Bracket) -> str:
+        value = self.sql(expression, "this")
+        index = expression.expressions[0]
+        offset = expression.args.get("offset")
+        number = self.sql(index)
+        if index.is_string:
+            return f"bq_json_member({value}, {number})"
+        kind = "bq_at_offset" if offset in (0, None) else "bq_at_ordinal"
+        if expression.args.get("safe"):
+            kind = kind.replace("_at_", "_safe_")
+        return f"{kind}({value}, {number})"
+
+    def safefunc_sql(self, expression: exp.Expression) -> str:
+        return self._safe(self.sql(expression, "this"))
+
+    def _safe(self, made: str) -> str:
+        # TRY takes no function that may raise on purpose: the variants of macros give NULL instead.
+        made = re.sub(r"\bbq_", "bqs_", made)
+        return f"TRY({made})"
+
+    # -- functions -----------------------------------------------------------------------------
+
+    def netfunc_sql(self, expression: exp.Expression) -> str:
+        return self._call("NET." + expression.this.name.upper(), expression.this)
+
+    def dot_sql(self, expression: exp.Dot) -> str:
+        parts = expression.parts if not isinstance(expression.expression, exp.Anonymous) else None
+        called = expression.expression
+        if parts is None and isinstance(called, exp.Anonymous):
+            path = [part.name for part in expression.this.find_all(exp.Identifier)][::-1]
+            prefix = ".".join(path)
+            if prefix.upper() == "SAFE":
+                return self._safe(self.sql(called))
+            if prefix.upper() in ("NET", "HLL_COUNT", "KEYS"):
+                return self._call(f"{prefix}.{called.name}".upper(), called)
+            raise QueryError(f"Function not found: `{prefix}`.{called.name}{position(expression)}")
+        if isinstance(called, exp.Star):
+            return f"{self.sql(expression, 'this')}.*"
+        return f"({self.sql(expression, 'this')}).{self.sql(expression, 'expression')}"
+
+    def anonymous_sql(self, expression: exp.Anonymous) -> str:
+        return self._call(expression.name.upper(), expression)
+
+    def _call(self, name: str, expression: exp.Expression) -> str:
+        target = FUNCTIONS.get(name)
+        if target is None:
+            raise QueryError(f"Function not found: {expression.name}{position(expression)}")
+        if not isinstance(target, str):
+            return str(target(self, expression))
+        return f"{target}({', '.join(self.sql(each) for each in expression.expressions)})"
+
+    def function_fallback_sql(self, expression: exp.Func) -> str:
+        name = type(expression).__name__
+        made = AGGREGATES.get(name)
+        if made is not None:
+            return ("" if name in _SCALAR else LATE) + made(self, expression)
+        if name not in _NATIVE:
+            raise UnsupportedError(f"{expression.sql_name()}")
+        return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
+
+    def window_sql(self, expression: exp.Window) -> str:
+        if isinstance(expression.this, exp.Avg) and not isinstance(expression.this.this, exp.Distinct):
+            return self._window_average(expression)
+        made = LATE + str(super().window_sql(expression))
+        return f"bq_narrow({made})" if isinstance(expression.this, exp.Sum) else made
+
+    def _window_average(self, expression: exp.Window) -> str:
+        """DuckDB's average of NUMERIC is a FLOAT64."""
+        value = expression.this.this
+        parts = []
+        for kind in (exp.Sum, exp.Count, exp.Avg):
+            own = expression.copy()
+            own.set("this", kind(this=value.copy()))
+            parts.append(LATE + str(super().window_sql(own)))
+        return f"bq_avg_of({', '.join(parts)})"
+
+    def column_sql(self, expression: exp.Column) -> str:
+        made = str(super().column_sql(expression))
+        if expression.table:
+            return made
+        # May be the name of a column of the result, whose type is not known there either.
+        clause = expression.find_ancestor(exp.Order, exp.Qualify, exp.AggFunc, exp.Window, exp.Select)
+        if not isinstance(clause, exp.Order | exp.Qualify) or not isinstance(clause.parent, exp.Select):
+            return made
+        name = expression.name.lower()
+        late = any(
+            isinstance(each, exp.Alias)
+            and each.alias.lower() == name
+            and not isinstance(each.this, exp.Column)
+            for each in clause.parent.expressions
+        )
+        return f"{LATE}{made}" if late else made
+
+    def extract_sql(self, expression: exp.Extract) -> str:
+        part = expression.this
+        name = part.name.upper()
+        if isinstance(part, exp.WeekStart):
+            name = f"WEEK_{part.name.upper()}"
+        value = expression.expression
+        if isinstance(value, exp.AtTimeZone):
+            zoned = f"bq_local({self.sql(value, 'this')}, {self.zone(value.args['zone'])})"
+        else:
+            zoned = self.sql(value)
+        if name not in PARTS and not name.startswith("WEEK_"):
+            raise QueryError(f"A valid date part name is required but found {part.name}{position(part)}")
+        if name in ("DATE", "TIME", "DATETIME"):
+            return f"bq_to_{name.lower()}({zoned})"
+        return f"bq_extract_{name.lower()}({zoned})"
+
+    def zone(self, node: exp.Expression) -> str:
+        return str(self.sql(node))
+
+    def attimezone_sql(self, expression: exp.AtTimeZone) -> str:
+        return f"bq_local({self.sql(expression, 'this')}, {self.sql(expression, 'zone')})"
+
+    def currentdate_sql(self, expression: exp.CurrentDate) -> str:
+        zone = self.sql(expression, "this") or "'UTC'"
+        return f"CAST(bq_local(now(), {zone}) AS DATE)"
+
+    def currentdatetime_sql(self, expression: exp.CurrentDatetime) -> str:
+        zone = self.sql(expression, "this") or "'UTC'"
+        return f"bq_local(now(), {zone})"
+
+    def currenttime_sql(self, expression: exp.CurrentTime) -> str:
+        zone = self.sql(expression, "this") or "'UTC'"
+        return f"CAST(bq_local(now(), {zone}) AS TIME)"
+
+    def currenttimestamp_sql(self, expression: exp.CurrentTimestamp) -> str:
+        return "now()"
+
+    def struct_sql(self, expression: exp.Struct) -> str:
+        members = []
+        for number, each in enumerate(expression.expressions):
+            if isinstance(each, exp.PropertyEQ | exp.Alias):
+                name, value = (
+                    (each.this.name, each.expression)
+                    if isinstance(each, exp.PropertyEQ)
+                    else (each.alias, each.this)
+                )
+            else:
+                value = each
+                name = each.name if isinstance(each, exp.Column | exp.Dot) else f"_field_{number + 1}"
+            made = self.sql(value)
+            members.append(f'"{name}" := {made}')
+        return f"struct_pack({', '.join(members)})"
+
+    def array_sql(self, expression: exp.Array) -> str:
+        if expression.expressions and isinstance(expression.expressions[0], exp.Struct):
+            _name_members(list(expression.expressions))
+        inner = expression.expressions
+        if len(inner) == 1 and isinstance(inner[0], exp.Query):
+            return f"COALESCE(ARRAY({self.sql(inner[0])}), [])"
+        return f"[{', '.join(self.sql(each) for each in inner)}]"
+
+    def if_sql(self, expression: exp.If) -> str:
+        if isinstance(expression.parent, exp.Case):
+            return str(super().if_sql(expression))
+        other = self.sql(expression, "false") or "NULL"
+        return (
+            f"CASE WHEN {self.sql(expression, 'this')} THEN {self.sql(expression, 'true')} ELSE {other} END"
+        )
+
+    def like_sql(self, expression: exp.Like) -> str:
+        escape = expression.args.get("escape")
+        negated = "NOT " if expression.args.get("negate") else ""
+        base = f"{self.sql(expression, 'this')} {negated}LIKE {self.sql(expression, 'expression')}"
+        return base if escape else f"{base} ESCAPE '\\'"
+
+    def generate(self, expression: Any, copy: bool = True) -> str:
+        return settled(str(super().generate(expression, copy=copy)))
+
+
+def _is_float(node: Any) -> bool:
+    node = node.this if isinstance(node, exp.Neg) else node
+    return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
+
+
+def _name_members(structs: list[Any]) -> None:
+    """Give the members of further structs of an array the names of the first."""
+    names = [each.this if isinstance(each, exp.PropertyEQ) else None for each in structs[0].expressions]
+    for each in structs[1:]:
+        members = each.expressions if isinstance(each, exp.Struct | exp.Tuple) else []
+        if len(members) != len(names):
+            continue
+        made = [
+            exp.PropertyEQ(this=name.copy(), expression=member.copy())
+            if name is not None and not isinstance(member, exp.PropertyEQ)
+            else member
+            for name, member in zip(names, members, strict=True)
+        ]
+        each.replace(exp.Struct(expressions=made))
+
+
+_CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
+_QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+_MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
+
+
+def settled(written: str) -> str:
+    """Give macros on aggregates a lambda, in which the types of their arguments are known.
+
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``.
+    """
+    if LATE not in written:
+        return written
+    made = _settled(written, 0, len(written))[0]
+    return _MARKED.sub(lambda match: "" if match[0] == LATE else match[0], made)
+
+
+def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
+    """Convert up to a closing parenthesis or a comma outside of all others; returns where that is."""
+    made: list[str] = []
+    at, depth = start, 0
+    while at < stop:
+        char = written[at]
+        if char in "'\"":
+            match = _QUOTED.match(written, at)
+            end = match.end() if match else stop
+            made.append(written[at:end])
+            at = end
+            continue
+        if char == "b" and (call := _CALL.match(written, at)) is not None:
+            arguments: list[str] = []
+            at = call.end()
+            while written[at] != ")":
+                argument, at = _settled(written, at, stop)
+                arguments.append(argument.strip())
+                if written[at] == ",":
+                    at += 1
+            at += 1
+            made.append(_called(call[0], arguments))
+            continue
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            if not depth:
+                break
+            depth -= 1
+        elif char == "," and not depth and start:
+            break
+        made.append(char)
+        at += 1
+    return "".join(made), at
+
+
+def _called(name: str, arguments: list[str]) -> str:
+    if not any(LATE in each for each in arguments):
+        return f"{name}{', '.join(arguments)})"
+    packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
+    used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
+    return f"{LATE}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
+
+
+Generator.TRANSFORMS = {
+    kind: write
+    for kind, write in DuckDB.Generator.TRANSFORMS.items()
+    if kind.__name__ not in AGGREGATES and not hasattr(Generator, f"{kind.key}_sql")
+}
+
+
+def _aggregate(name: str) -> Any:
+    def write(self: Generator, expression: exp.Expression) -> str:
+        made = AGGREGATES[name](self, expression)
+        return made if name in _SCALAR else f"{LATE}{made}"
+
+    return write
+
+
+for _name in AGGREGATES:
+    setattr(Generator, f"{_name.lower()}_sql", _aggregate(_name))

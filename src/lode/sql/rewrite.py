@@ -1,0 +1,238 @@
+"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays, names of columns."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlglot import exp
+
+from lode.sql.dialect import position
+from lode.sql.errors import QueryError
+from lode.sql.types import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+MAX_DEPTH: Final = 200
+
+
+def cte_names(node: exp.Expression) -> set[str]:
+    """The names that WITH gives to queries around a node."""
+    found: set[str] = set()
+    at: Any = node
+    while at is not None:
+        clause = at.args.get("with_") or at.args.get("with")
+        if clause is not None:
+            found |= {each.alias_or_name.lower() for each in clause.expressions}
+        at = at.parent
+    return found
+
+
+def sources(tree: exp.Expression) -> Iterator[exp.Table]:
+    """The tables of a query that are no names of WITH and no arrays."""
+    for table in list(tree.find_all(exp.Table)):
+        if not isinstance(table.this, exp.Identifier):
+            continue
+        if not table.args.get("db") and table.name.lower() in cte_names(table):
+            continue
+        yield table
+
+
+def name_columns(tree: exp.Expression) -> None:
+    """Name the columns of the result as BigQuery does: f0_ and so on where the query gives no name."""
+    select: Any = tree
+    while isinstance(select, exp.SetOperation | exp.Subquery):
+        select = select.this
+    if not isinstance(select, exp.Select) or select.args.get("kind"):
+        return
+    number = 0
+    for each in list(select.expressions):
+        inner = each.unalias().unnest()
+        if isinstance(each, exp.Alias) or each.is_star:
+            continue
+        if isinstance(inner, exp.Column | exp.Dot) and not isinstance(
+            inner.args.get("expression"), exp.Anonymous
+        ):
+            name = inner.expression.name if isinstance(inner, exp.Dot) else inner.name
+        else:
+            name = f"f{number}_"
+            number += 1
+        each.replace(exp.alias_(each.copy(), exp.to_identifier(name, quoted=True)))
+
+
+def bind_parameters(
+    tree: exp.Expression, named: dict[str, exp.Expression], positional: list[exp.Expression]
+) -> None:
+    """Replace parameters by their values."""
+    for each in list(tree.find_all(exp.Parameter)):
+        value = named.get(each.name.lower())
+        if value is None:
+            raise QueryError(f"Query parameter '{each.name}' not found{position(each)}")
+        each.replace(value.copy())
+    marks = [each for each in tree.dfs() if isinstance(each, exp.Placeholder)]
+    marks.sort(key=lambda each: each.meta.get("start", 0))
+    for number, mark in enumerate(marks):
+        if number >= len(positional):
+            raise QueryError(
+                f"Query parameter number {number + 1} is not defined: the query has more question marks"
+            )
+        mark.replace(positional[number].copy())
+
+
+def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bool]) -> None:
+    """Write arrays in FROM as subqueries.
+
+    An array of structs has its members as columns, any other one column with the name of its alias.
+    """
+    for table in list(tree.find_all(exp.Table)):
+        if table.args.get("db") and isinstance(table.this, exp.Identifier):
+            parts = [part.name for part in table.parts]
+            if parts[0].lower() in _aliases_before(table):
+                _implicit(table)
+    for unnest in list(tree.find_all(exp.Unnest)):
+        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or (
+            unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join)
+        ):
+            unnest.replace(_unnested(unnest, is_struct))
+        elif isinstance(unnest.parent, exp.In):
+            continue
+
+
+def _aliases_before(table: exp.Table) -> set[str]:
+    found: set[str] = set()
+    at: Any = table.find_ancestor(exp.Select)
+    while at is not None:
+        for each in (at.args.get("from_") or at.args.get("from"), *(at.args.get("joins") or ())):
+            source = each.this if each is not None else None
+            if source is not None and source is not table:
+                found.add(source.alias_or_name.lower())
+        at = at.parent.find_ancestor(exp.Select) if at.parent else None
+    return found
+
+
+def _implicit(table: exp.Table) -> None:
+    """``FROM t, t.items``: the array of each row."""
+    first, *rest = [part.copy() for part in table.parts]
+    value: exp.Expression = exp.Column(this=rest[0], table=first)
+    for part in rest[1:]:
+        value = exp.Dot(this=value, expression=part)
+    alias = table.args.get("alias")
+    name = alias.name if alias is not None and alias.name else rest[-1].name
+    unnest = exp.Unnest(expressions=[value], alias=exp.TableAlias(columns=[exp.to_identifier(name)]))
+    parent: Any = table.parent
+    if (joined := table.args.get("joins")) is not None:
+        unnest.set("joins", joined)
+    table.replace(unnest)
+    if isinstance(parent, exp.Join) and not parent.args.get("on") and not parent.args.get("kind"):
+        parent.set("kind", "CROSS" if not parent.args.get("side") else parent.args.get("kind"))
+
+
+def _unnested(unnest: exp.Unnest, is_struct: Callable[[exp.Expression], bool]) -> exp.Expression:
+    alias = unnest.args.get("alias")
+    columns = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
+    name = columns[0] if columns else (alias.name if alias is not None and alias.name else "")
+    offset = unnest.args.get("offset")
+    counter = (offset.name if isinstance(offset, exp.Expression) else "offset") if offset else None
+    if counter is not None and len(columns) > 1 and columns[-1] == counter:
+        columns = columns[:-1]
+    value = unnest.expressions[0]
+    own = name or "unnamed$"
+    made = exp.Subquery(
+        this=exp.Select(expressions=[]),
+        alias=exp.TableAlias(this=exp.to_identifier(own, quoted=True)),
+    )
+    made.meta["unnest"] = (value, own, counter, is_struct(value), not name)
+    made.set("lateral$", None)
+    made.this.set("expressions", [exp.Column(this=exp.to_identifier("unnest$"))])
+    made.meta["array"] = True
+    made.args["array$"] = value
+    value.parent = made
+    if unnest.args.get("joins"):
+        made.set("joins", unnest.args["joins"])
+    return made
+
+
+def unnest_sql(made: exp.Subquery, array: str) -> str:
+    """The subquery of an array in FROM."""
+    _, name, counter, struct, _ = made.meta["unnest"]
+    columns = [f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {quoted(name)}"]
+    if counter is not None:
+        columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
+    return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
+
+
+def replace_table(table: exp.Table, name: str, shown: str) -> None:
+    """Make a table of the tree another one, under the name that the query uses."""
+    table.set("catalog", None)
+    table.set("db", None)
+    table.set("this", exp.to_identifier(name, quoted=True))
+    table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
+
+
+def inlined(tree: exp.Expression, functions: dict[str, exp.Create], depth: int = 0) -> exp.Expression:
+    """Replace calls of functions that the query has created by their bodies."""
+    if not functions:
+        return tree
+    if depth > _MAX_CALLS:
+        raise QueryError("Functions call each other without an end.")
+    for call in list(tree.find_all(exp.Anonymous)):
+        outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
+        path = [part.name for part in outer.find_all(exp.Identifier)] if outer is not call else []
+        name = call.name if outer is call else f"{'.'.join(_dotted(outer.this))}.{call.name}"
+        found = functions.get(name.lower()) or functions.get(call.name.lower() if outer is call else "")
+        if found is None or path is None:
+            continue
+        made = _body(found, call)
+        outer.replace(exp.Paren(this=inlined(made, functions, depth + 1)))
+    return tree
+
+
+_MAX_CALLS: Final = 32
+
+
+def _dotted(node: exp.Expression) -> list[str]:
+    if isinstance(node, exp.Dot):
+        return [*_dotted(node.this), node.expression.name]
+    return node.name.split(".")
+
+
+def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
+    parameters = function.this.expressions
+    if len(parameters) != len(call.expressions):
+        raise QueryError(
+            f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
+            f"{len(call.expressions)} arguments were given{position(call)}"
+        )
+    body: exp.Expression = function.expression.copy()
+    values: dict[str, exp.Expression] = {}
+    for parameter, argument in zip(parameters, call.expressions, strict=True):
+        kind = parameter.args.get("kind")
+        typed = (
+            isinstance(kind, exp.DataType)
+            and kind.this != exp.DType.USERDEFINED
+            and "ANY" not in str(kind.this).upper()
+        )
+        values[parameter.name.lower()] = (
+            exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+        )
+    holder = exp.Paren(this=body)
+    for column in list(holder.find_all(exp.Column)):
+        first = column.parts[0].name.lower()
+        if first in values and len(column.parts) == 1:
+            column.replace(values[first].copy())
+        elif first in values:
+            made: exp.Expression = values[first].copy()
+            for part in column.parts[1:]:
+                made = exp.Dot(this=made, expression=part.copy())
+            column.replace(made)
+    result = next(
+        (
+            each.this
+            for each in (function.args.get("properties") or exp.Properties()).expressions
+            if isinstance(each, exp.ReturnsProperty)
+        ),
+        None,
+    )
+    if isinstance(result, exp.DataType):
+        return exp.Cast(this=holder, to=result.copy())
+    return holder

@@ -1,0 +1,1025 @@
+"""Functions that macros cannot express, in Python: formats, parsers, encodings. Each returns one value."""
+
+from __future__ import annotations
+
+import base64
+import calendar
+import datetime as dt
+import hashlib
+import ipaddress
+import json
+import re
+import unicodedata
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_N = "DECIMAL(38, 9)"
+_B = "DECIMAL(38, 18)"
+_NANO: Final = Decimal("1e-9")
+
+
+# -- numbers ------------------------------------------------------------------------------------------------
+
+
+def _quantized(value: Decimal, digits: int, rounding: str) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        return value.quantize(Decimal(1).scaleb(-digits), rounding=rounding)
+
+
+def numeric_divide(x: Decimal, y: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        return _quantized(x / y, 9, ROUND_HALF_UP)
+
+
+def bignumeric_divide(x: Decimal, y: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        return _quantized(x / y, 18, ROUND_HALF_UP)
+
+
+def numeric_multiply(x: Decimal, y: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        made = _quantized(x * y, 9, ROUND_HALF_UP)
+    if abs(made) >= Decimal(10) ** 29:
+        raise ValueError(f"numeric overflow: {x.normalize():f} * {y.normalize():f}")
+    return made
+
+
+def numeric_round(x: Decimal, n: int) -> Decimal:
+    return _quantized(x, min(n, 9), ROUND_HALF_UP)
+
+
+def numeric_round_even(x: Decimal, n: int) -> Decimal:
+    return _quantized(x, min(n, 9), ROUND_HALF_EVEN)
+
+
+def numeric_trunc(x: Decimal, n: int) -> Decimal:
+    return _quantized(x, min(n, 9), ROUND_DOWN)
+
+
+def numeric_text(x: str) -> str:
+    cleaned = re.sub(r"\s|,", "", x)
+    match = re.fullmatch(r"([+-]?)([0-9.]+(?:[eE][+-]?\d+)?)([+-]?)", cleaned)
+    if match is None or (match[1] and match[3]):
+        raise ValueError(f"Invalid NUMERIC value: {x}")
+    return f"{Decimal(match[1] + match[2] if match[1] else match[3] + match[2]):f}"
+
+
+def float_round(x: float, n: int) -> float:
+    if x != x or x in (float("inf"), float("-inf")):
+        return x
+    with localcontext() as context:
+        context.prec = 400
+        return float(Decimal(repr(x)).quantize(Decimal(1).scaleb(-min(n, 330)), rounding=ROUND_HALF_UP))
+
+
+def float_text(x: float) -> str:
+    if x != x:
+        return "nan"
+    if x in (float("inf"), float("-inf")):
+        return "inf" if x > 0 else "-inf"
+    made = repr(x)
+    if "e" in made:
+        base, _, power = made.partition("e")
+        number = int(power)
+        if 0 <= number < 15:
+            return f"{x:.0f}"
+        return f"{base.removesuffix('.0')}e{'+' if number >= 0 else '-'}{abs(number):02d}"
+    if abs(x) >= 1e15:
+        base, _, power = f"{x:.16e}".partition("e")
+        return f"{base.rstrip('0').rstrip('.')}e+{int(power):02d}"
+    return made.removesuffix(".0")
+
+
+def hex_integer(x: str) -> int:
+    return int(x, 16)
+
+
+# -- text ---------------------------------------------------------------------------------------------------
+
+
+def capitals(x: str, delimiters: str | None) -> str:
+    marks = set(delimiters) if delimiters is not None else set(" \t\n\r\v\f[](){}/|<>!?@\"^#$&~_,.:;*%+-\\'")
+    made, start = [], True
+    for char in x:
+        made.append(char.upper() if start else char.lower())
+        start = char in marks
+    return "".join(made)
+
+
+def join(x: list[str], y: str) -> str:
+    return y.join(x)
+
+
+def strip(x: str, _y: str | None, sides: int) -> str:
+    return x.strip() if sides == 3 else x.lstrip() if sides == 1 else x.rstrip()
+
+
+def quote(x: str) -> str:
+    return json.dumps(x, ensure_ascii=False)
+
+
+def normal_form(x: str, form: str, casefold: bool) -> str:
+    if form not in ("NFC", "NFD", "NFKC", "NFKD"):
+        raise ValueError(f"Invalid normalize mode: {form}")
+    made = unicodedata.normalize(form, x)  # type: ignore[arg-type]
+    return unicodedata.normalize(form, made.casefold()) if casefold else made  # type: ignore[arg-type]
+
+
+_SOUNDS: Final = {
+    char: code for code, chars in enumerate(("bfpv", "cgjkqsxz", "dt", "l", "mn", "r"), 1) for char in chars
+}
+
+
+def soundex(x: str) -> str:
+    letters = [char for char in x if char.isascii() and char.isalpha()]
+    if not letters:
+        return ""
+    made = letters[0].upper()
+    previous = _SOUNDS.get(letters[0].lower(), 0)
+    for char in letters[1:]:
+        code = _SOUNDS.get(char.lower(), 0)
+        if code and code != previous:
+            made += str(code)
+        if char.lower() not in "hw":
+            previous = code
+    return made[:4].ljust(4, "0")
+
+
+def instr_from(x: str, y: str, start: int, nth: int) -> int:
+    if not y:
+        return 0
+    if start > 0:
+        at = start - 2
+        for _ in range(nth):
+            at = x.find(y, at + 1)
+            if at < 0:
+                return 0
+        return at + 1
+    at = len(x) + start + 1
+    for _ in range(nth):
+        at = x.rfind(y, 0, at + len(y) - 1)
+        if at < 0:
+            return 0
+    return at + 1
+
+
+def bytes_slice(x: bytes, start: int, size: int | None) -> bytes:
+    begin = max(start - 1, 0) if start >= 0 else max(len(x) + start, 0)
+    return x[begin:] if size is None else x[begin : begin + size]
+
+
+def reverse_bytes(x: bytes) -> bytes:
+    return x[::-1]
+
+
+def count_bits(x: bytes) -> int:
+    return sum(byte.bit_count() for byte in x)
+
+
+def base32_of(x: bytes) -> str:
+    return base64.b32encode(x).decode()
+
+
+def base32_bytes(x: str) -> bytes:
+    return base64.b32decode(x + "=" * (-len(x) % 8))
+
+
+def code_points(x: str) -> list[int]:
+    return [ord(char) for char in x]
+
+
+def from_code_points(x: list[int | None]) -> str | None:
+    return None if None in x else "".join(chr(each) for each in x if each)
+
+
+def from_code_bytes(x: list[int]) -> bytes:
+    return bytes(x)
+
+
+def lenient_text(x: bytes) -> str:
+    return x.decode(errors="replace")
+
+
+def sha512_of(x: bytes) -> bytes:
+    return hashlib.sha512(x).digest()
+
+
+_MASK: Final = (1 << 64) - 1
+_K0, _K1, _K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
+
+
+def _rotated(value: int, shift: int) -> int:
+    return ((value >> shift) | (value << (64 - shift))) & _MASK if shift else value
+
+
+def _mixed(value: int) -> int:
+    return value ^ (value >> 47)
+
+
+def _hash16(u: int, v: int, factor: int) -> int:
+    a = _mixed(((u ^ v) * factor) & _MASK)
+    return (_mixed(((v ^ a) * factor) & _MASK) * factor) & _MASK
+
+
+def _short_hash(x: bytes) -> int:
+    size = len(x)
+
+    def word(at: int, width: int = 8) -> int:
+        return int.from_bytes(x[at : at + width], "little")
+
+    factor = (_K2 + size * 2) & _MASK
+    if size > 32:
+        a, b, c = (word(0) * _K2) & _MASK, word(8), (word(size - 8) * factor) & _MASK
+        d = (word(size - 16) * _K2) & _MASK
+        y = (_rotated((a + b) & _MASK, 43) + _rotated(c, 30) + d) & _MASK
+        z = _hash16(y, (a + _rotated((b + _K2) & _MASK, 18) + c) & _MASK, factor)
+        e, f = (word(16) * factor) & _MASK, word(24)
+        g, h = ((y + word(size - 32)) * factor) & _MASK, ((z + word(size - 24)) * factor) & _MASK
+        first = (_rotated((e + f) & _MASK, 43) + _rotated(g, 30) + h) & _MASK
+        return _hash16(first, (e + _rotated((f + a) & _MASK, 18) + g) & _MASK, factor)
+    if size > 16:
+        a, b, c = (word(0) * _K1) & _MASK, word(8), (word(size - 8) * factor) & _MASK
+        d = (word(size - 16) * _K2) & _MASK
+        first = (_rotated((a + b) & _MASK, 43) + _rotated(c, 30) + d) & _MASK
+        return _hash16(first, (a + _rotated((b + _K2) & _MASK, 18) + c) & _MASK, factor)
+    if size >= 8:
+        a, b = (word(0) + _K2) & _MASK, word(size - 8)
+        c = (_rotated(b, 37) * factor + a) & _MASK
+        d = ((_rotated(a, 25) + b) * factor) & _MASK
+        return _hash16(c, d, factor)
+    if size >= 4:
+        return _hash16(size + (word(0, 4) << 3), word(size - 4, 4), factor)
+    if size:
+        y = x[0] + (x[size >> 1] << 8)
+        z = size + (x[size - 1] << 2)
+        return (_mixed((y * _K2 ^ z * _K0) & _MASK) * _K2) & _MASK
+    return _K2
+
+
+def farm_of(x: bytes) -> int:
+    """The 64-bit fingerprint of FarmHash, as a signed integer."""
+    made = _short_hash(x) if len(x) <= 64 else _long_hash(x)
+    return made - (1 << 64) if made >> 63 else made
+
+
+def _long_hash(x: bytes) -> int:
+    size = len(x)
+
+    def word(at: int) -> int:
+        return int.from_bytes(x[at : at + 8], "little")
+
+    seed = 81
+    y = (seed * _K1 + 113) & _MASK
+    z = (_mixed((y * _K2 + 113) & _MASK) * _K2) & _MASK
+    v, w = (0, 0), (0, 0)
+    a = (seed * _K2 + word(0)) & _MASK
+
+    def weak(at: int, p: int, q: int) -> tuple[int, int]:
+        p = (p + word(at)) & _MASK
+        q = _rotated((q + p + word(at + 24)) & _MASK, 21)
+        kept = p
+        p = (p + word(at + 8) + word(at + 16)) & _MASK
+        q = (q + _rotated(p, 44)) & _MASK
+        return (p + word(at + 24)) & _MASK, (q + kept) & _MASK
+
+    end = ((size - 1) // 64) * 64
+    last = end + ((size - 1) & 63) - 63
+    for at in range(0, end, 64):
+        a = (_rotated((a + y + v[0] + word(at + 8)) & _MASK, 37) * _K1) & _MASK
+        y = (_rotated((y + v[1] + word(at + 48)) & _MASK, 42) * _K1) & _MASK
+        a ^= w[1]
+        y = (y + v[0] + word(at + 40)) & _MASK
+        z = (_rotated((z + w[0]) & _MASK, 33) * _K1) & _MASK
+        v = weak(at, (v[1] * _K1) & _MASK, (a + w[0]) & _MASK)
+        w = weak(at + 32, (z + w[1]) & _MASK, (y + word(at + 16)) & _MASK)
+        z, a = a, z
+    factor = (_K1 + ((z & 0xFF) << 1)) & _MASK
+    at = last
+    w = ((w[0] + ((size - 1) & 63)) & _MASK, w[1])
+    v = ((v[0] + w[0]) & _MASK, v[1])
+    w = ((w[0] + v[0]) & _MASK, w[1])
+    a = (_rotated((a + y + v[0] + word(at + 8)) & _MASK, 37) * factor) & _MASK
+    y = (_rotated((y + v[1] + word(at + 48)) & _MASK, 42) * factor) & _MASK
+    a ^= (w[1] * 9) & _MASK
+    y = (y + v[0] * 9 + word(at + 40)) & _MASK
+    z = (_rotated((z + w[0]) & _MASK, 33) * factor) & _MASK
+    v = weak(at, (v[1] * factor) & _MASK, (a + w[0]) & _MASK)
+    w = weak(at + 32, (z + w[1]) & _MASK, (y + word(at + 16)) & _MASK)
+    z, a = a, z
+    first = (_hash16(v[0], w[0], factor) + _mixed(y) * _K0 + z) & _MASK
+    return _hash16(first, (_hash16(v[1], w[1], factor) + a) & _MASK, factor)
+
+
+# -- regular expressions ------------------------------------------------------------------------------------
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(re.sub(r"\(\?P?<", "(?P<", pattern).replace("\\z", "\\Z"))
+    except re.error as error:
+        raise ValueError(f"Cannot parse regular expression: {error}") from None
+
+
+def _found(match: re.Match[str]) -> str | None:
+    return match[1] if match.re.groups else match[0]
+
+
+def regexp_find(x: str, pattern: str, start: int, nth: int) -> str | None:
+    for number, match in enumerate(_compiled(pattern).finditer(x, start - 1), 1):
+        if number == nth:
+            return _found(match)
+    return None
+
+
+def regexp_place(x: str, pattern: str, start: int, nth: int, after: int) -> int:
+    for number, match in enumerate(_compiled(pattern).finditer(x, start - 1), 1):
+        if number == nth:
+            group = 1 if match.re.groups else 0
+            return (match.end(group) if after else match.start(group)) + 1
+    return 0
+
+
+def regexp_all(x: str, pattern: str) -> list[str]:
+    return [found or "" for match in _compiled(pattern).finditer(x) for found in [_found(match)]]
+
+
+# -- JSON ---------------------------------------------------------------------------------------------------
+
+
+def json_check(x: str) -> str:
+    try:
+        return json.dumps(json.loads(x), ensure_ascii=False, separators=(",", ":"))
+    except ValueError:
+        raise ValueError(
+            f"Invalid input to PARSE_JSON: syntax error while parsing value: {x[:100]}"
+        ) from None
+
+
+def json_path(path: str) -> str:
+    made = re.sub(r"""\[\s*(['"])((?:(?!\1).)*)\1\s*\]""", lambda match: '."' + match[2] + '"', path)
+    return re.sub(
+        r"\.([^\".\[\]]*[^A-Za-z0-9_\".\[\]][^\".\[\]]*)", lambda match: '."' + match[1] + '"', made
+    )
+
+
+def _steps(path: str) -> list[str | int]:
+    made: list[str | int] = []
+    for name, quoted, number in re.findall(r'\.([^".\[\]]+)|\."([^"]*)"|\[(\d+)\]', json_path(path)):
+        made.append(int(number) if number else quoted or name)
+    return made
+
+
+def _plain_numbers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain_numbers(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_plain_numbers(each) for each in value]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
+
+
+def json_text(x: str, pretty: bool) -> str:
+    value = _plain_numbers(json.loads(x))
+    return (
+        json.dumps(value, ensure_ascii=False, indent=2)
+        if pretty
+        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    )
+
+
+def json_object_of(keys: list[str], values: list[str]) -> str:
+    return json.dumps(
+        dict(zip(keys, map(json.loads, values), strict=True)), ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def json_change(operation: str, x: str, path: str, value: str | None, flag: bool) -> str:
+    document = json.loads(x)
+    new = None if value is None else json.loads(value)
+    holder: Any = {"$": document}
+    key: Any = "$"
+    for step in _steps(path):
+        inner = holder[key]
+        if inner is None and operation != "remove":
+            inner = holder[key] = [] if isinstance(step, int) else {}
+        if isinstance(step, int) and isinstance(inner, list):
+            if operation == "insert" and step > len(inner):
+                inner.extend([None] * (step - len(inner)))
+            elif operation == "set" and step >= len(inner) and flag:
+                inner.extend([None] * (step + 1 - len(inner)))
+            elif step >= len(inner) and not (operation == "insert" and step == len(inner)):
+                return x
+        elif isinstance(step, str) and isinstance(inner, dict):
+            if step not in inner:
+                if operation == "remove" or (operation == "set" and not flag):
+                    return x
+                inner[step] = None
+        else:
+            return x
+        holder, key = inner, step
+    if operation == "set":
+        holder[key] = new
+    elif operation == "remove":
+        del holder[key]
+    elif operation == "append":
+        target = holder[key]
+        added = new if flag and isinstance(new, list) else [new]
+        if isinstance(target, list):
+            target.extend(added)
+        elif target is None:
+            holder[key] = list(added)
+    else:  # insert
+        added = new if flag and isinstance(new, list) else [new]
+        if isinstance(holder, list):
+            holder[key:key] = added
+    root = document if path.strip() != "$" else (new if operation == "set" else document)
+    return json.dumps(root, ensure_ascii=False, separators=(",", ":"))
+
+
+def json_strip(x: str, path: str, arrays: bool, empty: bool) -> str:
+    def stripped(value: Any) -> Any:
+        if isinstance(value, dict):
+            made = {key: stripped(each) for key, each in value.items()}
+            kept = {key: each for key, each in made.items() if each is not None}
+            return None if empty and not kept else kept
+        if isinstance(value, list) and arrays:
+            items = [stripped(each) for each in value]
+            items = [each for each in items if each is not None]
+            return None if empty and not items else items
+        return value
+
+    document: Any = {"$": json.loads(x)}
+    holder, key = document, "$"
+    for step in _steps(path):
+        inner = holder[key]
+        if (isinstance(inner, dict) and step in inner) or (
+            isinstance(inner, list) and isinstance(step, int) and step < len(inner)
+        ):
+            holder, key = inner, step  # type: ignore[assignment]
+        else:
+            return x
+    holder[key] = stripped(holder[key])
+    return json.dumps(document["$"], ensure_ascii=False, separators=(",", ":"))
+
+
+def json_key_paths(x: str, depth: int | None) -> list[str]:
+    found: set[str] = set()
+
+    def walk(value: Any, prefix: str, level: int) -> None:
+        if isinstance(value, dict) and (depth is None or level < depth):
+            for key, each in value.items():
+                name = f"{prefix}.{key}" if prefix else key
+                found.add(name)
+                walk(each, name, level + 1)
+
+    walk(json.loads(x), "", 0)
+    return sorted(found)
+
+
+# -- intervals ----------------------------------------------------------------------------------------------
+
+_INTERVAL: Final = re.compile(
+    r"(?:(?P<sign>[+-]?)(?P<years>\d+)-(?P<months>\d+))?\s*(?:(?P<days>[+-]?\d+)(?=\s|$))?\s*"
+    r"(?:(?P<minus>[+-]?)(?P<hours>\d+):(?P<minutes>\d+)(?::(?P<seconds>\d+)(?:\.(?P<fraction>\d{1,9}))?)?)?"
+)
+
+
+def interval_parts(x: str) -> tuple[int, int, int]:
+    """The months, days and microseconds of an INTERVAL as text: Y-M D H:M:S, or ISO 8601."""
+    iso = re.fullmatch(
+        r"P(?:(-?\d+)Y)?(?:(-?\d+)M)?(?:(-?\d+)W)?(?:(-?\d+)D)?(?:T(?:(-?\d+)H)?(?:(-?\d+)M)?(?:(-?\d+)(?:\.(\d+))?S)?)?",
+        x.strip(),
+    )
+    if iso and len(x.strip()) > 1:
+        years, months, weeks, days, hours, minutes, seconds = (int(part or 0) for part in iso.groups()[:7])
+        micros = int((iso[8] or "0").ljust(6, "0")[:6])
+        return (
+            12 * years + months,
+            7 * weeks + days,
+            ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + micros,
+        )
+    match = _INTERVAL.fullmatch(x.strip())
+    if match is None or not x.strip():
+        raise ValueError(f"Invalid INTERVAL value '{x}'")
+    part = match.groupdict()
+    years, months, days, hours, minutes, seconds = (
+        int(part[name] or 0) for name in ("years", "months", "days", "hours", "minutes", "seconds")
+    )
+    months += 12 * years
+    micros = ((hours * 60 + minutes) * 60 + seconds) * 1_000_000 + int(
+        (part["fraction"] or "0").ljust(6, "0")[:6]
+    )
+    return (-months if part["sign"] == "-" else months, days, -micros if part["minus"] == "-" else micros)
+
+
+def interval_form(months: int, days: int, micros: int) -> str:
+    sign = "-" if months < 0 else ""
+    minus = "-" if micros < 0 else ""
+    seconds, fraction = divmod(abs(micros), 1_000_000)
+    clock = f"{seconds // 3600}:{seconds // 60 % 60}:{seconds % 60}"
+    made = f"{sign}{abs(months) // 12}-{abs(months) % 12} {days} {minus}{clock}"
+    if fraction:
+        digits = f"{fraction:06d}"
+        made += "." + (digits[:3] if digits.endswith("000") else digits)
+    return made
+
+
+def interval_justified(months: int, days: int, micros: int, mode: int) -> str:
+    """An INTERVAL with at most 24 hours, 30 days or both, and parts of one sign."""
+    day = 86_400_000_000
+    if mode & 1:
+        days, micros = days + int(micros / day), micros - int(micros / day) * day
+    if mode & 2:
+        months, days = months + int(days / 30), days - int(days / 30) * 30
+    if mode & 1 and days and micros and (days > 0) != (micros > 0):
+        step = 1 if days > 0 else -1
+        days, micros = days - step, micros + step * day
+    if mode & 2 and months and days and (months > 0) != (days > 0):
+        step = 1 if months > 0 else -1
+        months, days = months - step, days + step * 30
+    return interval_form(months, days, micros)
+
+
+# -- times --------------------------------------------------------------------------------------------------
+
+
+def zone_of(name: str) -> dt.tzinfo:
+    match = re.fullmatch(r"([+-])(\d{1,2})(?::(\d{2}))?", name)
+    if match:
+        minutes = int(match[2]) * 60 + int(match[3] or 0)
+        return dt.timezone(dt.timedelta(minutes=-minutes if match[1] == "-" else minutes))
+    try:
+        return ZoneInfo(name)
+    except Exception:
+        raise ValueError(f"Invalid time zone: {name}") from None
+
+
+def check_zone(name: str) -> str:
+    zone_of(name)
+    return name
+
+
+def _offset(moment: dt.datetime, zone: str | None) -> dt.timedelta:
+    if zone is None:
+        return dt.timedelta(0)
+    return moment.replace(tzinfo=zone_of(zone)).utcoffset() or dt.timedelta(0)
+
+
+def _offset_text(offset: dt.timedelta, colon: str) -> str:
+    minutes = int(offset.total_seconds()) // 60
+    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{colon}{abs(minutes) % 60:02d}"
+
+
+def zoned_text(moment: dt.datetime, zone: str) -> str:
+    local = moment.replace(tzinfo=dt.UTC).astimezone(zone_of(zone))
+    offset = _offset_text(local.utcoffset() or dt.timedelta(0), ":")
+    fraction = f".{local.microsecond:06d}".rstrip("0").rstrip(".") if local.microsecond else ""
+    return f"{local:%Y-%m-%d %H:%M:%S}{fraction}{offset.removesuffix(':00')}"
+
+
+def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | None:
+    if x is None:
+        return None
+
+    def one(match: re.Match[str]) -> str:
+        code = match[0][1:]
+        iso = x.isocalendar()
+        if code[0] == "E":
+            if code == "Ez":
+                return _offset_text(_offset(x, zone), ":")
+            if code == "E4Y":
+                return f"{x.year:04d}"
+            digits = code[1:-1]
+            if digits == "*":
+                fraction = f"{x.microsecond:06d}".rstrip("0")
+            else:
+                fraction = f"{x.microsecond:06d}".ljust(int(digits), "0")[: int(digits)]
+            return f"{x.second:02d}" + (f".{fraction}" if fraction else "")
+        simple = {
+            "Y": f"{x.year}",
+            "C": f"{x.year // 100:02d}",
+            "y": f"{x.year % 100:02d}",
+            "m": f"{x.month:02d}",
+            "d": f"{x.day:02d}",
+            "e": f"{x.day:2d}",
+            "H": f"{x.hour:02d}",
+            "I": f"{(x.hour + 11) % 12 + 1:02d}",
+            "k": f"{x.hour:2d}",
+            "l": f"{(x.hour + 11) % 12 + 1:2d}",
+            "M": f"{x.minute:02d}",
+            "S": f"{x.second:02d}",
+            "j": f"{x.timetuple().tm_yday:03d}",
+            "F": f"{x.year:04d}-{x.month:02d}-{x.day:02d}",
+            "D": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
+            "T": f"{x:%H:%M:%S}",
+            "X": f"{x:%H:%M:%S}",
+            "R": f"{x:%H:%M}",
+            "x": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
+            "A": calendar.day_name[x.weekday()],
+            "a": calendar.day_abbr[x.weekday()],
+            "B": calendar.month_name[x.month],
+            "b": calendar.month_abbr[x.month],
+            "h": calendar.month_abbr[x.month],
+            "p": "AM" if x.hour < 12 else "PM",
+            "P": "am" if x.hour < 12 else "pm",
+            "n": "\n",
+            "t": "\t",
+            "%": "%",
+            "u": str(x.isoweekday()),
+            "w": str(x.isoweekday() % 7),
+            "G": str(iso.year),
+            "g": f"{iso.year % 100:02d}",
+            "V": f"{iso.week:02d}",
+            "U": f"{(x.timetuple().tm_yday + 6 - x.isoweekday() % 7) // 7:02d}",
+            "W": f"{(x.timetuple().tm_yday + 6 - x.weekday()) // 7:02d}",
+            "Q": str((x.month + 2) // 3),
+            "z": _offset_text(_offset(x, zone), ""),
+            "s": str(calendar.timegm((x - _offset(x, zone)).timetuple())),
+            "J": str(iso.year),
+        }
+        if code == "c":
+            day, month = calendar.day_abbr[x.weekday()], calendar.month_abbr[x.month]
+            return f"{day} {month} {x.day:2d} {x:%H:%M:%S} {x.year}"
+        if code == "Z":
+            offset = _offset(x, zone)
+            return "UTC" if not offset else "UTC" + re.sub(r"(?<=[+-])0|:?00$", "", _offset_text(offset, ":"))
+        return simple.get(code, match[0])
+
+    return re.sub(r"%(?:E[1-9*]?[SY]|E4Y|Ez|.)", one, form, flags=re.DOTALL)
+
+
+_MONTHS: Final = {
+    name.lower(): number
+    for names in (calendar.month_name, calendar.month_abbr)
+    for number, name in enumerate(names)
+    if name
+}
+_DAYS: Final = {name.lower() for names in (calendar.day_name, calendar.day_abbr) for name in names}
+_EXPANDED: Final = {
+    "F": "%Y-%m-%d",
+    "T": "%H:%M:%S",
+    "X": "%H:%M:%S",
+    "R": "%H:%M",
+    "D": "%m/%d/%y",
+    "x": "%m/%d/%y",
+    "c": "%a %b %e %H:%M:%S %Y",
+}
+_NUMBERS: Final = {
+    "Y": r"[+-]?\d{1,4}",
+    "E4Y": r"\d{4}",
+    "C": r"\d{1,2}",
+    "y": r"\d{1,2}",
+    "m": r"\d{1,2}",
+    "d": r"\s?\d{1,2}",
+    "e": r"\s?\d{1,2}",
+    "H": r"\d{1,2}",
+    "I": r"\d{1,2}",
+    "k": r"\s?\d{1,2}",
+    "l": r"\s?\d{1,2}",
+    "M": r"\d{1,2}",
+    "S": r"\d{1,2}",
+    "j": r"\d{1,3}",
+    "s": r"-?\d+",
+    "Q": r"[1-4]",
+    "U": r"\d{1,2}",
+    "W": r"\d{1,2}",
+    "V": r"\d{1,2}",
+    "G": r"\d{4}",
+    "g": r"\d{1,2}",
+    "u": r"\d",
+    "w": r"\d",
+}
+
+
+def parse_moment(form: str, x: str | None, kind: str, zone: str | None) -> dt.datetime | None:
+    if x is None:
+        return None
+    while True:
+        expanded = re.sub(r"%([FTXRDxc])", lambda match: _EXPANDED[match[1]], form)
+        if expanded == form:
+            break
+        form = expanded
+    values: dict[str, str] = {}
+    at = 0
+
+    def fail() -> ValueError:
+        return ValueError(f'Failed to parse input string "{x}"')
+
+    for token in re.findall(r"%(?:E[0-9*]?[SY]|Ez|.)|\s+|[^%\s]", form, flags=re.DOTALL):
+        if token.isspace() or token in ("%n", "%t"):
+            while at < len(x) and x[at].isspace():
+                at += 1
+            continue
+        if not token.startswith("%") or token == "%%":
+            wanted = token.removeprefix("%") or "%"
+            if x[at : at + len(wanted)] != wanted:
+                raise fail()
+            at += len(wanted)
+            continue
+        code = token[1:]
+        if code in _NUMBERS:
+            pattern = _NUMBERS[code]
+        elif code.startswith("E") and code.endswith("S"):
+            pattern = r"\d{1,2}(?:\.\d+)?"
+        elif code in ("B", "b", "h"):
+            pattern = "|".join(sorted(_MONTHS, key=len, reverse=True))
+        elif code in ("A", "a"):
+            pattern = "|".join(sorted(_DAYS, key=len, reverse=True))
+        elif code in ("p", "P"):
+            pattern = "am|pm"
+        elif code in ("z", "Ez"):
+            pattern = r"Z|[+-]\d{1,2}:?\d{0,2}"
+        elif code == "Z":
+            pattern = r"[A-Za-z_/+\-0-9:]+"
+        else:
+            raise fail()
+        match = re.compile(pattern, re.IGNORECASE).match(x, at)
+        if match is None:
+            raise fail()
+        values[code] = match[0].strip()
+        at = match.end()
+    if x[at:].strip():
+        raise fail()
+    return _assembled(values, kind, zone, fail)
+
+
+def _assembled(
+    values: dict[str, str], kind: str, zone: str | None, fail: Callable[[], ValueError]
+) -> dt.datetime:
+    def number(*codes: str, default: int) -> int:
+        return next((int(values[code]) for code in codes if code in values), default)
+
+    if "s" in values:
+        moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=int(values["s"]))
+    else:
+        year = number("Y", "E4Y", default=1970)
+        if "y" in values:
+            short = int(values["y"])
+            year = number("C", default=20 if short < 69 else 19) * 100 + short
+        month = (
+            _MONTHS[next(values[code] for code in ("B", "b", "h") if code in values).lower()]
+            if any(code in values for code in "Bbh")
+            else number("m", default=1)
+        )
+        day = number("d", "e", default=1)
+        hour = number("H", "k", default=0)
+        half = values.get("p", values.get("P"))
+        if "I" in values or "l" in values:
+            hour = number("I", "l", default=0) % 12 + (12 if half and half.lower() == "pm" else 0)
+        seconds = next(
+            (
+                value
+                for code, value in values.items()
+                if code == "S" or (code[0] == "E" and code.endswith("S"))
+            ),
+            "0",
+        )
+        whole, _, fraction = seconds.partition(".")
+        try:
+            moment = dt.datetime(year, month, day, hour, number("M", default=0), 0)
+        except ValueError:
+            raise fail() from None
+        moment += dt.timedelta(seconds=int(whole), microseconds=int(fraction.ljust(6, "0")[:6] or 0))
+        if "j" in values and "m" not in values:
+            moment = moment.replace(month=1, day=1) + dt.timedelta(days=int(values["j"]) - 1)
+        if "Q" in values and "m" not in values:
+            moment = moment.replace(month=3 * int(values["Q"]) - 2)
+    if kind == "timestamp":
+        offset = values.get("z", values.get("Ez"))
+        if offset is not None:
+            match = re.fullmatch(r"([+-])(\d{1,2}):?(\d{0,2})", offset)
+            minutes = (
+                0
+                if match is None
+                else (int(match[2]) * 60 + int(match[3] or 0)) * (-1 if match[1] == "-" else 1)
+            )
+            moment -= dt.timedelta(minutes=minutes)
+        elif "s" not in values:
+            at = values.get("Z", zone or "UTC")
+            moment = moment.replace(tzinfo=zone_of(at)).astimezone(dt.UTC).replace(tzinfo=None)
+    return moment
+
+
+# -- FORMAT -------------------------------------------------------------------------------------------------
+
+
+def sprintf(form: str, values: list[list[str | None]]) -> str | None:
+    rest = iter(values)
+    made: list[str] = []
+    at = 0
+    for match in re.finditer(r"%([-+ #0']*)(\*|\d+)?(?:\.(\*|\d+))?([a-zA-Z%])", form):
+        made.append(form[at : match.start()])
+        at = match.end()
+        flags, width, precision, code = match.groups()
+        if code == "%":
+            made.append("%")
+            continue
+        if width == "*":
+            width = next(rest)[0]
+        if precision == "*":
+            precision = next(rest)[0]
+        plain, debug = next(rest)
+        if plain is None and code not in "tT":
+            return None
+        written = _one(code, flags, precision, plain, debug)
+        size = int(width or 0)
+        if "-" in flags:
+            written = written.ljust(size)
+        elif "0" in flags and code not in "stTpP" and len(written) < size:
+            sign = written[0] if written[:1] in "+- " and written else ""
+            written = sign + written[len(sign) :].rjust(size - len(sign), "0")
+        else:
+            written = written.rjust(size)
+        made.append(written)
+    made.append(form[at:])
+    return "".join(made)
+
+
+def _one(code: str, flags: str, precision: str | None, plain: str | None, debug: str | None) -> str:
+    if code == "T":
+        return debug if debug is not None else "NULL"
+    if plain is None:
+        return "NULL"
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    group = "," if "'" in flags else ""
+    if code in "di":
+        return f"{int(plain):{sign}{group}d}"
+    if code in "oxX":
+        return f"{int(plain):{'#' if '#' in flags else ''}{code}}"
+    if code in "fFeEgG":
+        number: Any = (
+            Decimal(plain) if re.fullmatch(r"[+-]?[0-9.]+", plain) and len(plain) > 15 else float(plain)
+        )
+        made = f"{number:{sign}{group}.{precision or 6}{code}}"
+        return made.lower() if code in "feg" else made
+    return plain[: int(precision)] if precision is not None else plain
+
+
+# -- NET ----------------------------------------------------------------------------------------------------
+
+
+def _host(url: str) -> str | None:
+    cleaned = url.strip()
+    if "//" not in cleaned:
+        cleaned = "//" + cleaned
+    try:
+        return urlsplit(cleaned).netloc.rpartition("@")[2].partition(":")[0] or None
+    except ValueError:
+        return None
+
+
+_SECOND_LEVEL: Final = frozenset(
+    [
+        "co.uk",
+        "org.uk",
+        "ac.uk",
+        "gov.uk",
+        "co.jp",
+        "or.jp",
+        "ne.jp",
+        "com.au",
+        "net.au",
+        "org.au",
+        "co.nz",
+        "com.br",
+        "co.in",
+        "co.kr",
+        "com.cn",
+        "co.za",
+    ]
+)
+
+
+def public_suffix(url: str) -> str | None:
+    host = _host(url)
+    if host is None or "." not in host.strip("."):
+        return None
+    parts = host.rstrip(".").split(".")
+    two = ".".join(parts[-2:])
+    return two if two.lower() in _SECOND_LEVEL else parts[-1]
+
+
+def reg_domain(url: str) -> str | None:
+    host, suffix = _host(url), public_suffix(url)
+    if host is None or suffix is None:
+        return None
+    parts = host.rstrip(".").split(".")
+    count = suffix.count(".") + 2
+    return ".".join(parts[-count:]) if len(parts) >= count else None
+
+
+def ip_from_string(x: str) -> bytes:
+    return ipaddress.ip_address(x).packed
+
+
+def safe_ip_from_string(x: str) -> bytes | None:
+    try:
+        return ipaddress.ip_address(x).packed
+    except ValueError:
+        return None
+
+
+def ip_to_string(x: bytes) -> str:
+    return str(ipaddress.ip_address(x))
+
+
+def ipv4_to_int64(x: bytes) -> int:
+    return int.from_bytes(x)
+
+
+def ipv4_from_int64(x: int) -> bytes:
+    return (x & 0xFFFFFFFF).to_bytes(4)
+
+
+def ip_net_mask(size: int, prefix: int) -> bytes:
+    bits = size * 8
+    return (((1 << prefix) - 1) << (bits - prefix)).to_bytes(size)
+
+
+def ip_trunc(x: bytes, prefix: int) -> bytes:
+    bits = len(x) * 8
+    return (int.from_bytes(x) & (((1 << prefix) - 1) << (bits - prefix))).to_bytes(len(x))
+
+
+UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
+    "numeric_divide": (numeric_divide, (_N, _N), _N),
+    "bignumeric_divide": (bignumeric_divide, (_B, _B), _B),
+    "numeric_multiply": (numeric_multiply, (_N, _N), _N),
+    "numeric_round": (numeric_round, (_N, "BIGINT"), _N),
+    "numeric_round_even": (numeric_round_even, (_N, "BIGINT"), _N),
+    "numeric_trunc": (numeric_trunc, (_N, "BIGINT"), _N),
+    "numeric_text": (numeric_text, ("VARCHAR",), "VARCHAR"),
+    "float_round": (float_round, ("DOUBLE", "BIGINT"), "DOUBLE"),
+    "float_text": (float_text, ("DOUBLE",), "VARCHAR"),
+    "hex_integer": (hex_integer, ("VARCHAR",), "BIGINT"),
+    "capitals": (capitals, ("VARCHAR", "VARCHAR"), "VARCHAR"),
+    "strip": (strip, ("VARCHAR", "VARCHAR", "INTEGER"), "VARCHAR"),
+    "join": (join, ("VARCHAR[]", "VARCHAR"), "VARCHAR"),
+    "quote": (quote, ("VARCHAR",), "VARCHAR"),
+    "normal_form": (normal_form, ("VARCHAR", "VARCHAR", "BOOLEAN"), "VARCHAR"),
+    "soundex_of": (soundex, ("VARCHAR",), "VARCHAR"),
+    "instr_from": (instr_from, ("VARCHAR", "VARCHAR", "BIGINT", "BIGINT"), "BIGINT"),
+    "bytes_slice": (bytes_slice, ("BLOB", "BIGINT", "BIGINT"), "BLOB"),
+    "reverse_bytes": (reverse_bytes, ("BLOB",), "BLOB"),
+    "count_bits": (count_bits, ("BLOB",), "BIGINT"),
+    "base32_of": (base32_of, ("BLOB",), "VARCHAR"),
+    "base32_bytes": (base32_bytes, ("VARCHAR",), "BLOB"),
+    "code_points": (code_points, ("VARCHAR",), "BIGINT[]"),
+    "from_code_points": (from_code_points, ("BIGINT[]",), "VARCHAR"),
+    "from_code_bytes": (from_code_bytes, ("BIGINT[]",), "BLOB"),
+    "lenient_text": (lenient_text, ("BLOB",), "VARCHAR"),
+    "sha512_of": (sha512_of, ("BLOB",), "BLOB"),
+    "farm_of": (farm_of, ("BLOB",), "BIGINT"),
+    "regexp_find": (regexp_find, ("VARCHAR", "VARCHAR", "BIGINT", "BIGINT"), "VARCHAR"),
+    "regexp_place": (regexp_place, ("VARCHAR", "VARCHAR", "BIGINT", "BIGINT", "BIGINT"), "BIGINT"),
+    "regexp_all": (regexp_all, ("VARCHAR", "VARCHAR"), "VARCHAR[]"),
+    "json_check": (json_check, ("VARCHAR",), "VARCHAR"),
+    "json_path": (json_path, ("VARCHAR",), "VARCHAR"),
+    "json_text": (json_text, ("VARCHAR", "BOOLEAN"), "VARCHAR"),
+    "json_object_of": (json_object_of, ("VARCHAR[]", "VARCHAR[]"), "JSON"),
+    "json_change": (json_change, ("VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR", "BOOLEAN"), "VARCHAR"),
+    "json_strip": (json_strip, ("VARCHAR", "VARCHAR", "BOOLEAN", "BOOLEAN"), "VARCHAR"),
+    "json_key_paths": (json_key_paths, ("VARCHAR", "BIGINT"), "VARCHAR[]"),
+    "interval_parts": (lambda x: list(interval_parts(x)), ("VARCHAR",), "BIGINT[]"),
+    "interval_form": (interval_form, ("BIGINT", "BIGINT", "BIGINT"), "VARCHAR"),
+    "interval_justified": (interval_justified, ("BIGINT", "BIGINT", "BIGINT", "INTEGER"), "VARCHAR"),
+    "zoned_text": (zoned_text, ("TIMESTAMP", "VARCHAR"), "VARCHAR"),
+    "format_moment": (format_moment, ("VARCHAR", "TIMESTAMP", "VARCHAR"), "VARCHAR"),
+    "parse_moment": (parse_moment, ("VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR"), "TIMESTAMP"),
+    "sprintf": (sprintf, ("VARCHAR", "VARCHAR[][]"), "VARCHAR"),
+    "net_host": (_host, ("VARCHAR",), "VARCHAR"),
+    "net_public_suffix": (public_suffix, ("VARCHAR",), "VARCHAR"),
+    "net_reg_domain": (reg_domain, ("VARCHAR",), "VARCHAR"),
+    "net_ip_from_string": (ip_from_string, ("VARCHAR",), "BLOB"),
+    "net_safe_ip_from_string": (safe_ip_from_string, ("VARCHAR",), "BLOB"),
+    "net_ip_to_string": (ip_to_string, ("BLOB",), "VARCHAR"),
+    "net_ipv4_to_int64": (ipv4_to_int64, ("BLOB",), "BIGINT"),
+    "net_ipv4_from_int64": (ipv4_from_int64, ("BIGINT",), "BLOB"),
+    "net_ip_net_mask": (ip_net_mask, ("BIGINT", "BIGINT"), "BLOB"),
+    "net_ip_trunc": (ip_trunc, ("BLOB", "BIGINT"), "BLOB"),
+}
+
+# These take NULL as an argument that is not given.
+TAKES_NULL: Final = frozenset(
+    ["strip", "capitals", "bytes_slice", "json_change", "json_key_paths", "format_moment", "parse_moment"]
+)
+# These return NULL for some values.
+GIVES_NULL: Final = frozenset(
+    [
+        "regexp_find",
+        "from_code_points",
+        "sprintf",
+        "net_host",
+        "net_public_suffix",
+        "net_reg_domain",
+        "net_safe_ip_from_string",
+    ]
+)

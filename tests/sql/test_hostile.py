@@ -1,0 +1,145 @@
+"""Queries that try to leave their tables, or to use more than they may."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from lode.sql import Engine, LimitError, Limits, QueryError, Source, parse
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class OneTable:
+    """A lake with the table ``t``; it remembers the names it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, ...]] = []
+
+    def table(self, parts: tuple[str, ...], as_of: object) -> Source:
+        self.asked.append(parts)
+        if parts != ("t",):
+            raise QueryError(f"Not found: Table {'.'.join(parts)}", reason="notFound", location="")
+        rows = pa.table({"id": [1, 2, 3]})
+        return Source(rows, rows.schema)
+
+
+def run(query: str, **limits: Any) -> list[dict[str, Any]]:
+    with Engine(OneTable(), Limits(**limits)) as engine:
+        rows: list[dict[str, Any]] = []
+        for tree in parse(query):
+            rows = [row for batch in engine.run(tree).batches for row in batch.to_pylist()]
+        return rows
+
+
+FILES = [
+    "SELECT * FROM read_csv('/etc/passwd')",
+    "SELECT * FROM read_text('/etc/passwd')",
+    "SELECT read_blob('/etc/passwd')",
+    "SELECT * FROM '/etc/passwd'",
+    "SELECT * FROM `/etc/passwd`",
+    "SELECT * FROM parquet_scan('/tmp/x.parquet')",
+    "SELECT * FROM glob('/*')",
+    "SELECT getenv('HOME')",
+    "SELECT current_setting('memory_limit')",
+    "SELECT * FROM duckdb_settings()",
+    "SELECT * FROM sqlite_master",
+    "SELECT * FROM pg_catalog.pg_tables",
+    "COPY t TO '/tmp/x'",
+    "ATTACH '/tmp/x.db'",
+    "INSTALL httpfs",
+    "LOAD httpfs",
+    "PRAGMA database_list",
+    "SET memory_limit = '100GB'",
+    "CALL pragma_version()",
+    "EXPORT DATABASE '/tmp/x'",
+    "SELECT bq_numeric_divide(1, 0)",
+    "SELECT query('SELECT 1')",
+    "SELECT * FROM query_table(['t'])",
+]
+
+
+@pytest.mark.parametrize("query", FILES)
+def test_a_query_reaches_no_file_no_setting_and_no_function_of_duckdb(query: str) -> None:
+    with pytest.raises(QueryError):
+        run(query)
+
+
+def test_the_database_itself_refuses_files_and_settings(tmp_path: Path) -> None:
+    secret = tmp_path / "secret.csv"
+    secret.write_text("a\n1\n")
+    with Engine(OneTable()) as engine:
+        for statement in (
+            f"SELECT * FROM read_csv('{secret}')",
+            f"COPY (SELECT 1) TO '{tmp_path / 'out'}'",
+            f"ATTACH '{tmp_path / 'x.db'}'",
+            "SET enable_external_access = true",
+            "SET memory_limit = '1TB'",
+            "INSTALL httpfs",
+        ):
+            with pytest.raises(QueryError):
+                engine._execute(statement)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["secret.csv"]
+
+
+def test_the_name_of_a_python_variable_is_no_table() -> None:
+    hidden = pa.table({"x": [1]})
+    assert hidden.num_rows == 1
+    with pytest.raises(QueryError, match="Not found: Table hidden"):
+        run("SELECT * FROM hidden")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ['t"; DROP TABLE t; --', "t' OR '1'='1", "../../state", "a.b.c.d", "t\\x00", "table$0", "rows$table$0"],
+)
+def test_a_name_is_never_part_of_the_sql(name: str) -> None:
+    with pytest.raises(QueryError):
+        run(f"SELECT * FROM `{name}`, t")
+
+
+def test_text_is_never_part_of_the_sql() -> None:
+    text = "'); DROP TABLE t; -- \x01 bq_x("
+    assert run(f'SELECT "{text}" AS v, SUM(id) AS s FROM t') == [{"v": text, "s": 6}]
+
+
+def test_a_query_that_needs_too_much_memory_ends_with_an_error() -> None:
+    numbers = "UNNEST(GENERATE_ARRAY(1, 3000000))"
+    with pytest.raises(LimitError, match="Resources exceeded"):
+        run(
+            f"SELECT ARRAY_AGG(CONCAT('x', CAST(a AS STRING)) ORDER BY a DESC) FROM {numbers} a",
+            memory_bytes=24 << 20,
+        )
+
+
+def test_a_query_that_takes_too_long_is_interrupted() -> None:
+    rows = "UNNEST(GENERATE_ARRAY(1, 100000))"
+    with pytest.raises(LimitError, match=r"time limit of 0\.2 seconds"):
+        run(f"SELECT SUM(a * b) FROM {rows} a CROSS JOIN {rows} b CROSS JOIN {rows} c", seconds=0.2)
+
+
+def test_a_result_is_bounded() -> None:
+    with pytest.raises(LimitError, match="Response too large"):
+        run("SELECT a FROM UNNEST(GENERATE_ARRAY(1, 1000000)) a", result_bytes=1 << 20)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT " + "(" * 5000 + "1" + ")" * 5000,
+        "SELECT " + "-" * 1 + "-1 " * 0 + " + ".join(["1"] * 20000),
+        "SELECT " + "ABS(" * 3000 + "1" + ")" * 3000,
+        "SELECT * FROM " + "(SELECT * FROM " * 2000 + "t" + ")" * 2000,
+        "SELECT " + "[" * 3000 + "]" * 3000,
+        "SELECT " + "CASE WHEN TRUE THEN " * 2000 + "1" + " END" * 2000,
+        "SELECT 1 " + "UNION ALL SELECT 1 " * 5000,
+        "SELECT '" + "a" * 2_000_000 + "'",
+    ],
+    ids=["parentheses", "sum", "calls", "subqueries", "arrays", "cases", "unions", "long"],
+)
+def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> None:
+    with pytest.raises(QueryError, match=r"nested too deep|too large|Syntax error"):
+        run(query)
