@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ast
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +17,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lode
+from lode.cli import main
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from lode.testing.plugin import LodeServer
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -73,3 +78,32 @@ def test_a_spark_pipeline_takes_each_snapshot_once(tmp_path: Path) -> None:
     output = run("spark_pipeline.py", tmp_path)
     assert "visits of /docs: [('mon', 4), ('tue', 4), ('wed', 4)]" in output
     assert [snapshot.row_count for snapshot in lode.open_dataset("daily", tmp_path).snapshots()] == [6, 3]
+
+
+def test_a_project_of_pipelines_is_validated_tested_and_run(
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In the session of the other tests, which takes seconds to start."""
+    folder = tmp_path / "project"
+    shutil.copytree(EXAMPLES / "project", folder, ignore=shutil.ignore_patterns("lake", "__pycache__"))
+    subprocess.run([sys.executable, str(folder / "fill.py")], check=True, capture_output=True)
+    monkeypatch.setattr("lode.pipeline.project.session", lambda *_, **__: spark)
+    monkeypatch.setattr(type(spark), "stop", lambda _: None)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        for command in ("validate", "test", "run", "status"):
+            assert main(["spark", command, str(folder / "lake.yaml")]) == 0, capsys.readouterr()
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    shown = capsys.readouterr().out
+    assert "2 pipelines, no problems" in shown
+    assert "2 cases, 0 failed" in shown
+    lake = folder / "lake"
+    assert lode.open_dataset("daily", lake).count() == 9
+    assert lode.open_dataset("clean_quarantine", lake).count() == 6
+    assert "known_page 6" in shown

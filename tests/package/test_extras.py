@@ -181,11 +181,11 @@ def test_the_error_survives_a_trip_between_processes() -> None:
     assert (str(error), error.name) == (str(missing("lode sql", "duckdb", "sql")), "duckdb")
 
 
-def test_a_pipeline_in_yaml_names_the_extra_for_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_project_in_yaml_names_the_extra_for_yaml(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lode.pipeline import load
 
     monkeypatch.setitem(sys.modules, "yaml", None)
-    with pytest.raises(lode.MissingDependencyError, match=r"^a pipeline in YAML needs yaml, .*\[spark\]'$"):
+    with pytest.raises(lode.MissingDependencyError, match=r"^a project in YAML needs yaml, .*\[spark\]'$"):
         load(tmp_path / "pipeline.yaml")
 
 

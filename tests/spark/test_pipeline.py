@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +11,8 @@ from pyspark.sql import functions as f
 
 import lode
 import lode.spark
-from lode.cli import main
 from lode.lineage import lineage_of
-from lode.pipeline import Pipeline, load, parse
+from lode.pipeline import Pipeline
 from lode.spark.dataset_ref import DatasetRef
 
 if TYPE_CHECKING:
@@ -243,47 +237,6 @@ def test_braces_that_name_nothing_are_text(spark: SparkSession, lake: str, sql: 
     assert rows_in(lake, "out") == [(expected,)]
 
 
-def test_mistakes_in_a_file_are_found_before_spark_starts(tmp_path: Path, lake: str) -> None:
-    (tmp_path / "java" / "bin").mkdir(parents=True)
-    java = tmp_path / "java" / "bin" / "java"
-    java.write_text(f"#!/bin/sh\ntouch {tmp_path}/started\nexit 1\n")
-    java.chmod(0o755)
-    file = tmp_path / "pipeline.yaml"
-    ref = {"path": lake, "dataset": "visits"}
-    content = {"name": "p", "source": ref, "sink": {**ref, "dataset": "out"}}
-    file.write_text(json.dumps({**content, "steps": ["SELECT * FROM {pages}"]}))
-    done = subprocess.run(
-        [sys.executable, "-m", "lode.spark", "run", str(file)],
-        env={**os.environ, "JAVA_HOME": str(tmp_path / "java")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode != 0
-    assert "a step asks for {pages}: there are {input}" in done.stderr
-    assert not (tmp_path / "started").exists()
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"sink": {"partitonBy": "page"}}, "'partitonby' is unknown: did you mean 'partitionBy'"),
-        ({"source": {"maxSnapshotsPerBatch": 0}}, "maxSnapshotsPerBatch"),
-        ({"steps": ["nowhere:clean"]}, "step nowhere:clean cannot be loaded"),
-        ({"steps": ['SELECT "{{" || \'{"a":1}\' FROM {input}']}, "double all of them, or none"),
-    ],
-)
-def test_a_check_needs_no_spark(lake: str, changed: dict[str, Any], message: str) -> None:
-    content: dict[str, Any] = {
-        "name": "p",
-        "source": {"path": lake, "dataset": "visits", **changed.get("source", {})},
-        "sink": {"path": lake, "dataset": "out", **changed.get("sink", {})},
-        "steps": changed.get("steps", []),
-    }
-    with pytest.raises(lode.InvalidOptionError, match=message):
-        parse(content).pipeline.check()
-
-
 def test_a_pipeline_runs_no_step_for_a_compaction_and_can_take_in_what_was_removed(
     spark: SparkSession, lake: str
 ) -> None:
@@ -340,74 +293,3 @@ def test_a_step_that_fails_leaves_the_sink_as_it_was(spark: SparkSession, lake: 
         Pipeline("p", DatasetRef(lake, "visits"), sink, ["nowhere:nothing"]).run(spark)
     assert sink.open().snapshots() == []
     assert len(Pipeline("p", DatasetRef(lake, "visits"), sink).run(spark)) == 1
-
-
-def test_a_definition_that_is_wrong_says_where() -> None:
-    good = {
-        "name": "p",
-        "source": {"path": "lake", "dataset": "a"},
-        "sink": {"path": "lake", "dataset": "b", "partitionBy": ["day", "page"]},
-    }
-    sink = parse(good).pipeline.sink
-    assert isinstance(sink, DatasetRef)
-    assert sink.given == {"path": "lake", "dataset": "b", "partitionBy": "day,page"}
-    for change, message in (
-        ({"stepz": []}, "'stepz' is unknown: did you mean 'steps'"),
-        ({"name": ""}, "'name' is missing"),
-        ({"source": {"path": "lake"}}, "'source': a dataset needs 'path' and 'dataset'"),
-        ({"sink": "lake"}, "'sink' is a mapping, got str"),
-        ({"steps": [{"sql": "x"}]}, "a step is SQL or 'module:function'"),
-        ({"mode": "sometimes"}, "mode is 'sometimes'"),
-        ({"every": "often"}, "'every' is 'often'"),
-        ({"every": 0}, "every is 0"),
-        ({"tables": {"input": good["sink"]}}, "table 'input' cannot be named so"),
-    ):
-        with pytest.raises(lode.InvalidOptionError, match=message):
-            parse({**good, **change})
-
-
-def test_a_yaml_file_is_run_from_the_command_line(
-    spark: SparkSession,
-    lake: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """In the session of the other tests; ``tests/cli/test_page.py`` runs one that starts and ends its own."""
-    visits_in(lake, {"/": 1, "/docs": 5})
-    (tmp_path / "cleaning.py").write_text("def clean(frame):\n    return frame.where(\"page <> '/docs'\")\n")
-    definition = tmp_path / "pipeline.yaml"
-    definition.write_text(
-        f"name: totals\n"
-        f"source: {{path: '{lake}', dataset: visits, maxSnapshotsPerBatch: 10}}\n"
-        f"steps:\n  - cleaning:clean\n  - {TOTALS}\n"
-        f"sink: {{path: '{lake}', dataset: totals}}\n"
-        f"mode: continuous\n"
-        f"spark:\n"
-        f"  master: local[1]\n"
-        f"  spark.sql.shuffle.partitions: 1\n"
-    )
-    asked: list[Any] = []
-
-    def session(*words: str, **options: Any) -> SparkSession:
-        asked.append((words, options))
-        return spark
-
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    monkeypatch.setattr("lode.pipeline.run.session", session)
-    monkeypatch.setattr(type(spark), "stop", lambda _: None)
-    monkeypatch.setattr(sys, "path", [*sys.path])
-    try:
-        assert main(["spark", "run", str(definition), "--once", "--json"]) == 0
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-    assert asked == [(("local[1]",), {"name": "totals", "settings": {"spark.sql.shuffle.partitions": "1"}})]
-    (line,) = capsys.readouterr().out.splitlines()
-    assert json.loads(line)["rows_out"] == 1
-    assert rows_in(lake, "totals") == [("/", 1)]
-
-    broken = tmp_path / "broken.yaml"
-    broken.write_text("name: [")
-    with pytest.raises(lode.InvalidOptionError, match=r"broken\.yaml is not YAML"):
-        load(broken)

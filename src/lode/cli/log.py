@@ -27,11 +27,17 @@ _GRAPH: Final[Any] = typer.Option(
 )
 
 
+_LINEAGE: Final[Any] = typer.Option(
+    False, "--lineage", help="Show which pipeline made each snapshot, from what, and its expectations."
+)
+
+
 def log(
     dataset: str = DATASET,
     root: str = ROOT,
     number: int | None = _NUMBER,
     graph: bool = _GRAPH,
+    lineage: bool = _LINEAGE,
     as_of: str | None = AS_OF,
     since: str | None = SINCE,
     volume: bool = VOLUME,
@@ -47,11 +53,14 @@ def log(
     else:
         found = open_dataset(dataset, store)
         lines = _dataset_lines(found, since, as_of)
-    chosen = islice(lines, number)
+    chosen: Iterable[dict[str, Any]] = islice(lines, number)
     if json:
         for line in chosen:
             print_json(line)
-    elif graph:
+        return
+    if lineage:
+        chosen = map(_with_lineage, chosen)
+    if graph:
         _print_graph(chosen, None if volume or as_of else _pending(found))
     else:
         _print_table(list(chosen), files="blocks" if volume else "files")
@@ -91,6 +100,28 @@ def _line(dataset: Dataset, snapshot: Snapshot, sequence: int) -> dict[str, Any]
         "writer": snapshot.writer,
         "operation": manifest.operation,
     }
+
+
+def _with_lineage(line: dict[str, Any]) -> dict[str, Any]:
+    """The line with its lineage and expectations in words, instead of as metadata."""
+    from lode.lineage.flow import EXPECTATIONS, expectations_in, lineage_in
+    from lode.lineage.record import KEY
+
+    lineage = lineage_in(line["metadata"])
+    if lineage is None:
+        return line
+    inputs = [f"{read.dataset} {_span(read.after.sequence, read.up_to.sequence)}" for read in lineage.inputs]
+    tables = [f"{read.dataset} at {read.up_to.sequence:,}" for read in lineage.tables.values()]
+    words = f"by {lineage.made_by} from {', '.join([*inputs, *tables])}"
+    words += f" with steps {lineage.steps}" if lineage.steps else ""
+    failed = [f"{each.name} {each.failed:,}" for each in expectations_in(line["metadata"])]
+    words += f"; not met: {', '.join(failed)}" if failed else ""
+    rest = {name: value for name, value in line["metadata"].items() if name not in (KEY, EXPECTATIONS)}
+    return {**line, "metadata": rest, "idempotency_key": None, "lineage": words}
+
+
+def _span(after: int, up_to: int) -> str:
+    return f"{up_to:,}" if after + 1 >= up_to else f"{after + 1:,} to {up_to:,}"
 
 
 def _volume_lines(store: Store, name: str, since: str | None, as_of: str | None) -> Iterator[dict[str, Any]]:
@@ -203,4 +234,5 @@ def _notes(line: dict[str, Any]) -> str:
     key = line["idempotency_key"]
     restored = f"of {short_id(line['restores'])}" if line["restores"] else ""
     shown = f"key={'/'.join(part for part in key if part)}" if key else ""
-    return " ".join(part for part in (restored, brief(line["metadata"]), shown) if part)
+    made = line.get("lineage", "")
+    return " ".join(part for part in (restored, made, brief(line["metadata"]), shown) if part)

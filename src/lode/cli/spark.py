@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from pathlib import Path  # noqa: TC003, typer reads the types of parameters
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import typer
 
-from lode.cli.failure import failing_as
+from lode.cli import pipeline
 from lode.cli.parameters import (
     AS_OF,
     DATASET,
     JSON,
-    JSON_LINES,
     METADATA,
     ROOT,
     SINCE,
@@ -71,25 +69,14 @@ _SORT: Final[Any] = typer.Option(
     None, "--sort-by", metavar="A,B", help="Sort the rows by these columns over all files."
 )
 _FILE_BYTES: Final[Any] = typer.Option(None, "--file-bytes", min=1, help="How large a file should be.")
-_PIPELINE: Final[Any] = typer.Argument(
-    ..., metavar="PIPELINE", help="The YAML file; its folder is searched for Python steps."
-)
-_ONCE: Final[Any] = typer.Option(
-    False, "--once", help="Process what is waiting, then end, whatever the file says."
-)
 _QUICK: Final[Any] = typer.Option(False, "--quick", help="Compare sizes only; no file is read.")
 
 
-@app.command("run")
-def run(pipeline: Path = _PIPELINE, once: bool = _ONCE, json: bool = JSON_LINES) -> None:
-    """Run a pipeline that is defined in a YAML file.
-
-    Each batch is a line on stdout. The exit code is 1 if the pipeline fails.
-    """
-    with failing_as("lode"):
-        from lode.pipeline.run import run as run_pipeline
-
-        run_pipeline(pipeline, once=once, as_json=json)
+app.command("run")(pipeline.run)
+app.command("validate")(pipeline.validate)
+app.command("status")(pipeline.status)
+app.command("lineage")(pipeline.lineage)
+app.command("test")(pipeline.check_steps)
 
 
 @app.command("write")

@@ -1,14 +1,14 @@
-"""The pipeline of the demo: events → sales by day, from dataset to dataset, on Spark."""
+"""The pipelines of the demo: events → purchases → sales by day and by country, on Spark."""
 
 from __future__ import annotations
 
+import logging
 import os
 import shlex
 from typing import TYPE_CHECKING
 
 from lode.demo.events import NAME
-from lode.pipeline import Pipeline
-from lode.spark.dataset_ref import DatasetRef
+from lode.pipeline import Project
 from lode.spark.session import session
 
 if TYPE_CHECKING:
@@ -16,11 +16,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-SALES = "sales_by_day"
+PURCHASES, SALES = "purchases", "sales_by_day"
+# Orders of this amount are put aside.
+LARGE = 250
 
 
 def quiet_session(log: Path) -> SparkSession:
     """A session whose Java process writes its messages to a file, and its temporary files beside it."""
+    # The step says itself how many rows were put aside.
+    logging.getLogger("lode.spark").setLevel(logging.ERROR)
     temporary = log.with_name("spark")
     temporary.mkdir()
     kept = os.dup(2)
@@ -43,14 +47,24 @@ def quiet_session(log: Path) -> SparkSession:
         os.close(kept)
 
 
-def sales_pipeline(lake: Path) -> Pipeline:
-    """Each new snapshot of the events becomes sales by day and country, with where they came from."""
-    return Pipeline(
-        "sales",
-        source=DatasetRef(lake, NAME),
-        steps=[
-            "SELECT date_format(at, 'yyyy-MM-dd') AS day, country, count(*) AS orders, "
-            "sum(amount) AS revenue FROM {input} WHERE kind = 'buy' GROUP BY ALL"
-        ],
-        sink=DatasetRef(lake, SALES, partitionBy="day"),
+def sales_project(lake: Path) -> Project:
+    """Events → purchases → sales by day and sales by country, of which two run at the same time."""
+    project = Project(lake)
+    project.add(
+        PURCHASES,
+        from_=NAME,
+        steps="SELECT id, date_format(at, 'yyyy-MM-dd') AS day, country, amount FROM {input} "
+        "WHERE kind = 'buy'",
+        expect={"usual_amount": {"check": f"amount < {LARGE}", "on_fail": "quarantine"}},
+        into={"dataset": PURCHASES, "partition_by": "day"},
     )
+    for column in ("day", "country"):
+        project.add(
+            f"sales_by_{column}",
+            from_=PURCHASES,
+            steps=f"SELECT {column}, count(*) AS orders, sum(amount) AS revenue FROM {{purchases}} "
+            f"GROUP BY {column}",
+            recompute_by=column,
+            into={"dataset": f"sales_by_{column}", "write": "overwrite", "partition_by": column},
+        )
+    return project

@@ -10,7 +10,7 @@ import lode
 from lode.demo import clients
 from lode.demo.events import NAME
 from lode.demo.machine import DemoFailed, ServerProcess
-from lode.demo.spark_step import SALES, quiet_session, sales_pipeline
+from lode.demo.spark_step import LARGE, PURCHASES, SALES, quiet_session, sales_project
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.names import TableName
 
@@ -41,7 +41,7 @@ class Demo:
         before = self.events().latest()
         self.commit_history()
         self.survive_a_kill()
-        self.run_pipeline()
+        self.run_pipelines()
         self.rebase_writers()
         self.travel_in_time(before)
         self.verify()
@@ -110,27 +110,52 @@ class Demo:
                 f"({client.retries} tries) and all {_OFFSETS:,} are there once"
             )
 
-    def run_pipeline(self) -> None:
-        with self.stage.step("Run a Spark pipeline: events → sales by day, from dataset to dataset"):
-            sales_of = sales_pipeline(self.lake)
+    def run_pipelines(self) -> None:
+        with self.stage.step(
+            "Run a graph of pipelines on Spark: events → purchases → sales by day, by country"
+        ):
+            project = sales_project(self.lake)
             with self.stage.waiting("Spark starts"):
                 self._spark = quiet_session(self.lake.parent / "spark.log")
             with self.stage.waiting("Spark works"):
-                batches = sales_of.run(self._spark)
-            self.check(sum(batch.rows_in for batch in batches), self.expected, "rows into Spark")
-            self.check(len(sales_of.run(self._spark)), 0, "batches of a second run")
-            sales = lode.Dataset(SALES, str(self.lake), codec="parquet", layout=lode.HiveLayout("day"))
-            table = sales.scan().read_all()
-            by_day: dict[str, list[Any]] = {}
-            for row in table.to_pylist():
-                total = by_day.setdefault(row["day"], [0, 0.0])
-                total[0] += row["orders"]
-                total[1] += row["revenue"]
-            rows = [(day, f"{n:,}", f"{total:,.2f}") for day, (n, total) in sorted(by_day.items())]
-            self.stage.table(("day", "orders", "revenue"), rows)
+                runs = project.run(self._spark)
+            if failed := [run.error for run in runs.values() if run.state != "done"]:
+                raise DemoFailed(f"a pipeline failed: {failed[0]}")
+            self.check(runs[PURCHASES].rows_in, self.expected, "rows into Spark")
+            aside = lode.open_dataset(f"{PURCHASES}_quarantine", self.lake).count()
+            self.check(runs[PURCHASES].rows_out + aside, self._purchases(), "purchases in both datasets")
+            self._check_sales()
+            self.stage.table(("day", "orders", "revenue"), self._sales())
+            again = project.run(self._spark)
+            self.check(sum(run.batches for run in again.values()), 0, "batches of a second run")
             self.stage.proves(
-                "every snapshot was read once, and the result says which; a second run reads nothing"
+                f"every snapshot was read once, and the result says which; {aside:,} orders of {LARGE} or "
+                "more did not meet an expectation and are put aside"
             )
+            purchases = lode.open_dataset(PURCHASES, self.lake)
+            day = self._sales()[0][0]
+            cancelled = -purchases.delete(f"day = '{day}' AND country = 'SE'").rows
+            with self.stage.waiting("Spark works"):
+                project.run(self._spark)
+            self._check_sales()
+            self.stage.proves(
+                f"{cancelled:,} orders are cancelled: only their day and their country are computed anew"
+            )
+
+    def _purchases(self) -> int:
+        return self.events().count(where="kind = 'buy'")
+
+    def _sales(self) -> list[tuple[str, str, str]]:
+        rows = lode.open_dataset(SALES, self.lake).scan().read_all().sort_by("day").to_pylist()
+        return [(row["day"], f"{row['orders']:,}", f"{row['revenue']:,.2f}") for row in rows]
+
+    def _check_sales(self) -> None:
+        """Both totals count every purchase once."""
+        expected = lode.open_dataset(PURCHASES, self.lake).count()
+        for column in ("day", "country"):
+            orders = lode.open_dataset(f"sales_by_{column}", self.lake).scan(columns=["orders"]).read_all()
+            found = sum(row["orders"] for row in orders.to_pylist())
+            self.check(found, expected, f"orders by {column}")
 
     def rebase_writers(self) -> None:
         with self.stage.step("Two writers commit to one dataset at the same time"):

@@ -47,10 +47,10 @@ def _contents(lake: Path) -> list[tuple[str, str, str, str]]:
     store = open_store(lake)
     lines = []
     for name in dataset_names(store):
-        history = open_dataset(name, store).snapshots()
-        rows = sum(snapshot.row_count for snapshot in history)
-        held = sum(snapshot.size_bytes for snapshot in history)
-        lines.append((name, f"{len(history):,}", f"{rows:,}", size(held)))
+        dataset = open_dataset(name, store)
+        visible = dataset.plan()
+        snapshots = f"{len(dataset.snapshots()):,}"
+        lines.append((name, snapshots, f"{visible.row_count:,}", size(visible.size_bytes)))
     return lines
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 # The longest name of a file or folder on the usual file systems.
 MAX_ID_BYTES: Final = 255
 # Folders at the top of a lake, where a flat layout has its datasets.
-LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state"})
+LAKE_FOLDERS: Final = frozenset({"datasets", "volumes", "catalog", "ingest-state", "pipelines"})
 # Below these names are all datasets and all volumes.
 RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
 _RESERVED: Final = {

@@ -7,5 +7,6 @@ with needs("lode.pipeline", "spark"):
     from lode.pipeline.expectation import Counts, Expectation, counts_of
     from lode.pipeline.file import load, parse
     from lode.pipeline.pipeline import Pipeline
+    from lode.pipeline.project import Project
 
-__all__ = ["Batch", "Counts", "Expectation", "Pipeline", "Plan", "counts_of", "load", "parse"]
+__all__ = ["Batch", "Counts", "Expectation", "Pipeline", "Plan", "Project", "counts_of", "load", "parse"]

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
 from lode.errors import InvalidOptionError
+from lode.lineage.flow import EXPECTATIONS, expectations_of
 from lode.spark.session import functions_of
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ MAX_EXPECTATIONS: Final = 62
 OUTSIDE: Final = 1 << MAX_EXPECTATIONS
 # The column with these bits, and the metadata with the counts.
 FAILED: Final = "__lode_failed"
-KEY: Final = "expectations"
+KEY: Final = EXPECTATIONS
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,14 +63,7 @@ class Counts:
 
 def counts_of(snapshot: Snapshot) -> dict[str, Counts]:
     """The counts in the metadata of a snapshot; none if it was made without expectations."""
-    stored = snapshot.metadata.get(KEY)
-    if not isinstance(stored, dict):
-        return {}
-    return {
-        str(name): Counts(each["passed"], each["failed"], each["on_fail"])
-        for name, each in stored.items()
-        if isinstance(each, dict) and {"passed", "failed", "on_fail"} <= each.keys()
-    }
+    return {each.name: Counts(each.passed, each.failed, each.on_fail) for each in expectations_of(snapshot)}
 
 
 def with_failed(frame: DataFrame, expect: Mapping[str, Expectation], inside: Column | None) -> DataFrame:

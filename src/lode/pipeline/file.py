@@ -1,110 +1,154 @@
-"""Pipelines in YAML files.
+"""A project in a YAML file, ``lake.yaml``.
 
-name: daily
-source: {path: s3://lake, dataset: visits, startingPosition: earliest}
-tables:
-  pages: {path: s3://lake, dataset: pages}
-steps:
-  - SELECT day, page, count(*) AS visits FROM {input} GROUP BY day, page
-  - cleaning:without_robots
-sink: {path: s3://lake, dataset: daily, partitionBy: day}
-mode: continuous
-every: 10
-spark: {master: "local[4]", spark.sql.shuffle.partitions: 8}
+lake: s3://bucket/lake
+store: {endpoint: "${LAKE_ENDPOINT}"}
+spark: {master: "local[*]"}
+pipelines:
+  silver:
+    from: bronze
+    tables: {pages: pages}
+    steps: [cleaning:without_robots, "SELECT … FROM {bronze} JOIN {pages} USING (page)"]
+    expect: {has_id: {check: "id IS NOT NULL", on_fail: quarantine}}
+    into: {dataset: silver, partition_by: day}
+  gold: {from: silver, steps: sql/gold.sql, recompute_by: day, into: {dataset: gold, write: overwrite}}
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from lode.errors import InvalidOptionError
 from lode.extras import needs
-from lode.near import did_you_mean
-from lode.pipeline.pipeline import Pipeline
-from lode.spark.dataset_ref import DatasetRef, dataset_ref
+from lode.pipeline.project import PIPELINE_KEYS, Project, mapping
 
-if TYPE_CHECKING:
-    import os
-
-_KEYS: Final = ("name", "source", "tables", "steps", "sink", "mode", "every", "spark")
-
-
-@dataclass(frozen=True, slots=True)
-class PipelineFile:
-    """A pipeline, and the Spark session it needs."""
-
-    pipeline: Pipeline
-    master: str = "local[*]"
-    settings: Mapping[str, str] = field(default_factory=dict)
+_KEYS: Final = ("lake", "store", "spark", "parallel", "every", "pipelines")
+_VARIABLE: Final = re.compile(r"\$(\$?)\{([A-Za-z_]\w*)\}")
+# SQL and conditions have braces of their own, and stand in errors.
+_VERBATIM: Final = ("steps", "expect")
+# Values from the environment are secrets below these keys.
+_SECRET: Final = ("store", "spark")
 
 
-def load(path: str | os.PathLike[str]) -> PipelineFile:
-    """Read a pipeline from a YAML file. An error names the file."""
-    with needs("a pipeline in YAML", "spark"):
+def load(path: str | os.PathLike[str]) -> Project:
+    """Read a project from a YAML file. An error names the file.
+
+    Raises:
+        InvalidOptionError: The file cannot be read, or something in it is wrong.
+    """
+    with needs("a project in YAML", "spark"):
         import yaml  # type: ignore[import-untyped, unused-ignore]
+
+    class Loader(yaml.SafeLoader):  # type: ignore[misc, unused-ignore]
+        """Takes every key as text, also ``on``, which YAML takes for true, and refuses a second one."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> dict[str, Any]:
+            found: dict[str, Any] = {}
+            for key, value in node.value:
+                name = str(key.value)
+                if name in found:
+                    raise InvalidOptionError(f"line {key.start_mark.line + 1}: {name!r} is there twice")
+                found[name] = self.construct_object(value, deep=True)
+            return found
+
+    file = Path(path)
     try:
-        content = yaml.safe_load(Path(path).read_text())
-    except OSError as error:
+        with file.open(encoding="utf-8") as stream:
+            content = yaml.load(stream, Loader)
+    except (OSError, UnicodeDecodeError) as error:
         raise InvalidOptionError(f"{path} cannot be read: {error}") from None
     except yaml.YAMLError as error:
         raise InvalidOptionError(f"{path} is not YAML: {error}") from None
+    except InvalidOptionError as error:
+        raise InvalidOptionError(f"{path}: {error}") from None
     try:
-        return parse(content)
+        return parse(content, file.resolve().parent)
     except InvalidOptionError as error:
         raise InvalidOptionError(f"{path}: {error}") from None
 
 
-def parse(content: object) -> PipelineFile:
-    """The pipeline that a mapping describes."""
-    values = _mapping(content, "a pipeline")
-    for key in values:
-        if key not in _KEYS:
-            hint = did_you_mean(str(key), _KEYS) or f"there are {', '.join(_KEYS)}"
-            raise InvalidOptionError(f"{key!r} is unknown: {hint}")
-    for key in ("name", "source", "sink"):
-        if not values.get(key):
-            raise InvalidOptionError(f"{key!r} is missing")
-    every = values.get("every", 5)
-    if isinstance(every, bool) or not isinstance(every, int | float):
-        raise InvalidOptionError(f"'every' is {every!r}: it is a number of seconds")
-    spark = {str(key): str(value) for key, value in _mapping(values.get("spark") or {}, "'spark'").items()}
-    tables = _mapping(values.get("tables") or {}, "'tables'")
-    return PipelineFile(
-        Pipeline(
-            str(values["name"]),
-            _ref(values["source"], "'source'"),
-            _ref(values["sink"], "'sink'"),
-            [_step(step) for step in _list(values.get("steps") or [])],
-            {name: _ref(table, f"table {name!r}") for name, table in tables.items()},
-            mode=values.get("mode", "batch"),
-            every=float(every),
-        ),
-        spark.pop("master", "local[*]"),
-        spark,
+def parse(content: object, folder: str | os.PathLike[str] = ".") -> Project:
+    """The project that a mapping describes.
+
+    Args:
+        content: As the YAML file has it.
+        folder: Where its steps are, and where a relative path of the lake begins.
+    """
+    values = mapping(content, "a project", _KEYS)
+    if not values.get("lake"):
+        raise InvalidOptionError("'lake' is missing: say where the datasets are, such as s3://bucket/lake")
+    secrets: set[str] = set()
+    values = {key: _substituted(value, key, secrets) for key, value in values.items()}
+    spark = {key: _text(value) for key, value in mapping(values.get("spark") or {}, "'spark'").items()}
+    master = spark.pop("master", "local[*]")
+    project = Project(
+        str(values["lake"]),
+        store_options=mapping(values.get("store") or {}, "'store'"),
+        master=master,
+        settings=spark,
+        folder=folder,
+        parallel=_whole(values.get("parallel", 4), "'parallel'"),
+        every=_number(values.get("every", 5), "'every'"),
+        secrets=secrets,
     )
+    pipelines = mapping(values.get("pipelines") or {}, "'pipelines'")
+    if not pipelines:
+        raise InvalidOptionError("'pipelines' is missing: give at least one, by its name")
+    for name, described in pipelines.items():
+        try:
+            given = mapping(described, "a pipeline", PIPELINE_KEYS)
+            for key in ("from", "into"):
+                if not given.get(key):
+                    raise InvalidOptionError(f"{key!r} is missing")
+            arguments = {key: value for key, value in given.items() if value is not None}
+            project.add(name, from_=arguments.pop("from"), **arguments)
+        except InvalidOptionError as error:
+            raise InvalidOptionError(f"pipeline {name!r}: {error}") from None
+    project.graph  # noqa: B018 - refuses rings and shared sinks
+    return project
 
 
-def _mapping(content: object, what: str) -> dict[str, Any]:
-    if not isinstance(content, Mapping):
-        raise InvalidOptionError(f"{what} is a mapping, got {type(content).__name__}")
-    return {str(key): value for key, value in content.items()}
+def _substituted(value: Any, place: str, secrets: set[str]) -> Any:
+    """The value with ``${NAME}`` replaced by variables of the environment; ``$${NAME}`` is text."""
+    if isinstance(value, Mapping):
+        return {
+            key: inner if key in _VERBATIM else _substituted(inner, f"{place}.{key}", secrets)
+            for key, inner in value.items()
+        }
+    if isinstance(value, list):
+        return [_substituted(inner, f"{place}[{number}]", secrets) for number, inner in enumerate(value)]
+    if not isinstance(value, str):
+        return value
+
+    def variable(found: re.Match[str]) -> str:
+        escaped, name = found.groups()
+        if escaped:
+            return found[0][1:]
+        if name not in os.environ:
+            raise InvalidOptionError(
+                f"{place} needs the variable {name}, which the environment does not have"
+            )
+        if any(part in _SECRET for part in place.split(".")):
+            secrets.add(os.environ[name])
+        return os.environ[name]
+
+    return _VARIABLE.sub(variable, value)
 
 
-def _list(content: object) -> list[Any]:
-    return content if isinstance(content, list) else [content]
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def _ref(content: object, what: str) -> DatasetRef:
-    try:
-        return dataset_ref(_mapping(content, what))
-    except InvalidOptionError as error:
-        raise InvalidOptionError(f"{what}: {error}") from None
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value <= 0:
+        raise InvalidOptionError(f"{what} is {value!r}: it is a number of seconds, more than 0")
+    return float(value)
 
 
-def _step(content: object) -> str:
-    if not isinstance(content, str):
-        raise InvalidOptionError(f"a step is SQL or 'module:function', got {content!r}")
-    return content
+def _whole(value: Any, what: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        raise InvalidOptionError(f"{what} is {value!r}: it is a whole number from 1")
+    return value

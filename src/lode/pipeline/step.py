@@ -85,10 +85,21 @@ def digest_of(steps: Sequence[CompiledStep], *more: object) -> str:
 def _compiled(step: Step, names: Sequence[str], *, alone: bool) -> CompiledStep:
     if callable(step):
         return _function(step, names, alone=alone)
-    match = _REFERENCE.fullmatch(step)
-    if match is not None:
-        return _function(_load(match[1], match[2]), names, alone=alone)
+    named = reference(step)
+    if named is not None:
+        return _function(_load(*named), names, alone=alone)
     return _sql(step, names)
+
+
+def reference(step: str) -> tuple[str, str] | None:
+    """The module and the function that a step names; None if it is SQL."""
+    found = _REFERENCE.fullmatch(step)
+    return None if found is None else (found[1], found[2])
+
+
+def plain_sql(text: str, names: Sequence[str]) -> str:
+    """SQL in which frames are tables of their names, for those who read it without Spark."""
+    return _escaped(text, names).format(**{name: name for name in names})
 
 
 def _sql(text: str, names: Sequence[str]) -> CompiledStep:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from lode.read.incremental import OnRemoval
     from lode.snapshot import Snapshot
+    from lode.store.protocol import Store
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -56,6 +57,11 @@ class DatasetRef:
     def given(self) -> dict[str, str]:
         """All of it, as options of ``format("lode")``."""
         return {**self.options, "path": self.path, "dataset": self.dataset}
+
+    @property
+    def store_options(self) -> dict[str, str]:
+        """Only the options of the store."""
+        return {name: value for name, value in self.options.items() if name.lower().startswith(STORE_PREFIX)}
 
     def without(self, names: Iterable[str]) -> DatasetRef:
         """The same reference without some options."""
@@ -147,11 +153,11 @@ def opened(where: Where) -> Dataset:
 
 def is_same(one: Dataset, other: Dataset) -> bool:
     """Whether two objects are the same dataset, opened with whatever options."""
-    return one.id == other.id and _root(one) == _root(other)
+    return one.id == other.id and root_of(one.store) == root_of(other.store)
 
 
-def _root(dataset: Dataset) -> str:
-    store = dataset.store
+def root_of(store: Store) -> str:
+    """Where a store is, in one spelling."""
     if isinstance(store, SupportsLocalPath):
         return str(store.local_path("datasets").parent.resolve())
     return store.url

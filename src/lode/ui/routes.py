@@ -33,6 +33,7 @@ from lode.ui.datasets import Datasets
 from lode.ui.health import Doctor, health, ready_check
 from lode.ui.overview import overview
 from lode.ui.paging import PageRequest
+from lode.ui.pipelines import has_pipelines, pipelines
 from lode.ui.sample import newest_sample, sample
 from lode.ui.snippets import verify_command
 
@@ -85,7 +86,8 @@ def routes(
     doctor = Doctor(store) if engine is not None else None
 
     def status(_: Request) -> dict[str, Any]:
-        return {"store": store.url, "version": __version__, "live": engine is not None}
+        live, has = engine is not None, has_pipelines(store)
+        return {"store": store.url, "version": __version__, "live": live, "pipelines": has}
 
     def listed(request: Request) -> dict[str, Any]:
         after = request.query_params.get("after", "")
@@ -143,6 +145,7 @@ def routes(
         Route("/datasets/{name}/snapshots/{snapshot}", _answer(snapshot)),
         Route("/datasets/{name}/snapshots/{snapshot}/rows", _answer(rows)),
         Route("/volumes/{name}", _answer(volume)),
+        Route("/pipelines", _answer(lambda _: pipelines(store, datasets))),
         Route("/streams", _answer(lambda _: live.streams(engine))),
         Route("/health", _answer(healthy)),
         Route("/metrics", _answer(lambda _: live.metrics(engine))),

@@ -17,15 +17,13 @@ lake = str(Path("lake").resolve())
 found = spark.read.format("lode").option("path", lake).option("dataset", "visits").load()
 assert [row.n for row in found.collect()] == [7]
 
-Path("pipeline.yaml").write_text(
-    f"""
-name: double
-source: {{path: {lake}, dataset: visits}}
-steps:
-  - SELECT n * 2 AS n FROM {{input}}
-sink: {{path: {lake}, dataset: doubled}}
-spark: {{master: "local[1]"}}
+Path("lake.yaml").write_text(
+    """
+lake: lake
+pipelines:
+  double: {from: visits, steps: "SELECT n * 2 AS n FROM {visits}", into: doubled}
+spark: {master: "local[1]"}
 """
 )
-assert main(["run", "pipeline.yaml", "--once"]) == 0
+assert main(["run", "lake.yaml", "--once"]) == 0
 assert lode.Dataset("doubled", "lake").scan().read_all().to_pylist() == [{"n": 14}]

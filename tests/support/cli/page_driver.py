@@ -21,7 +21,9 @@ def run_page(page: Path) -> int:
     blocks = BLOCK.findall(page.read_text())
     for kind, text in blocks:
         if kind == "yaml":
-            Path(text.split("\n", 1)[0].removeprefix("# ")).write_text(text)
+            file = Path(text.split("\n", 1)[0].removeprefix("# "))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text)
     lines = [line for kind, text in blocks if kind == "sh" for line in text.splitlines()]
     return sum(run_line(line) for line in lines)
 

@@ -17,6 +17,7 @@ from support.ingest.engines import PLAIN, append, engine_on
 from support.ingest.engines import lake as tables
 from support.ui.browsing import visiting
 from support.ui.lake import Clock, fill_lake, runtime_of
+from support.ui.pipelines import fill_pipelines
 from support.ui.served import Served
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ class Shot(NamedTuple):
     top: str | None = None
     # A page of a server, which has streams and limits.
     live: bool = False
+    # A page of a lake with pipelines.
+    flows: bool = False
 
 
 SHOTS: Final = (
@@ -52,6 +55,7 @@ SHOTS: Final = (
     Shot("dark", "#/datasets/visits", WIDE, 1120, theme="dark"),
     Shot("snapshot", "#/datasets/orders/{orders}", WIDE, 1100),
     Shot("health", "#/health", WIDE, 1000),
+    Shot("pipelines", "#/pipelines", WIDE, 1160, flows=True),
     Shot("streams", "#/streams", WIDE, 560, live=True),
     Shot("server", "#/health", WIDE, 1400, live=True),
     Shot("phone", "#/datasets/visits", NARROW, 1500),
@@ -123,21 +127,28 @@ def _damage(store: MemoryStore, prefix: str) -> None:
 
 
 class Scene(NamedTuple):
-    """What the pictures show: a store, and a server with write streams."""
+    """What the pictures show: a store, a server with write streams, and a store with pipelines."""
 
     store: Served
     server: Served
+    pipelines: Served
 
 
 @contextmanager
 def scene() -> Iterator[Scene]:
     store = NamedStore()
     fill_scene(store)
+    flows = NamedStore()
+    fill_pipelines(flows, until=NOW)
     with TemporaryDirectory() as folder, closing(engine_on(tables(), Path(folder))) as engine:
         for number, kind in enumerate((StreamType.PENDING, StreamType.COMMITTED, StreamType.BUFFERED), 1):
             append(engine.create_stream(PLAIN, kind), range(number * 1_000))
-        with Served(store) as served, Served(engine.store, engine=engine) as server:
-            yield Scene(served, server)
+        with (
+            Served(store) as served,
+            Served(engine.store, engine=engine) as server,
+            Served(flows) as pipelines,
+        ):
+            yield Scene(served, server, pipelines)
 
 
 def take(browser: Browser, scene: Scene, shot: Shot, *, css: str = "") -> bytes:
@@ -145,7 +156,7 @@ def take(browser: Browser, scene: Scene, shot: Shot, *, css: str = "") -> bytes:
     with visiting(
         browser, size={"width": shot.width, "height": shot.height}, theme=shot.theme, bypass_csp=bool(css)
     ) as visitor:
-        served = scene.server if shot.live else scene.store
+        served = scene.server if shot.live else scene.pipelines if shot.flows else scene.store
         visitor.page.clock.set_fixed_time(NOW)
         orders = lode.open_dataset("orders", scene.store.store).latest().id
         page = visitor.open(served.url + shot.page.format(orders=orders))

@@ -6,6 +6,7 @@ import { h } from "./dom.js";
 import { health } from "./health.js";
 import { overview } from "./overview.js";
 import { heading, notice } from "./parts.js";
+import { pipelines } from "./pipelines.js";
 import { snapshot } from "./snapshot.js";
 import { streams } from "./streams.js";
 import { volume } from "./volume.js";
@@ -20,6 +21,7 @@ const PAGES = [
   [/^datasets\/([^/]+)\/([^/]+)$/, "overview", snapshot],
   [/^volumes\/([^/]+)$/, "overview", volume],
   [/^volumes\/([^/]+)\/([^/]+)$/, "overview", volume],
+  [/^pipelines$/, "pipelines", pipelines],
   [/^streams$/, "streams", streams],
   [/^health$/, "health", health],
 ];
@@ -150,6 +152,7 @@ async function about() {
   const status = await get(["status"]);
   document.getElementById("about").textContent = `Lode ${status.version} · ${status.store} · read only`;
   document.querySelector('[data-view="streams"]').parentElement.hidden = !status.live;
+  document.querySelector('[data-view="pipelines"]').parentElement.hidden = !status.pipelines;
 }
 
 async function begin({ first = false } = {}) {

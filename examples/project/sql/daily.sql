@@ -1,0 +1,3 @@
+SELECT day, section, count(*) AS visits, sum(seconds) AS seconds
+FROM {clean}
+GROUP BY day, section
