@@ -20,8 +20,8 @@ from lode.spark.export import Export, export
 from lode.spark.options import Options
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
-from lode.upkeep.expire import expire as upkeep_expire
-from lode.upkeep.sweep import sweep as upkeep_sweep
+from lode.upkeep.expire import expire_with
+from lode.upkeep.sweep import sweep_with
 from lode.upkeep.verify import (
     ExpectedCopy,
     ExpectedObject,
@@ -97,9 +97,7 @@ def expire(
     """
     dataset = reachable(opened(where))
     remover = _remover(spark, dataset.store)
-    return upkeep_expire(
-        dataset, older_than=older_than, keep=keep, dry_run=dry_run, progress=progress, remover=remover
-    )
+    return expire_with(remover, dataset, older_than, keep, dry_run=dry_run, progress=progress)
 
 
 def sweep(
@@ -121,7 +119,7 @@ def sweep(
     """
     dataset = reachable(opened(where))
     remover = _remover(spark, dataset.store)
-    return upkeep_sweep(dataset, older_than, dry_run=dry_run, progress=progress, remover=remover)
+    return sweep_with(remover, dataset, older_than, dry_run=dry_run, progress=progress)
 
 
 def import_(

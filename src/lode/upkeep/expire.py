@@ -72,7 +72,6 @@ def expire(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
-    remover: Remover | None = None,
 ) -> ExpireReport:
     """Expire old snapshots and remove the data files that only they can see.
 
@@ -88,11 +87,24 @@ def expire(
         dry_run: Only report what would be removed.
         progress: Called with (objects removed, objects in all) now and then.
         runtime: The clock, and the threads.
-        remover: Removes the files somewhere else, such as in tasks of Spark; see ``lode.spark.jobs.expire``.
 
     Raises:
         NoSnapshotsError: The dataset does not exist.
     """
+    return expire_with(None, target, older_than, keep, dry_run=dry_run, progress=progress, runtime=runtime)
+
+
+def expire_with(
+    remover: Remover | None,
+    target: Dataset | Volume,
+    older_than: timedelta | datetime | None,
+    keep: int | None,
+    *,
+    dry_run: bool,
+    progress: Callable[[int, int | None], None] | None,
+    runtime: Runtime = REAL,
+) -> ExpireReport:
+    """Expire, and let the remover remove the files, such as in tasks of Spark; None is on threads here."""
     if isinstance(target, Volume):
         raise InvalidOptionError(
             f"volume {target.id!r} cannot expire snapshots: the newest one has all blocks of the others, so "

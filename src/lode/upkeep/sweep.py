@@ -37,7 +37,6 @@ def sweep(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
-    remover: Remover | None = None,
 ) -> Sweep: ...
 
 
@@ -62,7 +61,6 @@ def sweep(
     dry_run: bool = True,
     progress: Callable[[int, int | None], None] | None = None,
     runtime: Runtime = REAL,
-    remover: Remover | None = None,
     **deprecated: Any,
 ) -> Sweep:
     """Find leftovers of dead writers in a dataset or a volume and, unless ``dry_run``, remove them.
@@ -75,8 +73,6 @@ def sweep(
         dry_run: Only report what would be removed, and why.
         progress: Called with (objects done, objects in all or None) now and then.
         runtime: The clock.
-        remover: Removes the objects of a dataset somewhere else, such as in tasks of Spark; see
-            ``lode.spark.jobs.sweep``.
         deprecated: ``sweep(store, dataset, older_than, layout=…)`` still works, with a warning.
     """
     given = list(args)
@@ -94,6 +90,19 @@ def sweep(
         older_than = given.pop(0)
     if given or deprecated:
         raise InvalidOptionError("sweep takes a dataset or a volume, and older_than: leave the rest out")
+    return sweep_with(None, target, older_than, dry_run=dry_run, progress=progress, runtime=runtime)
+
+
+def sweep_with(
+    remover: Remover | None,
+    target: Dataset | Volume,
+    older_than: Any,
+    *,
+    dry_run: bool,
+    progress: Callable[[int, int | None], None] | None,
+    runtime: Runtime = REAL,
+) -> Sweep:
+    """Sweep, and let the remover remove the objects of a dataset, such as in tasks of Spark."""
     if not isinstance(older_than, timedelta):
         raise InvalidOptionError(f"older_than must be a timedelta, got {older_than!r}")
     if older_than < timedelta(0):

@@ -147,11 +147,11 @@ def test_the_error_of_a_load_job_names_alternatives(served: RestServed) -> None:
         served.client().load_table_from_json([{"id": 1}], "p.d.t")
 
 
-def test_the_error_of_a_query_names_alternatives(served: RestServed) -> None:
+def test_the_error_of_a_query_without_sql_names_the_extra(served: RestServed) -> None:
     client = served.client()
-    with pytest.raises(exceptions.MethodNotImplemented, match="use lode sql, or Spark"):
+    with pytest.raises(exceptions.MethodNotImplemented, match=r"pip install 'lode-store\[server,sql\]'"):
         client.query("SELECT 1")
-    with pytest.raises(exceptions.MethodNotImplemented, match="use lode sql, or Spark"):
+    with pytest.raises(exceptions.MethodNotImplemented, match=r"pip install 'lode-store\[server,sql\]'"):
         client.query_and_wait("SELECT 1")
     assert list(client.list_jobs()) == []
     with pytest.raises(exceptions.NotFound, match=r"Not found: Job p:US\.some-job"):
