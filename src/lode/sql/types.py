@@ -10,12 +10,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lode.codec.bigquery_types import SQL_TYPE, SQL_TYPE_PREFIX, marked, scalar_type
 from lode.lazy import pa, pt
 from lode.sql.errors import QueryError
 
-# As the Storage Read API writes it.
-SQL_TYPE: Final = b"ARROW:extension:name"
-SQL_TYPE_PREFIX: Final = b"google:sqlType:"
 NUMERIC: Final = "DECIMAL(38, 9)"
 # DuckDB has 38 digits for both sides of the point.
 BIGNUMERIC: Final = "DECIMAL(38, 18)"
@@ -140,44 +138,17 @@ def arrow_field(name: str, kind: Any) -> pa.Field[Any]:
     if named == "ARRAY":
         element = arrow_field("item", kind.children[0][1])
         return pa.field(name, pa.list_(element.type), metadata=element.metadata)
-    return pa.field(name, _arrow_type(named, kind), metadata=mark(named))
-
-
-def mark(named: str) -> dict[bytes, bytes] | None:
-    """The metadata of a field whose type Arrow does not have."""
-    marked = named in ("GEOGRAPHY", "JSON", "INTERVAL", "DATETIME", "RANGE")
-    return {SQL_TYPE: SQL_TYPE_PREFIX + named.lower().encode()} if marked else None
+    return pa.field(name, _arrow_type(named, kind), metadata=marked(named))
 
 
 def _arrow_type(named: str, kind: Any) -> pa.DataType:
-    match named:
-        case "STRING" | "GEOGRAPHY" | "JSON" | "INTERVAL":
-            return pa.string()
-        case "BYTES":
-            return pa.binary()
-        case "INT64":
-            return pa.int64()
-        case "FLOAT64":
-            return pa.float64()
-        case "BOOL":
-            return pa.bool_()
-        case "TIMESTAMP":
-            return pa.timestamp("us", "UTC")
-        case "DATETIME":
-            return pa.timestamp("us")
-        case "DATE":
-            return pa.date32()
-        case "TIME":
-            return pa.time64("us")
-        case "NUMERIC":
-            return pa.decimal128(38, 9)
-        case "BIGNUMERIC":
-            return pa.decimal256(76, 38)
-        case "RANGE":
-            ends = zip(("start", "end"), kind.children, strict=True)
-            return pa.struct([arrow_field(name, child) for name, (_, child) in ends])
-        case _:
-            return pa.struct([arrow_field(name, child) for name, child in kind.children])
+    scalar = scalar_type(named)
+    if scalar is not None:
+        return scalar
+    if named == "RANGE":
+        ends = zip(("start", "end"), kind.children, strict=True)
+        return pa.struct([arrow_field(name, child) for name, (_, child) in ends])
+    return pa.struct([arrow_field(name, child) for name, child in kind.children])
 
 
 def inward(field: pa.Field[Any], value: str) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from lode.codec.bigquery_types import SQL_TYPE, SQL_TYPE_PREFIX
 from lode.ingest.status import invalid
-from lode.ingest.types.columns import RANGE_ELEMENTS, SQL_TYPE, SQL_TYPE_PREFIX, Column, TableSchema
+from lode.ingest.types.columns import RANGE_ELEMENTS, Column, TableSchema
 from lode.lazy import pa, pt
 
 

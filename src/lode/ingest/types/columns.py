@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from lode.codec.bigquery_types import marked, scalar_type
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -46,11 +47,6 @@ ALIASES: Final = {
 }
 ROUNDING_MODES: Final = ("ROUND_HALF_AWAY_FROM_ZERO", "ROUND_HALF_EVEN")
 RANGE_ELEMENTS: Final = ("DATE", "DATETIME", "TIMESTAMP")
-# Types that Arrow knows only as text or bytes carry their name in the field's metadata, as the Storage
-# Read API writes it.
-SQL_TYPE: Final = b"ARROW:extension:name"
-SQL_TYPE_PREFIX: Final = b"google:sqlType:"
-MARKED_TYPES: Final = ("GEOGRAPHY", "JSON", "INTERVAL", "DATETIME", "RANGE")
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -103,41 +99,19 @@ class TableSchema(msgspec.Struct, frozen=True, dict=True):
 def arrow_field(column: Column) -> pa.Field[Any]:
     """The Arrow field that holds the column, its mode included."""
     value = arrow_type(column)
-    marked = column.type in MARKED_TYPES
     return pa.field(
         column.name,
         pa.list_(value) if column.mode == "REPEATED" else value,
         nullable=column.mode != "REQUIRED",
-        metadata={SQL_TYPE: SQL_TYPE_PREFIX + column.type.lower().encode()} if marked else None,
+        metadata=marked(column.type),
     )
 
 
 def arrow_type(column: Column) -> pa.DataType:
     """The Arrow type of one value; of one element if the column is REPEATED."""
-    match column.type:
-        case "STRING" | "GEOGRAPHY" | "JSON" | "INTERVAL":
-            return pa.string()
-        case "BYTES":
-            return pa.binary()
-        case "INT64":
-            return pa.int64()
-        case "FLOAT64":
-            return pa.float64()
-        case "BOOL":
-            return pa.bool_()
-        case "TIMESTAMP":
-            return pa.timestamp("us", "UTC")
-        case "DATETIME":
-            return pa.timestamp("us")
-        case "DATE":
-            return pa.date32()
-        case "TIME":
-            return pa.time64("us")
-        case "NUMERIC":
-            return pa.decimal128(38, 9)
-        case "BIGNUMERIC":
-            return pa.decimal256(76, 38)
-        case "STRUCT" | "RANGE":
-            return pa.struct([arrow_field(child) for child in column.children])
-        case _:
-            raise ValueError(f"column {column.name!r} is of the unknown type {column.type!r}")
+    scalar = scalar_type(column.type)
+    if scalar is not None:
+        return scalar
+    if column.type in ("STRUCT", "RANGE"):
+        return pa.struct([arrow_field(child) for child in column.children])
+    raise ValueError(f"column {column.name!r} is of the unknown type {column.type!r}")
