@@ -22,7 +22,7 @@ from lode.pipeline.pipeline import Pipeline
 from lode.pipeline.step import INPUT, Step, reference
 from lode.pipeline.task import Task
 from lode.spark.dataset_ref import DatasetRef, root_of
-from lode.spark.options import Options, store_options
+from lode.spark.options import DESCRIPTIONS, FILE_OPTIONS, Options, store_options
 from lode.spark.session import is_remote_url, session
 from lode.store.open import open_store
 from lode.store.urls import shown
@@ -50,24 +50,7 @@ PIPELINE_KEYS: Final = (
 )
 _PLACE_KEYS: Final = ("dataset", "lake", "store")
 _READ_KEYS: Final = (*_PLACE_KEYS, "as")
-_SINK_OPTIONS: Final = (
-    "layout",
-    "partitionBy",
-    "codec",
-    "compressor",
-    "checksum",
-    "schema",
-    "timestampColumn",
-    "compression",
-    "compressionLevel",
-    "rowGroupRows",
-    "rowGroupBytes",
-    "dictionary",
-    "distinctCount",
-    "targetFileBytes",
-    "sortBy",
-    "mergeSchema",
-)
+_SINK_OPTIONS: Final = (*DESCRIPTIONS, *FILE_OPTIONS, "targetFileBytes", "sortBy", "mergeSchema")
 _NAME: Final = re.compile(r"[A-Za-z_][\w.-]*")
 # A value that is shorter is none that must be kept secret, and hiding it would spoil every message.
 _MIN_SECRET_CHARACTERS: Final = 6

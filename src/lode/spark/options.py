@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
 
 # What a dataset is: checked against one that exists, and what a new one becomes.
-_DESCRIPTIONS: Final = ("layout", "partitionBy", "codec", "compressor", "checksum", "schema")
-_FILE_OPTIONS: Final = (
+DESCRIPTIONS: Final = ("layout", "partitionBy", "codec", "compressor", "checksum", "schema")
+FILE_OPTIONS: Final = (
     "timestampColumn",
     "compression",
     "compressionLevel",
@@ -42,7 +42,7 @@ _FILE_OPTIONS: Final = (
     "distinctCount",
 )
 # Which dataset; all of these for reading, writing and streaming.
-DATASET_OPTIONS: Final = ("path", "dataset", *_DESCRIPTIONS)
+DATASET_OPTIONS: Final = ("path", "dataset", *DESCRIPTIONS)
 # Of mode("overwrite") only.
 OVERWRITE_OPTIONS: Final = ("partitionOverwriteMode", "replaceWhere", "onConflict")
 WRITE_OPTIONS: Final = (
@@ -51,7 +51,7 @@ WRITE_OPTIONS: Final = (
     "targetFileBytes",
     "sortBy",
     *OVERWRITE_OPTIONS,
-    *_FILE_OPTIONS,
+    *FILE_OPTIONS,
 )
 # mergeSchema is also for writing.
 READ_OPTIONS: Final = (
@@ -192,7 +192,7 @@ def dataset_of(options: Options) -> Dataset:
         raise InvalidOptionError(
             f"dataset {dataset_id!r} in {store.url} holds blobs: it has no rows for Spark"
         )
-    if exists and not any(name in options for name in (*_DESCRIPTIONS, *_FILE_OPTIONS)):
+    if exists and not any(name in options for name in (*DESCRIPTIONS, *FILE_OPTIONS)):
         return stored
     opened = Dataset(
         dataset_id,
