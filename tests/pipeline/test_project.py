@@ -263,7 +263,7 @@ def test_validation_follows_columns_through_sql(folder: Path) -> None:
         "fine": {"from": "bronze", "into": "f", "steps": "SELECT *, 1 AS one FROM {bronze}"},
     }
     found = problems_in(parse({"lake": lake, "pipelines": pipelines}))
-    told = [(problem.pipeline, problem.certain, problem.text) for problem in found]
+    seen = [(problem.pipeline, problem.certain, problem.text) for problem in found]
     expected = [
         ("wrong_sql", True, "step 1 is not SQL"),
         ("no_query", True, "step 1 is no query: it begins with 'DROP'"),
@@ -275,8 +275,8 @@ def test_validation_follows_columns_through_sql(folder: Path) -> None:
         ("gold", False, "expectation 'other': Column 'm' could not be resolved"),
         ("merged", True, "on: the output has no column 'id'"),
     ]
-    assert [(name, certain) for name, certain, _ in told] == [
+    assert [(name, certain) for name, certain, _ in seen] == [
         (name, certain) for name, certain, _ in expected
-    ], told
-    for (_, _, text), (_, _, begin) in zip(told, expected, strict=True):
+    ], seen
+    for (_, _, text), (_, _, begin) in zip(seen, expected, strict=True):
         assert text.startswith(begin), text

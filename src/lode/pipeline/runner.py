@@ -171,7 +171,7 @@ class Runner:
                 snapshot = self._commit(work, tables, lineage)
                 break
             except SnapshotConflictError:
-                # Somebody has written to the quarantine dataset meanwhile: perhaps another runner.
+                # Another writer has committed to the quarantine dataset meanwhile, perhaps another runner.
                 self._inputs.find_last()
                 found = self._inputs.last.snapshot
                 if found is not None and self._inputs.last.anchor != before.anchor:

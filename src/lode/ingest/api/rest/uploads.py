@@ -50,7 +50,7 @@ class UploadMethods:
         try:
             return await self._answer(request)
         except ClientDisconnect:
-            return Response(status_code=499)  # nobody reads it
+            return Response(status_code=499)  # the client is gone
         except Exception as error:
             return error_response(error)
 

@@ -63,7 +63,7 @@ def detect_csv(rows: list[list[str]], null_marker: str, *, header: bool) -> tupl
     types = _types(rest if header else rows, width, null_marker)
     titles = [type_of(text) if text else "" for text in head]
     has_header = header and set(titles) <= {"STRING", ""} and "STRING" in titles
-    # A header of text above columns of text cannot be told from a row.
+    # A header of text above columns of text looks like a row.
     if not (has_header and (any(kind not in ("STRING", "") for kind in types) or not rest)):
         has_header = False
         types = _types(rows, width, null_marker)
