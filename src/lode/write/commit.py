@@ -276,11 +276,15 @@ class Committer(Generic[M]):
         base = draft.base
         assert base is not None, "a draft has a base before it is tried"
         if tally.declared_on is not base:
+            # What the head says of its own commit decides whether writers wait, because every writer reads
+            # the same there. A writer that waits while another does not would always be overtaken.
+            is_crowd = base.manifest is not None and self._contention.is_crowd(base.manifest)
+            draft.crowd = crowd_after(base.crowd, 1) if is_crowd else 0
             self._declare(draft, base)
             tally.declared_on = base
             # Only here, before the first swap from this base. A swap that was sent may win at any time until
             # the pointer leaves the base, and then the intent must be what every publisher reads.
-            if self._waits(draft, base) and not self._lead(draft, base, tally):
+            if is_crowd and self._can_wait(draft) and not self._lead(draft, base, tally):
                 return False
         try:
             outcome = self._swap(base.pointer, draft.snapshot_id)
@@ -295,13 +299,9 @@ class Committer(Generic[M]):
         self._contention.wait_after_loss(tally.attempts)
         return False
 
-    def _waits(self, draft: Draft[M], base: Head[M]) -> bool:
-        """Whether the draft waits for others instead of competing with them."""
-        if self._publisher.swapping is None or not draft.can_wait or not self._groups.has_room(draft):
-            return False
-        # What the head says of its own commit decides, because every writer reads the same there. A writer
-        # that waits while another does not know of it would always be overtaken.
-        return base.manifest is not None and self._contention.is_crowd(base.manifest)
+    def _can_wait(self, draft: Draft[M]) -> bool:
+        """Whether the draft, as declared, can wait for others instead of competing with them."""
+        return self._publisher.swapping is not None and draft.can_wait and self._groups.has_room(draft)
 
     def _lead(self, draft: Draft[M], base: Head[M], tally: _Tally) -> bool:
         """Offer the draft to other writers. If none commits it, prepare to commit it with theirs.
@@ -396,8 +396,6 @@ class Committer(Generic[M]):
         """Put the intent, or replace the one put for an earlier base."""
         self._publisher.sync(base.id)
         draft.begins = self._chain.begins_after(base)
-        is_crowd = base.manifest is not None and self._contention.is_crowd(base.manifest)
-        draft.crowd = crowd_after(base.crowd, 1) if is_crowd else 0
         manifest = draft.place_on(base.parent, self._chain.sequence_of(base.parent) + 1)
         began = self._runtime.monotonic()
         self._intents.declare(draft, EncodedManifest(manifest, encode_manifest(manifest)))
