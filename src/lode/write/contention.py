@@ -29,6 +29,8 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
+# After how many commits in a row without another writer this one counts as alone.
+MAX_ALONE: Final = 3
 # After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
 # are faster one by one. And how old such a commit may be, in seconds, or in groups where these take long.
 MIN_REBASES: Final = 2
@@ -81,8 +83,10 @@ class Contention:
         self._runtime = runtime
         self._nearby = nearby
         self._queue = queue
-        # How many others commit between two commits of this process.
+        # How many others commit between two commits of this process, and how many of its own commits in a row
+        # had none between them.
         self._contenders = 0
+        self._alone = 0
         # Duration of one commit of this process, from reading the head to publishing.
         self._slot = 0.0
         # When the next turn of this process begins, and when the current attempt began.
@@ -187,8 +191,10 @@ class Contention:
 
     def observe(self, commits: int) -> None:
         """Record how many commits of others happened since this process last committed."""
-        # Halved instead of reset: two wins in a row do not prove that the other writers have stopped.
-        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2)
+        # Some wins in a row do not prove that the other writers have stopped: they may just lose each time.
+        self._alone = 0 if commits else self._alone + 1
+        least = min(self._contenders, 1) if self._alone < MAX_ALONE else 0
+        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2, least)
         self._learned = self._runtime.monotonic()
 
     def end_turn(self, commits: int) -> None:
