@@ -20,6 +20,7 @@ async def relay(listen: int, port: int, seconds: float) -> None:
         await asyncio.gather(_pass(reader, back, 0.0), _pass(there, writer, seconds))
 
     server = await asyncio.start_server(serve, "127.0.0.1", listen)
+    print("ready", flush=True)
     async with server:
         await server.serve_forever()
 
