@@ -33,7 +33,7 @@ from lode.store.protocol import check_path
 from lode.write.contention import LEADER, Contention, crowd_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lode.format.group import Follows
     from lode.read.resolve import Chain, Head
@@ -192,7 +192,7 @@ class Groups(Generic[M]):
             room -= found.size if found is not None else 0
             return found
 
-        def add(found: dict[int, _Found[M] | None], slots: Iterable[int]) -> int:
+        def add(found: dict[int, _Found[M] | None], slots: Sequence[int]) -> int:
             missing = [slot for slot in slots if slot != own and found.get(slot) is None]
             found.update(zip(missing, each(read, missing), strict=True))
             return sum(draft is not None for draft in found.values()) + (own in slots)
