@@ -13,7 +13,7 @@ from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
-from lode.write.parallel import pipelined
+from lode.write.parallel import pipelined, stream_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -123,6 +123,10 @@ class Workers:
             return result
 
         return pipelined(one, parts)
+
+    def stager(self, stager: Stager, parts: Sequence[Part]) -> Stager:
+        """A stager for rewriting parts, which uses the cores that ``each`` leaves idle."""
+        return stager.with_threads(max(1, stream_threads() // max(1, len(parts))))
 
     def clean(self, stager: Stager, kept: Iterable[FileRef]) -> None:
         """Remove files of this snapshot that no one knows of: those of lost attempts. Threads have none."""

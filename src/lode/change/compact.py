@@ -97,7 +97,8 @@ def compact(
                 return Change.of(transaction.replayed)
             stager = transaction.stager.with_files(target_file_bytes, sort_by)
             parts = [base.part(file.path for file in group.files) for group in groups]
-            found = context.workers.each(_Rewrite(base.reader, stager), parts, progress) if parts else []
+            rewrite = _Rewrite(base.reader, context.workers.stager(stager, parts))
+            found = context.workers.each(rewrite, parts, progress) if parts else []
             rewritten = [group for group in found if group is not None]
             if not rewritten:
                 return Change(COMPACT)

@@ -69,8 +69,9 @@ def remove_rows(
     progress: Progress | None,
 ) -> list[Staged]:
     """Stage what is kept of the files with some matching rows, and record what is removed."""
-    rewrite = _Rewrite(base.reader, matching.without_files(), stager)
-    staged = workers.each(rewrite, base.parts(matching.some), progress)
+    parts = base.parts(matching.some)
+    rewrite = _Rewrite(base.reader, matching.without_files(), workers.stager(stager, parts))
+    staged = workers.each(rewrite, parts, progress)
     removal.files |= matching.paths
     removal.carried += tuple(file.path for part in staged for file in part.files)
     removal.removed = base.state.removed(Removes(files=tuple(removal.files)))

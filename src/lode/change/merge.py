@@ -183,8 +183,9 @@ class LocalRows:
         when_matched: WhenMatched,
         progress: Progress | None,
     ) -> list[Changed]:
-        rewrite = partial(Rewrite(base.reader, stager, when_matched), source=self.source, hits=found.hits)
-        return self._workers.each(rewrite, base.parts(found.rows), progress)
+        parts = base.parts(found.rows)
+        rewrite = Rewrite(base.reader, self._workers.stager(stager, parts), when_matched)
+        return self._workers.each(partial(rewrite, source=self.source, hits=found.hits), parts, progress)
 
     def insert(self, found: Found, stager: Stager) -> list[Staged]:
         return [stager.write_records(iter(self.source.unmatched(found.matched).to_batches()))]

@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lode.codec.compress import Noop
-from lode.codec.protocol import StatisticalCodec, WholeFileCodec, reports, streams
+from lode.codec.protocol import StatisticalCodec, WholeFileCodec, is_threaded, reports, streams
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
 from lode.store.protocol import byte_view
@@ -62,9 +62,9 @@ class DataFile:
 class RecordFile:
     """A file of records, encoded by the dataset's codec."""
 
-    def __init__(self, store: Store, path: str, components: Components) -> None:
+    def __init__(self, store: Store, path: str, components: Components, threads: int = 1) -> None:
         self._file = DataFile(store, path, components.compressor, components.checksum)
-        self._encoding = _encoding(components.codec, self._file)
+        self._encoding = _encoding(components.codec, self._file, threads)
 
     def write(self, chunk: Chunk) -> None:
         self._encoding.write(chunk)
@@ -83,6 +83,9 @@ class RecordFile:
         return FileRef(plain.path, plain.size_bytes, plain.checksum, stats)
 
     def abort(self) -> None:
+        stop = getattr(self._encoding, "abort", None)
+        if stop is not None:
+            stop()
         self._file.abort()
 
 
@@ -110,7 +113,9 @@ class _WholeFileWithStatistics(_WholeFile):
         return self._reporter.statistics(self._chunks)
 
 
-def _encoding(codec: Codec | None, file: DataFile) -> StreamEncoder:
+def _encoding(codec: Codec | None, file: DataFile, threads: int) -> StreamEncoder:
+    if threads > 1 and is_threaded(codec):
+        return codec.threaded_encoder(file, threads)
     if streams(codec):
         return codec.stream_encoder(file)
     match codec:
