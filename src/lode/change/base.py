@@ -42,8 +42,8 @@ T = TypeVar("T")
 R = TypeVar("R", bound="Removal")
 
 Part: TypeAlias = "tuple[Manifest, ...]"
-"""Some files to read at once, in manifests without any other file. Their statistics are only the numbers of
-rows, so it pickles small."""
+"""Some files to read at once, in manifests without any other file. Most of their statistics are left out, so
+it pickles small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +93,18 @@ class Base:
 
 
 def slim(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
-    """A manifest with only what reading these files takes."""
+    """A manifest with only what reading and copying these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
-    slim = tuple(
-        msgspec.structs.replace(file, stats=file.stats and FileStats(file.stats.row_count)) for file in files
-    )
+    slim = tuple(msgspec.structs.replace(file, stats=_slim_stats(file.stats)) for file in files)
     return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
+
+
+def _slim_stats(stats: FileStats | None) -> FileStats | None:
+    """The number of rows, and which columns of floats have bounds: one with a NaN has none."""
+    if stats is None:
+        return None
+    kept = (each for each in stats.columns if each.min is None or isinstance(each.min, float))
+    return FileStats(stats.row_count, tuple(kept))
 
 
 class Workers:

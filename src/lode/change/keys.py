@@ -42,17 +42,21 @@ class Hits:
     def size_bytes(self) -> int:
         return int(self.mask.nbytes + self.rows.nbytes)
 
-    def split(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[pa.RecordBatch, Hits]]:
-        """The batches of the file, each with its part of the hits."""
-        row = hit = 0
+    def count(self, row: int, rows: int) -> int:
+        """How many of so many rows have a key of the source."""
+        return int(self.mask.slice(row, rows).true_count)
+
+    def split(self, batches: Iterable[pa.RecordBatch], row: int = 0) -> Iterator[tuple[pa.RecordBatch, Hits]]:
+        """Batches of the file from a row on, each with its part of the hits."""
+        hit = self.count(0, row)
         for batch in batches:
             mask = self.mask.slice(row, batch.num_rows)
+            if len(mask) != batch.num_rows:
+                raise AssertionError(f"there are more rows than the {len(self.mask)} that were read before")
             count = mask.true_count
             yield batch, Hits(mask, self.rows.slice(hit, count))
             row += batch.num_rows
             hit += count
-        if row != len(self.mask):
-            raise AssertionError(f"{row} rows were read, and before that {len(self.mask)}")
 
 
 def one_array(arrays: list[Any]) -> Any:

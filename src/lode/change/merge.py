@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
+from lode.change import row_groups
 from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
 from lode.change.keys import Hits, Matched, Source, gathered, one_array
 from lode.change.result import Change
@@ -310,8 +311,18 @@ class Rewrite:
         scan = self.reader.of(part)
         updated = _Updated(source, scan.schema()) if self.when_matched == "update" else None
         known = (hits or {}).get(part[0].files[0].path)
-        found = known.split(scan.rows()) if known else _looked_up(scan.rows(), source)
-        kept = self.stager.rewrite(_kept(found, updated))
+        kept = None
+        if known is not None:
+            kept = row_groups.rewrite(
+                self.reader,
+                part,
+                self.stager,
+                lambda file, first: not known.count(first, file.stats.row_count if file.stats else 0),
+                lambda first, rows: _kept(known.split(rows, first), updated),
+            )
+        if kept is None:
+            found = _looked_up(scan.rows(), source) if known is None else known.split(scan.rows())
+            kept = self.stager.rewrite(_kept(found, updated))
         return Changed(kept, self.stager.rewrite(updated.batches() if updated else iter(())))
 
 

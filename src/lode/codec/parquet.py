@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
 from collections import deque
@@ -14,7 +15,7 @@ from lode.codec.columnar import schema_for, to_batch
 from lode.codec.dictionary import Samples, named_columns
 from lode.codec.footer import Footers
 from lode.codec.pyfile import SinkFile, SourceFile
-from lode.codec.row_groups import JoinedFile
+from lode.codec.row_groups import Footer, JoinedFile, RowGroupCopy
 from lode.codec.schema import to_schema
 from lode.codec.stats import DistinctCounter, has_nan
 from lode.errors import InvalidFormatError, InvalidOptionError
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     import pyarrow.dataset as pads
 
+    from lode.codec.footer import FooterReader
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
 
@@ -124,8 +126,13 @@ class Parquet:
         """An encoder that encodes so many row groups of its file at the same time."""
         return ParquetEncoder(sink, self, threads)
 
-    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
-        """Yield record batches; a file without rows yields an empty one.
+    def decode(
+        self,
+        source: BinaryIO,
+        row_groups: list[int] | None = None,
+        columns: list[str] | None = None,
+    ) -> Iterator[Chunk]:
+        """Yield record batches, of these row groups and columns or of all; without rows, an empty one.
 
         A source that cannot seek is first copied, past 16 MiB to a temporary file.
 
@@ -142,7 +149,7 @@ class Parquet:
             try:
                 file = pq.ParquetFile(pa.PythonFile(source_file, mode="r"), page_checksum_verification=True)
                 empty = True
-                for batch in file.iter_batches(_ROWS_PER_READ):
+                for batch in file.iter_batches(_ROWS_PER_READ, row_groups, columns):
                     empty = False
                     yield batch
                 if empty:
@@ -151,6 +158,16 @@ class Parquet:
                 if error is source_file.error:
                     raise
                 raise InvalidFormatError(f"not a Parquet file: {error}") from error
+
+    def footer_reader(self, schema: pa.Schema) -> FooterReader:
+        """Reads statistics out of footers of files with this schema."""
+        return self._footers.reader(schema)
+
+    def empty_footer(self) -> Footer:
+        """The footer of a file without rows."""
+        sink = io.BytesIO()
+        self.stream_encoder(sink).close()
+        return Footer.of(sink.getbuffer(), len(sink.getbuffer()))
 
     def file_schema(self, source: BinaryIO) -> pa.Schema:
         """Read the footer; the whole file if ``source`` cannot seek."""
@@ -175,11 +192,11 @@ class Parquet:
 class ParquetEncoder:
     """Writes one file. It holds at most one row group of Arrow data, and one more for each further thread."""
 
-    def __init__(self, sink: Sink, codec: Parquet, threads: int = 1) -> None:
+    def __init__(self, sink: Sink, codec: Parquet, threads: int | None = None) -> None:
         self._file = SinkFile(sink)
         self._threads = threads
         self._pool: ThreadPoolExecutor | None = None
-        self._encoded: deque[Future[Any]] = deque()
+        self._encoded: deque[Future[Any] | RowGroupCopy] = deque()
         self._joined: JoinedFile | None = None
         self._dictionary: bool | list[str] | None = None
         self._codec = codec
@@ -206,7 +223,7 @@ class ParquetEncoder:
             self._pending_bytes += head.nbytes
             if not self._is_full():
                 continue
-            if self._threads > 1:
+            if self._threads is not None:
                 self._encode_apart()
             else:
                 self._write_row_group()
@@ -218,7 +235,7 @@ class ParquetEncoder:
             raise InvalidOptionError(
                 "a Parquet file without rows needs a schema: give the codec one, or write an empty table"
             )
-        if self._pool is not None:
+        if self._joined is not None:
             self._close_joined()
         else:
             if self._pending or self._writer is None:
@@ -226,6 +243,17 @@ class ParquetEncoder:
             self._writer.close()
             self._buffer.close()
         self._file.disconnect()
+
+    def copy(self, copied: RowGroupCopy) -> None:
+        """Write a row group as it is. Only for an encoder that was made with threads."""
+        assert self._threads is not None
+        self._schema = self._schema or self._codec.schema
+        if self._pending:
+            self._encode_apart()
+        self._begin_joined()
+        self._encoded.append(copied)
+        while len(self._encoded) > self._threads:
+            self._write_encoded()
 
     def abort(self) -> None:
         """Stop the threads. Nothing more is written."""
@@ -267,9 +295,10 @@ class ParquetEncoder:
 
     def _encode_apart(self) -> None:
         """Encode the rows that are held on another thread; wait if all threads are busy."""
+        assert self._threads is not None
+        self._begin_joined()
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lode-encode")
-            self._joined = JoinedFile(self._file)
         while len(self._encoded) >= self._threads:
             self._write_encoded()
         table = self._take_pending()
@@ -277,6 +306,10 @@ class ParquetEncoder:
         if self._dictionary is None:
             self._dictionary = self._dictionary_of(table)
         self._encoded.append(self._pool.submit(self._encode, table))
+
+    def _begin_joined(self) -> None:
+        if self._joined is None:
+            self._joined = JoinedFile(self._file, self._codec.with_schema(self._schema).empty_footer())
 
     def _encode(self, table: pa.Table) -> Any:
         """A file of one row group."""
@@ -288,18 +321,23 @@ class ParquetEncoder:
 
     def _write_encoded(self) -> None:
         assert self._joined is not None
-        self._joined.add(self._encoded.popleft().result())
+        first = self._encoded.popleft()
+        if isinstance(first, RowGroupCopy):
+            self._joined.copy(first)
+            self._with_nan |= first.unbounded
+        else:
+            self._joined.add(first.result())
 
     def _close_joined(self) -> None:
         import pyarrow.parquet as pq
 
-        assert self._pool is not None
         assert self._joined is not None
         if self._pending:
             self._encode_apart()
         while self._encoded:
             self._write_encoded()
-        self._pool.shutdown()
+        if self._pool is not None:
+            self._pool.shutdown()
         self._footers.append(pq.read_metadata(pa.BufferReader(self._joined.close())))
 
     def _dictionary_of(self, sample: pa.Table) -> bool | list[str]:

@@ -6,9 +6,12 @@ as it was read, with fields that this library does not know.
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from lode.errors import InvalidFormatError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 TRUE: Final = 1
 FALSE: Final = 2
@@ -43,12 +46,17 @@ class Items(NamedTuple):
 Struct: TypeAlias = dict[int, Typed]
 
 
-def read_struct(data: bytes) -> Struct:
-    """Read the struct that begins ``data``, or raise ``InvalidFormatError``."""
+def read_struct(data: Buffer, start: int = 0) -> tuple[Struct, int]:
+    """Read the struct that begins at ``start``, and return it with its end.
+
+    Raises:
+        InvalidFormatError: There is none.
+    """
+    reader = _Reader(memoryview(data).cast("B"), start)
     try:
-        return _Reader(data).struct(0)
+        return reader.struct(0), reader.at
     except IndexError:
-        raise InvalidFormatError("a Parquet footer ends too early") from None
+        raise InvalidFormatError("the data of a Parquet footer or page header ends too early") from None
 
 
 def write_struct(fields: Struct) -> bytes:
@@ -58,9 +66,9 @@ def write_struct(fields: Struct) -> bytes:
 
 
 class _Reader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: memoryview, start: int) -> None:
         self._data = data
-        self._at = 0
+        self.at = start
 
     def struct(self, depth: int) -> Struct:
         found: Struct = {}
@@ -91,7 +99,7 @@ class _Reader:
         head = self._byte()
         count = self._varint() if head >> 4 == 15 else head >> 4
         kind = head & 15
-        if count > len(self._data) - self._at:
+        if count > len(self._data) - self.at:
             raise IndexError
         return Items(kind, [self._value(kind, depth) for _ in range(count)])
 
@@ -105,15 +113,15 @@ class _Reader:
             shift += 7
 
     def _bytes(self, count: int) -> bytes:
-        found = self._data[self._at : self._at + count]
+        found = bytes(self._data[self.at : self.at + count])
         if len(found) != count:
             raise IndexError
-        self._at += count
+        self.at += count
         return found
 
     def _byte(self) -> int:
-        byte = self._data[self._at]
-        self._at += 1
+        byte = self._data[self.at]
+        self.at += 1
         return byte
 
 

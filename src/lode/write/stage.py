@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lode.codec.protocol import Chunk
+    from lode.codec.row_groups import RowGroupCopy
     from lode.write.parallel import Each
 
 _RECORDS: Final = (
@@ -68,6 +69,13 @@ class Staged(msgspec.Struct, frozen=True):
     schema: bytes | None = None
     # The digest of the definition that the files were staged for; None for those of the commit's own stager.
     definition: str | None = None
+
+
+class Unchanged(NamedTuple):
+    """A row group that stays as it is, and its timestamp column if there is one."""
+
+    group: RowGroupCopy
+    times: tuple[pa.RecordBatch, ...]
 
 
 class Stager(msgspec.Struct, frozen=True):
@@ -159,6 +167,32 @@ class Stager(msgspec.Struct, frozen=True):
         is_encoded_apart = self.threads > 1 and is_threaded(self.components.codec)
         return self.write_records(rows if is_encoded_apart else read_ahead(rows), serial=True)
 
+    def join(self, partition: str, parts: Iterable[pa.RecordBatch | Unchanged]) -> Staged:
+        """Stage one Parquet file of the rows and row groups of others, in this order.
+
+        Args:
+            partition: Of all rows.
+            parts: Rows, and row groups to copy.
+        """
+        timestamps = TimestampRange(self.timestamp_column)
+        path = self._path(partition, "data", f"-{self._token()}")
+        file = RecordFile(self.store, path, self.components, self.threads)
+        try:
+            for part in parts:
+                if isinstance(part, Unchanged):
+                    file.copy(part.group)
+                    timestamps.observe_times(part.group.row_count, part.times)
+                elif part.num_rows:
+                    timestamps.observe(part)
+                    file.write(part)
+            files = (file.finish(),) if timestamps.rows else ()
+        except BaseException:
+            file.abort()
+            raise
+        if not files:
+            file.abort()
+        return msgspec.structs.replace(_staged(files, timestamps, None), definition=self.definition)
+
     def with_threads(self, threads: int) -> Stager:
         """Return this stager with so many threads for one file."""
         return msgspec.structs.replace(self, threads=threads)
@@ -201,7 +235,8 @@ class Stager(msgspec.Struct, frozen=True):
     def record_file(self, partition: str, suffix: str) -> RecordFile:
         """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
         path = self._path(partition, "data", suffix)
-        return RecordFile(self.store, path, self.components, self.threads)
+        threads = self.threads if self.threads > 1 else None
+        return RecordFile(self.store, path, self.components, threads)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
         try:
