@@ -225,3 +225,39 @@ def test_files_of_another_writer_are_decoded(tmp_path: Path, copied: list[int]) 
     assert dataset.count() == 1299
     table = pa.table({"id": ids(dataset)})
     assert table.column("id").to_pylist() == [id for id in (*range(1000), *range(2000, 2300)) if id != 2005]
+
+
+@pytest.mark.parametrize("how", CHANGES)
+def test_the_row_groups_of_one_large_file_are_encoded_at_the_same_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr("lode.change.base.MIN_THREADED_BYTES", 1)
+    monkeypatch.setattr("lode.change.base.stream_threads", lambda: 2)
+    monkeypatch.setattr("lode.change.row_groups.MIN_FILE_BYTES", 1 << 30)
+    made_with: list[int | None] = []
+    real = ParquetEncoder.__init__
+
+    def begin(self: ParquetEncoder, sink: Any, codec: Any, threads: int | None = None) -> None:
+        made_with.append(threads)
+        real(self, sink, codec, threads)
+
+    dataset = made(tmp_path, timestamp_column="at")
+    monkeypatch.setattr(ParquetEncoder, "__init__", begin)
+    CHANGES[how](dataset)
+    assert 2 in made_with
+    again = [455] if how == "overwrite" else []
+    assert sorted(ids(dataset)) == sorted([*range(450), *range(460, 1000), *again])
+    check(dataset)
+
+
+def test_keys_are_looked_up_again_if_too_many_were_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[int]
+) -> None:
+    monkeypatch.setattr("lode.change.keys._MAX_HITS_BYTES", 0)
+    dataset = made(tmp_path)
+    dataset.write(records(0, 10))
+    dataset.merge([{"id": id, "x": -1.0} for id in (5, 205, 5000)], on=["id"])
+    assert not copied
+    found = dataset.scan(columns=["id", "kind", "x"], where="x < 0").read_all().sort_by("id").to_pylist()
+    assert [(row["id"], row["kind"]) for row in found] == [(5, "k5"), (5, "k5"), (205, "k2"), (5000, None)]
+    assert dataset.count() == 1011
