@@ -165,3 +165,8 @@ def test_a_damaged_footer_is_an_error() -> None:
             read_struct(hostile)
     with pytest.raises(InvalidFormatError, match="the end of a Parquet file"):
         Footer.of(b"x" * 20, 20)
+
+
+def test_a_footer_with_an_endless_number_is_refused_at_once() -> None:
+    with pytest.raises(InvalidFormatError, match="too long"):
+        read_struct(b"\x16" + b"\x80" * 100_000 + b"\x01\x00")

@@ -147,9 +147,9 @@ class JoinedFile:
         start = self._size
         columns = []
         for column in copied.group[_COLUMNS].value.values:
-            first, size = _place(column)
-            data = copied.read(first, size)
             try:
+                first, size = _place(column)
+                data = copied.read(first, size)
                 _check_pages(data, size)
             except InvalidFormatError as error:
                 raise InvalidFormatError(f"{copied.path} cannot be read: {error}") from None
@@ -189,7 +189,10 @@ def _place(column: Struct) -> tuple[int, int]:
     """Where the pages of a column begin, and their size."""
     pages: Struct = column[_METADATA].value
     starts = [pages[offset].value for offset in _PAGES if offset in pages and pages[offset].value]
-    return min(starts), pages[_COMPRESSED_BYTES].value
+    first, size = min(starts, default=0), pages[_COMPRESSED_BYTES].value
+    if first < len(_MAGIC) or size < 0:
+        raise InvalidFormatError("the footer has no place for the pages of a column")
+    return first, size
 
 
 def _check_pages(data: bytes, size: int) -> None:

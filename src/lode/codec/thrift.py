@@ -27,6 +27,8 @@ STRUCT: Final = 12
 # A footer has about six levels.
 _MAX_DEPTH: Final = 32
 _VARINTS: Final = (I16, I32, I64)
+# A number has at most 64 bits, seven in each byte.
+_MAX_SHIFT: Final = 63
 
 
 class Typed(NamedTuple):
@@ -111,6 +113,8 @@ class _Reader:
             if byte < 128:
                 return value
             shift += 7
+            if shift > _MAX_SHIFT:
+                raise InvalidFormatError("a Parquet footer or page header has a number that is too long")
 
     def _bytes(self, count: int) -> bytes:
         found = bytes(self._data[self.at : self.at + count])
