@@ -6,6 +6,7 @@ the statement is computed again. Rows that are appended meanwhile are kept as th
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
@@ -18,7 +19,7 @@ from lode.change.matching import match_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.manifest import Removes
-from lode.ingest.catalog.partition_times import by_arrival
+from lode.ingest.catalog.partition_times import by_arrival, is_partition_time
 from lode.ingest.catalog.partitioning import PARTITION_ID
 from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.core.changes import key_texts
@@ -70,6 +71,9 @@ _PLAIN: Final = (
 )
 # Literals such as DATE '2026-01-31', which are casts in the tree.
 _TYPED: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
+_NO_FILTER: Final = ("JSON", "GEOGRAPHY", "RANGE", "INTERVAL")
+_COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
+_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: 00:00:00)?")
 
 
 def table_of(tree: exp.Expression) -> exp.Table:
@@ -456,26 +460,46 @@ class _Rewrite:
 
 def _filter(condition: exp.Expression, table: exp.Table, definition: TableDefinition) -> str | None:
     """A condition as text of the library's filters; None if it may mean something else there."""
-    shown = {table.alias_or_name.lower()}
+    shown = table.alias_or_name.lower()
     own = exp.Paren(this=condition.copy())
     schema = definition.schema
-    for node in list(own.dfs()):
-        if isinstance(node, exp.Cast):
-            typed = isinstance(node.this, exp.Literal) and node.to.this.name in _TYPED
-            if not typed or not node.this.is_string:
+    for node in list(own.find_all(exp.Column)):
+        parts = [part.name for part in node.parts]
+        if len(parts) == 2 and parts[0].lower() == shown:
+            parts = parts[1:]
+        place = schema.positions.get(parts[0].lower()) if len(parts) == 1 else None
+        if place is None and len(parts) == 1 and _is_partition_day(parts[0], definition):
+            if not _by_partition(node):
                 return None
-        elif isinstance(node, exp.DataType):
-            continue
-        elif not isinstance(node, _PLAIN):
+        elif place is None or schema.columns[place].type in _NO_FILTER:
             return None
-        elif isinstance(node, exp.Column):
-            parts = [part.name for part in node.parts]
-            if len(parts) == 2 and parts[0].lower() in shown:
-                parts = parts[1:]
-            place = schema.positions.get(parts[0].lower()) if len(parts) == 1 else None
-            if place is None or schema.columns[place].type in ("JSON", "GEOGRAPHY", "RANGE", "INTERVAL"):
-                return None
+        else:
             node.replace(exp.column(exp.to_identifier(schema.columns[place].name, quoted=True)))
-        elif isinstance(node, exp.In) and (node.args.get("query") or node.args.get("unnest")):
+    for node in own.dfs():
+        if isinstance(node, exp.Cast):
+            if not isinstance(node.this, exp.Literal) or node.to.this.name not in _TYPED:
+                return None
+        elif (
+            not isinstance(node, (*_PLAIN, exp.DataType)) or node.args.get("query") or node.args.get("unnest")
+        ):
             return None
     return str(own.this.sql("bigquery"))
+
+
+def _is_partition_day(name: str, definition: TableDefinition) -> bool:
+    by = by_arrival(definition.partitioning)
+    return by is not None and by.unit == "DAY" and is_partition_time(name.upper())
+
+
+def _by_partition(column: exp.Column) -> bool:
+    """Compare the ids of partitions instead of their times; False if a value is not the start of a day."""
+    parent: Any = column.parent
+    values = [each for each in parent.iter_expressions() if each is not column]
+    days = [_DAY.fullmatch((each.this if isinstance(each, exp.Cast) else each).name) for each in values]
+    if not isinstance(parent, _COMPARED) or parent.this is not column or not all(days):
+        return False
+    for each, day in zip(values, days, strict=True):
+        assert day is not None
+        each.replace(exp.Literal.string("".join(day.groups())))
+    column.replace(exp.column(exp.to_identifier(PARTITION_ID, quoted=True)))
+    return True
