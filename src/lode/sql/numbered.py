@@ -103,6 +103,8 @@ class _Scanner:
     def _noted(self) -> Iterator[pa.RecordBatch]:
         try:
             yield from self._rows.batches(self._columns, self._where)
+        except GeneratorExit:
+            raise  # the query has ended before its rows have
         except BaseException as error:
             self._rows.failure = error
             raise
