@@ -10,13 +10,12 @@ from lode.ingest.jobs.sql import changing
 from lode.ingest.jobs.sql import tables as ddl
 from lode.ingest.jobs.sql.context import Context, Outcome
 from lode.ingest.jobs.sql.names import as_query_error
-from lode.ingest.jobs.sql.writing import write
 from lode.ingest.status import Code, Refused
 from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lode.ingest.types.columns import Column
     from lode.lazy import pa
@@ -111,22 +110,23 @@ class Session(Context):
                 exp.Subquery(this=source, alias=exp.TableAlias(this=exp.to_identifier("q$", quoted=True)))
             )
             fields += [definition.schema.arrow.field(each.name) for each in rest]
-        counted = _Counted(self.sql.converted(source, fields))
-        write(self.tables, definition, counted, key=self.key)
+        counted = _Counted(lambda: self.sql.converted(source, fields))
+        self.write(definition.name, "WRITE_APPEND", lambda _: definition, counted)
         outcome.inserted = counted.rows
         outcome.bytes = self.sql.bytes_processed
         return outcome
 
 
 class _Counted:
-    """Batches, and how many rows they had."""
+    """Runs a query, and counts its rows."""
 
-    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
+    def __init__(self, query: Callable[[], Iterator[pa.RecordBatch]]) -> None:
+        self._query = query
         self.rows = 0
 
-    def __iter__(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._batches:
+    def __call__(self) -> Iterator[pa.RecordBatch]:
+        self.rows = 0
+        for batch in self._query():
             self.rows += batch.num_rows
             yield batch
 
