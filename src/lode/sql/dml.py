@@ -212,9 +212,10 @@ def _merge(
     for number, when in enumerate(tree.args["whens"].expressions, 1):
         is_matched, is_alone = bool(when.args.get("matched")), bool(when.args.get("source"))
         alone, inserts = alone or is_alone, inserts or not (is_matched or is_alone)
+        condition: exp.Expression
         # A clause for rows of one side sees the columns of that side alone.
         if is_matched:
-            condition = exp.and_(_is_set(row), _is_set(has_source))
+            condition = exp.And(this=_is_set(row), expression=_is_set(has_source))
         elif is_alone:
             condition = _is_missing(has_source)
             _qualify(when, made.shown, made.names)
@@ -224,7 +225,7 @@ def _merge(
         if (more := when.args.get("condition")) is not None:
             if any(each.name.upper() in _VOLATILE for each in more.find_all(exp.Anonymous)):
                 raise UnsupportedError("MERGE with a random condition")
-            condition = exp.and_(condition, exp.paren(more.copy()))
+            condition = exp.And(this=condition, expression=exp.paren(more.copy()))
         actions[number], new = _then(when.args["then"], made, source)
         chosen = chosen.when(condition, exp.Literal.number(number))
         for name, value in new.items():

@@ -49,7 +49,7 @@ class NumberedRows(EngineDataset):
     failure: BaseException | None
     _scan: Scan
 
-    def scanner(
+    def scanner(  # type: ignore[override, unused-ignore]  # DuckDB gives columns and a filter
         self,
         columns: Sequence[str] | None = None,
         filter: pc.Expression | None = None,  # noqa: A002, the name of pyarrow

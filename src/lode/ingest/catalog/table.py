@@ -91,9 +91,10 @@ class TableDefinition(
     def check_writable(self) -> TableDefinition:
         """The table itself, or a refusal if it is a view."""
         if self.kind != "TABLE":
+            project, dataset, table = self.name
             raise Refused(
                 Code.INVALID_ARGUMENT,
-                f"Cannot add rows to a table of type {self.kind}: {self.name.project}:{self.name.dataset}.{self.name.table}.",
+                f"Cannot add rows to a table of type {self.kind}: {project}:{dataset}.{table}.",
                 reason="invalid",
             )
         return self

@@ -66,9 +66,11 @@ class Destination:
         ref: The table, perhaps with a partition.
         create: One of ``CREATE``.
         write: One of ``WRITE``.
+        anew: A view may be there, too. It is replaced by a table.
     """
 
-    def __init__(self, engine: Engine, ref: TableRef, create: str, write: str) -> None:
+    def __init__(self, engine: Engine, ref: TableRef, create: str, write: str, *, anew: bool = False) -> None:
+        self._anew = anew
         self.ref = ref
         self.create = create
         self.write = write
@@ -113,11 +115,12 @@ class Destination:
         """
         for _ in range(_MAX_STAGINGS):
             current = self.current()
-            wanted = decide(current)
-            if current is not None and wanted.generation == current.generation:
+            if current is not None and not self._anew:
                 current.check_writable()
-                if self.replaces_table and wanted.schema != current.schema:
-                    wanted = self._replacement(current, wanted)
+            wanted = decide(current)
+            is_same = current is not None and wanted.generation == current.generation
+            if current is not None and is_same and self.replaces_table and wanted.schema != current.schema:
+                wanted = self._replacement(current, wanted)
             if self.ref.partition:
                 check_partition(self.ref, wanted.partitioning)
             try:

@@ -6,10 +6,9 @@ the statement is computed again. Rows that are appended meanwhile are kept as th
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
@@ -19,11 +18,12 @@ from lode.change.matching import match_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.format.manifest import Removes
-from lode.ingest.catalog.partition_times import by_arrival, is_partition_time
+from lode.ingest.catalog.partition_times import by_arrival
 from lode.ingest.catalog.partitioning import PARTITION_ID
 from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.core.changes import key_texts
 from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.filters import filter_of
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
@@ -46,34 +46,6 @@ if TYPE_CHECKING:
     from lode.sql.numbered import NumberedFile
     from lode.write.draft import CommitSummary
     from lode.write.stage import Staged, Stager
-
-# Conditions that mean the same in a query and in a filter of the library.
-_PLAIN: Final = (
-    exp.And,
-    exp.Between,
-    exp.Boolean,
-    exp.Column,
-    exp.EQ,
-    exp.GT,
-    exp.GTE,
-    exp.Identifier,
-    exp.In,
-    exp.Is,
-    exp.LT,
-    exp.LTE,
-    exp.Literal,
-    exp.NEQ,
-    exp.Neg,
-    exp.Not,
-    exp.Null,
-    exp.Or,
-    exp.Paren,
-)
-# Literals such as DATE '2026-01-31', which are casts in the tree.
-_TYPED: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "DATETIME")
-_NO_FILTER: Final = ("JSON", "GEOGRAPHY", "RANGE", "INTERVAL")
-_COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Between, exp.In)
-_DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: 00:00:00)?")
 
 
 def table_of(tree: exp.Expression) -> exp.Table:
@@ -236,7 +208,7 @@ class _Statement:
         where = self._tree.args.get("where")
         if not isinstance(self._tree, exp.Delete) or definition.primary_key or where is None:
             return False
-        condition = _filter(where.this, self._table, definition)
+        condition = filter_of(where.this, self._table.alias_or_name, definition)
         if condition is None:
             return False
         workers = Workers()
@@ -365,7 +337,8 @@ class _Split:
         compute: Any = pc
         for batch in batches:
             clauses = batch.column(0)
-            for number in clauses.unique().to_pylist():
+            found: list[Any] = clauses.unique().to_pylist()
+            for number in found:
                 action = self._changes.actions[number]
                 rows = batch.filter(compute.equal(clauses, number))
                 self._counts[action] += rows.num_rows
@@ -456,50 +429,3 @@ class _Rewrite:
             at += batch.num_rows
             marks: Any = pa.Array.from_buffers(pa.uint8(), batch.num_rows, [None, own])
             yield batch.filter(pc.equal(marks, pa.scalar(0, pa.uint8())))
-
-
-def _filter(condition: exp.Expression, table: exp.Table, definition: TableDefinition) -> str | None:
-    """A condition as text of the library's filters; None if it may mean something else there."""
-    shown = table.alias_or_name.lower()
-    own = exp.Paren(this=condition.copy())
-    schema = definition.schema
-    for node in list(own.find_all(exp.Column)):
-        parts = [part.name for part in node.parts]
-        if len(parts) == 2 and parts[0].lower() == shown:
-            parts = parts[1:]
-        place = schema.positions.get(parts[0].lower()) if len(parts) == 1 else None
-        if place is None and len(parts) == 1 and _is_partition_day(parts[0], definition):
-            if not _by_partition(node):
-                return None
-        elif place is None or schema.columns[place].type in _NO_FILTER:
-            return None
-        else:
-            node.replace(exp.column(exp.to_identifier(schema.columns[place].name, quoted=True)))
-    for node in own.dfs():
-        if isinstance(node, exp.Cast):
-            if not isinstance(node.this, exp.Literal) or node.to.this.name not in _TYPED:
-                return None
-        elif (
-            not isinstance(node, (*_PLAIN, exp.DataType)) or node.args.get("query") or node.args.get("unnest")
-        ):
-            return None
-    return str(own.this.sql("bigquery"))
-
-
-def _is_partition_day(name: str, definition: TableDefinition) -> bool:
-    by = by_arrival(definition.partitioning)
-    return by is not None and by.unit == "DAY" and is_partition_time(name.upper())
-
-
-def _by_partition(column: exp.Column) -> bool:
-    """Compare the ids of partitions instead of their times; False if a value is not the start of a day."""
-    parent: Any = column.parent
-    values = [each for each in parent.iter_expressions() if each is not column]
-    days = [_DAY.fullmatch((each.this if isinstance(each, exp.Cast) else each).name) for each in values]
-    if not isinstance(parent, _COMPARED) or parent.this is not column or not all(days):
-        return False
-    for each, day in zip(values, days, strict=True):
-        assert day is not None
-        each.replace(exp.Literal.string("".join(day.groups())))
-    column.replace(exp.column(exp.to_identifier(PARTITION_ID, quoted=True)))
-    return True

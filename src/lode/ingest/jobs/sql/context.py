@@ -95,7 +95,9 @@ class Context:
             decide: The table as it is to be, from the current one.
             rows: Runs the query. Called again if another writer changes the table.
         """
-        target = Destination(self.tables, TableRef(name), CREATE[0], disposition)
+        target = Destination(
+            self.tables, TableRef(name), CREATE[0], disposition, anew=disposition == "WRITE_TRUNCATE"
+        )
         try:
             target.load(
                 Commit(self.key, "query"),
