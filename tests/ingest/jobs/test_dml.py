@@ -10,6 +10,8 @@ import pytest
 
 from lode.ingest.catalog.catalog import Catalog
 from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.jobs.job import Job
+from lode.ingest.jobs.query import QueryJobs
 from lode.ingest.status import Refused
 from lode.sql.engine import Limits
 from lode.sql.errors import LimitError, QueryError
@@ -122,6 +124,26 @@ def test_truncate_reads_no_row_and_counts_exactly(days: Engine, store: CountingS
 
 
 # -- memory -------------------------------------------------------------------------------------------------
+
+
+def test_the_settings_of_a_server_limit_its_queries(store: CountingStore, tmp_path: Path) -> None:
+    engine = engine_on(store, tmp_path / "small", query_bytes=16 << 20, result_bytes=1000, query_time=0.2)
+
+    def refusal(query: str) -> Refused:
+        with pytest.raises(Refused) as raised:
+            QueryJobs(engine).run(Job("p", "job", "US", {"query": {"query": query}}, "query"))
+        return raised.value
+
+    numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
+    slow = refusal(f"SELECT SUM(MOD(a * b, c)) FROM {numbers} a, {numbers} b, {numbers} c")
+    assert "time limit of 0.2 seconds" in slow.message
+    assert "more than 1,000 bytes" in refusal("SELECT x FROM UNNEST(GENERATE_ARRAY(1, 1000)) AS x").message
+    engine.close()
+    engine = engine_on(store, tmp_path / "small", query_bytes=16 << 20)
+    aggregate = "ARRAY_AGG(CONCAT(CAST(x AS STRING), ' and more'))"
+    large = refusal(f"SELECT {aggregate} FROM UNNEST(GENERATE_ARRAY(1, 1000000)) AS x")
+    assert "memory of 16,777,216 bytes" in large.message
+    engine.close()
 
 
 def test_a_table_larger_than_the_memory_of_a_query_is_changed(engine: Engine) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -76,18 +77,18 @@ class QueryJobs:
     """Runs query jobs.
 
     Args:
-        engine: The tables.
-        limits: What one query may use.
+        engine: The tables, and in its settings what one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
     """
 
     durable = False
 
-    def __init__(
-        self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, properties: Properties | None = None) -> None:
         self._engine = engine
-        self._limits = limits or Limits()
+        settings = engine.settings
+        self._limits = Limits(
+            settings.query_bytes, settings.query_time, settings.query_threads, settings.result_bytes
+        )
         self._properties = properties
         self._kept: OrderedDict[str, Rows] = OrderedDict()
         self._lock = threading.Lock()
@@ -152,7 +153,7 @@ class QueryJobs:
             raise invalid(
                 f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
             ) from None
-        return Limits(self._limits.memory_bytes, min(seconds, self._limits.seconds), self._limits.threads)
+        return replace(self._limits, seconds=min(seconds, self._limits.seconds))
 
     def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
         most = settings.get("maximumBytesBilled")
