@@ -421,6 +421,10 @@ class Engine:
         self.local[name.lower()] = (own, schema)
         return schema
 
+    def forget(self, name: str) -> None:
+        """Drop a temporary table."""
+        self._execute(f'DROP TABLE "{self.local.pop(name.lower())[0]}"')
+
     def declare(self, name: str, schema: pa.Schema) -> None:
         """Create an empty temporary table."""
         own = f"local${self._tables}"

@@ -442,7 +442,8 @@ def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
         re.IGNORECASE | re.DOTALL,
     )
     if match is None:
-        raise UnsupportedError(" ".join(text.upper().split()[:3]))
+        words = [word for word in text.upper().split()[:3] if word.isalpha()]
+        raise UnsupportedError(" ".join(words) or "This statement")
     target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
     query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))
