@@ -24,6 +24,7 @@ from lode.ingest.catalog.table import complete, stored_as
 from lode.ingest.core.changes import key_texts
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.filters import filter_of
+from lode.ingest.jobs.sql.names import pseudo_columns
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
@@ -176,8 +177,7 @@ class _Statement:
         schema = definition.schema.arrow
         whole = [*schema, *(pa.field(name, pa.string()) for name in hidden), pa.field(ROW, pa.int64())]
         empty = pa.schema(whole).empty_table()
-        source = self._session.names.source(definition)
-        pseudo = {**source.pseudo, **_own_names(hidden)}
+        pseudo = {**pseudo_columns(definition), **_own_names(hidden)}
         if PARTITION_ID not in empty.schema.names:
             empty = empty.append_column(PARTITION_ID, pa.array([], pa.string()))
         target = self._target(definition, hidden)
@@ -233,7 +233,7 @@ class _Statement:
         session.names.pinned[definition.dataset_id] = base.scan
         rows = numbered_rows(base.scan, base.partition_of)
         hidden = _hidden(definition)
-        pseudo = {**session.names.source(definition).pseudo, **_own_names(hidden)}
+        pseudo = {**pseudo_columns(definition), **_own_names(hidden)}
         source = Source(rows, definition.schema.arrow, base.scan.size_bytes, pseudo)
         target = self._target(definition, hidden)
         changes = self._changes(definition, target)

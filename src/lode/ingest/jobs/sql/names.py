@@ -112,7 +112,7 @@ class CatalogTables:
         if "view" in definition.info:
             return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
         schema = definition.schema.arrow
-        pseudo = _pseudo(definition)
+        pseudo = pseudo_columns(definition)
         scan = self.pinned.get(definition.dataset_id) if as_of is None else None
         if scan is None:
             dataset = definition.open(self.catalog.store)
@@ -179,7 +179,7 @@ def _head(dataset: Dataset, as_of: datetime.datetime | None) -> Any:
     return None
 
 
-def _pseudo(definition: TableDefinition) -> dict[str, str]:
+def pseudo_columns(definition: TableDefinition) -> dict[str, str]:
     """The pseudo columns of a table that is partitioned by the time of arrival."""
     match definition.partitioning:
         case TimePartitioning(unit=unit, column=""):

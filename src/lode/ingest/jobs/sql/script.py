@@ -341,7 +341,8 @@ class Script:
         """Replace parameters and system variables by their values."""
         for node in [each for each in tree.find_all(exp.Parameter) if isinstance(each.this, exp.Parameter)]:
             parent = node.parent
-            name, whole = node.this.name.lower(), node
+            name = node.this.name.lower()
+            whole: exp.Expression = node
             if isinstance(parent, exp.Dot) and parent.this is node:
                 name, whole = f"{name}.{parent.expression.name.lower()}", parent
             if name not in self._system:
