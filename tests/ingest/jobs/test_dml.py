@@ -126,23 +126,33 @@ def test_truncate_reads_no_row_and_counts_exactly(days: Engine, store: CountingS
 # -- memory -------------------------------------------------------------------------------------------------
 
 
-def test_the_settings_of_a_server_limit_its_queries(store: CountingStore, tmp_path: Path) -> None:
-    engine = engine_on(store, tmp_path / "small", query_bytes=16 << 20, result_bytes=1000, query_time=0.2)
+NUMBERS = "UNNEST(GENERATE_ARRAY(1, 20000))"
 
-    def refusal(query: str) -> Refused:
-        with pytest.raises(Refused) as raised:
-            QueryJobs(engine).run(Job("p", "job", "US", {"query": {"query": query}}, "query"))
-        return raised.value
 
-    numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
-    slow = refusal(f"SELECT SUM(MOD(a * b, c)) FROM {numbers} a, {numbers} b, {numbers} c")
-    assert "time limit of 0.2 seconds" in slow.message
-    assert "more than 1,000 bytes" in refusal("SELECT x FROM UNNEST(GENERATE_ARRAY(1, 1000)) AS x").message
-    engine.close()
-    engine = engine_on(store, tmp_path / "small", query_bytes=16 << 20)
-    aggregate = "ARRAY_AGG(CONCAT(CAST(x AS STRING), ' and more'))"
-    large = refusal(f"SELECT {aggregate} FROM UNNEST(GENERATE_ARRAY(1, 1000000)) AS x")
-    assert "memory of 16,777,216 bytes" in large.message
+@pytest.mark.parametrize(
+    ("setting", "query", "message"),
+    [
+        (
+            {"query_time": 0.2},
+            f"SELECT SUM(MOD(a * b, c)) FROM {NUMBERS} a, {NUMBERS} b, {NUMBERS} c",
+            "time limit of 0.2 seconds",
+        ),
+        ({"result_bytes": 1000}, f"SELECT x FROM {NUMBERS} AS x", "more than 1,000 bytes"),
+        (
+            {"query_bytes": 16 << 20},
+            "SELECT ARRAY_AGG(CONCAT(CAST(x AS STRING), ' and more')) "
+            "FROM UNNEST(GENERATE_ARRAY(1, 1000000)) AS x",
+            "memory of 16,777,216 bytes",
+        ),
+    ],
+    ids=["time", "result", "memory"],
+)
+def test_a_setting_of_the_server_limits_its_queries(
+    setting: dict[str, Any], query: str, message: str, store: CountingStore, tmp_path: Path
+) -> None:
+    engine = engine_on(store, tmp_path / "limited", **setting)
+    with pytest.raises(Refused, match=message):
+        QueryJobs(engine).run(Job("p", "job", "US", {"query": {"query": query}}, "query"))
     engine.close()
 
 
