@@ -82,7 +82,8 @@ class Server:
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
                 from lode.ingest.jobs.query import QueryJobs
 
-                self.jobs.register("query", QueryJobs(self.engine, properties=table_properties))
+                queries = QueryJobs(self.engine, properties=table_properties)
+                self.jobs.register("query", queries, settings.queries)
             self.jobs.register("copy", CopyJobs(self.engine))
             self.jobs.register("extract", ExtractJobs(self.engine, settings.extract_to))
             await self._start_grpc(tokens)

@@ -21,6 +21,18 @@ from lode.units import Bytes, Seconds
 # The memory of decoded rows, as a multiple of the largest request. Dense rows take two to three times their
 # size in Protobuf, integers of one byte eight times.
 MAX_EXPANSION = 8
+MIN_QUERY_BYTES = 16 << 20
+_POSITIVE = (
+    "request_bytes",
+    "window_bytes",
+    "staged_bytes",
+    "queries",
+    "query_threads",
+    "query_time",
+    "result_bytes",
+    "streams",
+    "stream_ttl",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +60,11 @@ class Settings:
             jobs together.
         extract_to: The directory that extract jobs write to: gs://bucket/file becomes bucket/file in it.
             They are refused if not given.
+        queries: The number of SQL queries that run at the same time; others wait.
+        query_bytes: The memory of one SQL query.
+        query_threads: The threads of one SQL query.
+        query_time: The longest time of one SQL query.
+        result_bytes: The largest result of one SQL query.
         streams: The number of streams that may be open.
         stream_ttl: The time after which an unused stream is removed with its staged rows.
         compact: Put small files of the tables that it writes together, in a tenth of one core's time.
@@ -71,6 +88,11 @@ class Settings:
     window_bytes: Bytes = 96 << 20
     staged_bytes: Bytes = 64 << 30
     extract_to: Path | None = None
+    queries: int = 4
+    query_bytes: Bytes = 1 << 30
+    query_threads: int = 1
+    query_time: Seconds = 600
+    result_bytes: Bytes = 10 << 30
     streams: int = 10_000
     stream_ttl: Seconds = 3 * 24 * 3600
     compact: bool = False
@@ -91,9 +113,11 @@ class Settings:
             raise InvalidOptionError(f"location is {self.location!r}: it must be like US or europe-west3")
         if self.grace < 0:
             raise InvalidOptionError(f"grace is {self.grace}: it must not be less than 0")
-        for name in ("request_bytes", "window_bytes", "staged_bytes", "streams", "stream_ttl"):
+        for name in _POSITIVE:
             if getattr(self, name) <= 0:
                 raise InvalidOptionError(f"{name} is {getattr(self, name)}: it must be more than 0")
+        if self.query_bytes < MIN_QUERY_BYTES:
+            raise InvalidOptionError(f"query_bytes is {self.query_bytes}: a query needs at least 16MiB")
 
     def known_hosts(self, address: str) -> tuple[str, ...] | None:
         """The host names allowed in HTTP requests to this address, besides loopback; None allows all."""

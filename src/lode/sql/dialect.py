@@ -6,6 +6,7 @@ function of DuckDB that reads files or settings.
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any, ClassVar, Final
 
@@ -119,6 +120,22 @@ _CASTS: Final = {
     BIGNUMERIC: "bq_bignumeric",
     GEOGRAPHY: "bq_st_geogfromtext",
 }
+
+
+# Types with literals that both write alike.
+_MOMENTS: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ")
+_MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d(?:\.\d{1,6})?)?")
+
+
+def _is_moment(value: exp.Expression) -> bool:
+    """Whether a literal is a date, or a date and a time, that exists."""
+    if not isinstance(value, exp.Literal) or not value.is_string or not _MOMENT.fullmatch(value.name):
+        return False
+    try:
+        datetime.datetime.fromisoformat(value.name[:19])
+    except ValueError:
+        return False
+    return not value.name.startswith("0000")
 
 
 # Functions that both have.
@@ -280,7 +297,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if kind.this == exp.DType.RANGE:
             return f"bq_to_range_{duck_type(kind.expressions[0]).lower()}({value})"
         macro = _CASTS.get(target)
-        if macro is None:
+        if macro is None or (target in _MOMENTS and _is_moment(expression.this)):
+            # A constant to DuckDB, so that a condition with it leaves out files and partitions.
             return f"CAST({value} AS {target})"
         made = f"{macro}({value})"
         parameters = [str(each) for each in kind.expressions]

@@ -16,6 +16,7 @@ from sqlglot.errors import ParseError, TokenError
 from lode.lazy import pa, pt
 from lode.sql import macros
 from lode.sql.dialect import Generator, LakeSql, position
+from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
 from lode.sql.rewrite import (
     MAX_DEPTH,
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     import duckdb
+
+    from lode.sql.dml import Changes
 
 MAX_QUERY_CHARS: Final = 1 << 20
 _BATCH_ROWS: Final = 65_536
@@ -312,13 +315,13 @@ class Engine:
             return self._connection.sql(written)
 
     def _batches(
-        self, relation: Any, schema: pa.Schema, tree: exp.Expression | None
+        self, relation: Any, schema: pa.Schema, tree: exp.Expression | None, *, returned: bool = True
     ) -> Iterator[pa.RecordBatch]:
         with self._errors(tree):
             size = 0
             for batch in relation.to_arrow_reader(_BATCH_ROWS):
                 size += batch.nbytes
-                if size > self.limits.result_bytes:
+                if returned and size > self.limits.result_bytes:
                     raise LimitError(
                         f"Response too large to return: more than {self.limits.result_bytes:,} bytes; "
                         "add a LIMIT or select fewer columns",
@@ -418,6 +421,10 @@ class Engine:
         self.local[name.lower()] = (own, schema)
         return schema
 
+    def forget(self, name: str) -> None:
+        """Drop a temporary table."""
+        self._execute(f'DROP TABLE "{self.local.pop(name.lower())[0]}"')
+
     def declare(self, name: str, schema: pa.Schema) -> None:
         """Create an empty temporary table."""
         own = f"local${self._tables}"
@@ -425,17 +432,6 @@ class Engine:
         columns = ", ".join(f"{quoted(each.name)} {inner_type(each)}" for each in schema)
         self._execute(f'CREATE TEMP TABLE "{own}" ({columns})')
         self.local[name.lower()] = (own, schema)
-
-    def target(self, source: Source, *, hidden: str = "") -> str:
-        """Copy a table into a temporary one, which a statement then changes; returns its name."""
-        view = f"rows$target${self._tables}"
-        name = f"target${self._tables}"
-        self._tables += 1
-        self.bytes_processed += source.bytes
-        self._connection.register(view, source.rows)
-        chosen = self._columns(source, hidden=False) + (f", {hidden}" if hidden else "")
-        self._execute(f'CREATE TEMP TABLE "{name}" AS SELECT {chosen} FROM "{view}"')
-        return name
 
     def change(self, tree: exp.Expression, table: exp.Table, name: str) -> dict[str, int]:
         """Run INSERT, UPDATE, DELETE or MERGE on a temporary table; returns the numbers of rows by action.
@@ -463,20 +459,21 @@ class Engine:
         row = self._execute(written, tree).fetchone()
         return {type(tree).__name__.upper(): int(row[0]) if row else 0}
 
-    def rows(self, name: str, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """The rows of a temporary table, in the types of a schema."""
-        relation = self._connection.table(name)
-        columns = [
-            each for each in zip(relation.columns, relation.types, strict=True) if each[0] in schema.names
-        ]
-        converted = ", ".join(
-            f"{outward(kind, quoted(column))} AS {quoted(column)}" for column, kind in columns
-        )
-        self._make(converted)
-        with self._errors(None):
-            made = self._connection.sql(f'SELECT {converted} FROM "{name}"')
-        ordered = pa.schema([schema.field(column) for column, _ in columns])
-        return self._batches(made, ordered, None)
+    def changes(
+        self, changes: Changes, source: Source, columns: Sequence[pa.Field[Any]]
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows that a statement changes.
+
+        Args:
+            changes: The statement as a query.
+            source: The rows of the table that it changes, with their numbers.
+            columns: The columns of that query.
+        """
+        self.local[TARGET] = (self.view(source, hidden=True), source.schema)
+        try:
+            return self.converted(changes.query, columns)
+        finally:
+            del self.local[TARGET]
 
     def converted(self, tree: exp.Expression, columns: Sequence[pa.Field[Any]]) -> Iterator[pa.RecordBatch]:
         """The rows of a query, cast to columns in their order."""
@@ -501,7 +498,7 @@ class Engine:
             made = self._connection.sql(
                 f"SELECT {outer} FROM (SELECT {casts} FROM ({written}) AS q({', '.join(names)}))"
             )
-        return self._batches(made, pa.schema(list(columns)), tree)
+        return self._batches(made, pa.schema(list(columns)), tree, returned=False)
 
     def _moment(self, version: exp.Version) -> Any:
         import datetime
@@ -565,6 +562,9 @@ def connect(limits: Limits) -> duckdb.DuckDBPyConnection:
             "preserve_insertion_order": True,
         },
     )
+    # Tables of a lake have no estimated number of rows. So the right side of a join is the one in memory, as
+    # the query is written, and not one that is chosen by chance.
+    connection.execute("SET disabled_optimizers = 'build_side_probe_side'")
     # Otherwise the name of a Python variable would be a table.
     connection.execute("SET python_enable_replacements = false")
     connection.execute("SET TimeZone = 'UTC'")

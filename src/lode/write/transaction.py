@@ -58,6 +58,11 @@ class Transaction:
         return self._draft.stager
 
     @property
+    def metadata(self) -> dict[str, Any]:
+        """The metadata of the snapshot, to which JSON values can be added before the commit."""
+        return self._draft.metadata
+
+    @property
     def definition(self) -> Definition:
         """What the dataset was when this began."""
         return self._draft.definition

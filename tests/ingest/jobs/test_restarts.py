@@ -96,7 +96,7 @@ def test_a_finished_job_is_known_after_a_restart(tmp_path: Path) -> None:
     second.stop()
 
 
-def test_a_schema_that_was_not_replaced_yet_is_replaced_by_the_same_job(
+def test_a_table_that_was_not_replaced_yet_is_replaced_by_the_same_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server = LodeServer(tmp_path / "lake")
@@ -105,8 +105,8 @@ def test_a_schema_that_was_not_replaced_yet_is_replaced_by_the_same_job(
         client.create_dataset("d")
         client.create_table(bigquery.Table("p.d.t", [bigquery.SchemaField("old", "STRING")]))
         with monkeypatch.context() as patch:
-            # The server ends after the commit, before the catalog has the new columns.
-            patch.setattr(catalog, "update_table", lambda *_, **__: 1 / 0)
+            # The server ends after the commit, before the new table takes its place.
+            patch.setattr(catalog, "replace_table", lambda *_, **__: 1 / 0)
             with pytest.raises(exceptions.GoogleAPICallError):
                 load(client, "p.d.t", "WRITE_TRUNCATE").result()
         client.delete_job_metadata("once", location="US")

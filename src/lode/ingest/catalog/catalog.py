@@ -139,12 +139,43 @@ class Catalog:
         create = self._creation(name, schema, partitioning, info)
         return create(self._tables.read(table_path(name), fresh=True))
 
+    def draft_replacement(
+        self,
+        current: TableDefinition,
+        schema: TableSchema,
+        *,
+        partitioning: Partitioning | None = None,
+        info: dict[str, Any] | None = None,
+    ) -> TableDefinition:
+        """The next generation of a table, which ``replace_table`` stores when its rows are written."""
+        create = self._creation(current.name, schema, partitioning, info, replaces=True)
+        return create(current)
+
+    def replace_table(self, current: TableDefinition, wanted: TableDefinition) -> TableDefinition:
+        """Put the draft of a replacement in the place of a table, in one step.
+
+        Raises:
+            Refused: FAILED_PRECONDITION if the table was changed since, NOT_FOUND if it was deleted.
+        """
+
+        def swap(found: TableDefinition | DeletedTable | None) -> TableDefinition:
+            now = self._current(current.name, found, current.etag)
+            return msgspec.structs.replace(
+                wanted, version=now.version + 1, modified_ms=self._now_ms(), etag=self._etag()
+            )
+
+        swapped = self._tables.change(table_path(current.name), swap)
+        assert isinstance(swapped, TableDefinition)
+        return swapped
+
     def _creation(
         self,
         name: TableName,
         schema: TableSchema,
         partitioning: Partitioning | None,
         info: dict[str, Any] | None,
+        *,
+        replaces: bool = False,
     ) -> Callable[[TableDefinition | DeletedTable | None], TableDefinition]:
         check_table_name(name)
         check_schema(schema)
@@ -154,7 +185,7 @@ class Catalog:
             # Read after the table: with an older dataset definition, a table of the next generation would
             # look deleted.
             dataset = self.dataset(dataset_of(name), fresh=True)
-            if isinstance(current, TableDefinition) and self._holds(dataset, current):
+            if isinstance(current, TableDefinition) and self._holds(dataset, current) and not replaces:
                 raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(name)}")
             now = self._now_ms()
             check_expiry(info or {}, now)
@@ -165,6 +196,7 @@ class Catalog:
                 partitioning=expiring,
                 info=expires,
                 generation=1 if current is None else current.generation + 1,
+                storage=self._etag()[:8] if replaces else "",
                 dataset_generation=dataset.generation,
                 created_ms=now,
                 modified_ms=now,

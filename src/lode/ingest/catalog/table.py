@@ -45,7 +45,8 @@ class TableDefinition(
 
     Deleting a table and creating it again makes its next ``generation``, with a new, empty dataset. The
     snapshots of earlier generations stay on the store, and ``lode.Dataset`` still reads them: the first as
-    ``project.dataset.table``, the second with ``.2`` added.
+    ``project.dataset.table``, the second with ``.2`` added. A table that took the place of another in one
+    step has a word of its own at the end, such as ``.2.4f1c9a3e``: attempts that fail leave datasets behind.
     """
 
     format_version: str = "1.0.0"
@@ -56,6 +57,8 @@ class TableDefinition(
     info: dict[str, Any] = {}
     version: int = 1
     generation: int = 1
+    # Part of the name of the rows' dataset, if they were written before the table took the place of another.
+    storage: str = ""
     # The generation of its dataset: deleting the dataset deletes the table.
     dataset_generation: int = 1
     created_ms: int
@@ -65,7 +68,7 @@ class TableDefinition(
     @cached_property
     def dataset_id(self) -> str:
         """The dataset of the rows: ``project.dataset.table``, with ``.2`` added for the second generation."""
-        return dataset_id_of(self.name, self.generation)
+        return dataset_id_of(self.name, self.generation) + (f".{self.storage}" if self.storage else "")
 
     @cached_property
     def arrow(self) -> pa.Schema:
@@ -77,6 +80,24 @@ class TableDefinition(
         if is_derived(self.partitioning):
             own = own.append(pa.field(PARTITION_ID, pa.string()))
         return own.append(pa.field(CHANGE_SEQUENCE, pa.string())) if self.primary_key else own
+
+    @property
+    def kind(self) -> str:
+        """TABLE, VIEW or MATERIALIZED_VIEW. Only a table has rows of its own."""
+        if "materializedView" in self.info:
+            return "MATERIALIZED_VIEW"
+        return "VIEW" if "view" in self.info else "TABLE"
+
+    def check_writable(self) -> TableDefinition:
+        """The table itself, or a refusal if it is a view."""
+        if self.kind != "TABLE":
+            project, dataset, table = self.name
+            raise Refused(
+                Code.INVALID_ARGUMENT,
+                f"Cannot add rows to a table of type {self.kind}: {project}:{dataset}.{table}.",
+                reason="invalid",
+            )
+        return self
 
     @cached_property
     def readable(self) -> TableSchema:
@@ -148,7 +169,7 @@ class TableDefinition(
             now_ms: When they arrived, by default now.
             sequences: The numbers of the changes that they are, by default none.
         """
-        if self._is_plain:
+        if self.is_plain:
             return batch
         columns: list[Any] = [without_inner_nulls(column) for column in batch.columns]
         if self.partitioning is not None and is_derived(self.partitioning):
@@ -158,7 +179,7 @@ class TableDefinition(
         return pa.RecordBatch.from_arrays(columns, schema=self.arrow)
 
     @cached_property
-    def _is_plain(self) -> bool:
+    def is_plain(self) -> bool:
         """Whether batches are stored unchanged."""
         return (
             not is_derived(self.partitioning)

@@ -85,7 +85,7 @@ class Engine:
 
     def create_stream(self, table: TableName, kind: StreamType) -> Stream:
         """Create a stream, which survives restarts."""
-        writer = self.writer(self.catalog.table(table))
+        writer = self.writer(self.catalog.table(table).check_writable())
         self._reserve_stream()
         try:
             stream = self._create_stream(writer, kind)
@@ -292,7 +292,7 @@ class Engine:
         )
 
     def _default(self, definition: TableDefinition) -> Stream:
-        table, writer = definition.name, self.writer(definition)
+        table, writer = definition.name, self.writer(definition.check_writable())
         found = self._defaults.get(table)
         if found is None or found.writer is not writer:
             found = Stream(

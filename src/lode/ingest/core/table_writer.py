@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 
 from lode.errors import (
     CommitUnknownError,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import lode
+    from lode.change.base import Base
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.metrics import Metrics
@@ -408,39 +409,79 @@ class TableWriter:
             Refused: The store failed or the table has no primary key any more; nothing was committed, or the
                 outcome is unknown.
         """
+
+        def stage(
+            definition: TableDefinition, base: Base, transaction: lode.Transaction, removal: Removal
+        ) -> bool:
+            if not definition.primary_key:
+                raise invalid(f"Table {self.name.short} has no primary key any more, so it takes no changes.")
+            return changes.stage(definition, base, transaction, removal)
+
+        self.change(stage, lambda: Removal("merge"), {METADATA: {"streams": {}}}, rebase=False)
+
+    def change(
+        self,
+        stage: Callable[[TableDefinition, Base, lode.Transaction, Removal], bool],
+        removal: Callable[[], Removal],
+        metadata: dict[str, Any],
+        *,
+        key: tuple[str, str] | None = None,
+        rebase: bool = True,
+    ) -> lode.Snapshot | None:
+        """Replace rows in one snapshot; returns None if there is nothing to commit.
+
+        Args:
+            stage: Stages what a change does to the snapshot that it is given, and records what that removes.
+                Returns whether there is anything to commit. Called again after a conflict.
+            removal: Makes an empty record of what is removed.
+            metadata: Of the snapshot.
+            key: The idempotency key of the snapshot.
+            rebase: Whether it may follow commits with which it does not conflict.
+
+        Raises:
+            Refused: The store failed; nothing was committed, or the outcome is unknown.
+        """
         began = time.monotonic()
         attempts = 0
 
-        def attempt(removal: Removal) -> lode.Snapshot | None:
+        def attempt(made: Removal) -> lode.Snapshot | None:
             nonlocal attempts
             if attempts:
                 self._metrics.conflicts.inc()
                 time.sleep(random.random() * min(_MAX_PAUSE_SECONDS, _MIN_PAUSE_SECONDS * 2**attempts))
             attempts += 1
-            return self._merge(changes, removal)
+            return self._change(stage, made, metadata, key, rebase)
 
         with self._refusals("try again"):
             dataset = self._evolve()
-            snapshot = dataset._changes.repeat(attempt, lambda: Removal("merge"), redo=True)
+            snapshot = dataset._changes.repeat(attempt, removal, redo=True)
         if snapshot is not None:
             self.commits += 1
             self._metrics.committed(snapshot, time.monotonic() - began)
+        return snapshot
 
-    def _merge(self, changes: Changes, removal: Removal) -> lode.Snapshot | None:
+    def _change(
+        self,
+        stage: Callable[[TableDefinition, Base, lode.Transaction, Removal], bool],
+        removal: Removal,
+        metadata: dict[str, Any],
+        key: tuple[str, str] | None,
+        rebase: bool,
+    ) -> lode.Snapshot | None:
         dataset = self._evolve()
         definition = self.open()[0]
-        if not definition.primary_key:
-            raise invalid(f"Table {self.name.short} has no primary key any more, so it takes no changes.")
         context = dataset._changes
         base = context.base()
         removal.prepared_on = base.manifest.snapshot_id
-        begun = context.begin({METADATA: {"streams": {}}}, None, base)
+        begun = context.begin(metadata, key, base)
         with context.transaction(begun, removal) as transaction:
-            if not changes.stage(definition, base, transaction, removal):
+            if transaction.replayed is not None:
+                return transaction.replayed
+            if not stage(definition, base, transaction, removal):
                 return None
             with self._lock:
                 try:
-                    snapshot = transaction.commit(rebase=False)
+                    snapshot = transaction.commit(rebase=rebase)
                 except CommitUnpublishedError:
                     dataset.settle()
                     snapshot = dataset.snapshot(transaction.snapshot_id)
@@ -544,7 +585,7 @@ class TableWriter:
 
     def _commit_changes(self, group: list[Append]) -> None:
         try:
-            self.merge(Changes([append.batch for append in group], self._deleted_keys))
+            self.merge(Changes([append.batch for append in group], self.deleted_keys))
         except Refused as refusal:
             fail_all(group, refusal)
             return
@@ -556,7 +597,7 @@ class TableWriter:
         succeed(group, visible=True)
 
     @cached_property
-    def _deleted_keys(self) -> DeletedKeys:
+    def deleted_keys(self) -> DeletedKeys:
         return DeletedKeys(self.dataset_id, self._store)
 
     def _commit_rows(self, group: list[Append]) -> None:

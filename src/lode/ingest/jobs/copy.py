@@ -10,11 +10,12 @@ from lode.format.ids import shortened
 from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
 from lode.ingest.catalog.paths import display_name
 from lode.ingest.catalog.table import complete
-from lode.ingest.jobs.destination import CREATE, WRITE, Destination, disposition
+from lode.ingest.jobs.destination import CREATE, WRITE, Commit, Destination, disposition
 from lode.ingest.jobs.origin import Origin, reference_list
 from lode.ingest.jobs.schema_update import SchemaUpdate
 from lode.ingest.jobs.tables import parse_destination, parse_reference
 from lode.ingest.status import Code, Refused, invalid
+from lode.ingest.types.changes import CHANGE_SEQUENCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,7 +67,8 @@ class CopyJobs:
             disposition(settings, "writeDisposition", WRITE, "WRITE_EMPTY"),
         )
         copy = _Copy(self._engine, target, origins)
-        snapshot = target.load(job, copy.decide, copy.rows)
+        snapshot = target.load(Commit.of(job), copy.decide, copy.rows)
+        assert snapshot is not None
         job.statistics = {
             "copy": {
                 "copiedRows": str(snapshot.row_count),
@@ -108,10 +110,13 @@ class _Copy:
 
     def rows(self, wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
         for origin in self._origins:
-            carries = self._carries_partitions(origin, wanted)
+            carried = [
+                *([PARTITION_ID] if self._carries_partitions(origin, wanted) else []),
+                *([CHANGE_SEQUENCE] if _carries_changes(origin, wanted) else []),
+            ]
             for batch in origin.stored():
                 rows = complete(batch, wanted.schema)
-                yield _with_partition(wanted.prepare(rows), batch) if carries else rows
+                yield _with_hidden(wanted.prepare(rows), batch, carried) if carried else rows
 
     def _carries_partitions(self, origin: Origin, wanted: TableDefinition) -> bool:
         """Whether rows keep the partition of their arrival."""
@@ -124,9 +129,17 @@ class _Copy:
         )
 
 
-def _with_partition(prepared: pa.RecordBatch, stored: pa.RecordBatch) -> pa.RecordBatch:
-    index = prepared.schema.get_field_index(PARTITION_ID)
-    return prepared.set_column(index, prepared.schema.field(index), stored.column(PARTITION_ID))
+def _carries_changes(origin: Origin, wanted: TableDefinition) -> bool:
+    """Whether rows keep the numbers of their last changes."""
+    return bool(wanted.primary_key) and wanted.primary_key == origin.definition.primary_key
+
+
+def _with_hidden(prepared: pa.RecordBatch, stored: pa.RecordBatch, names: list[str]) -> pa.RecordBatch:
+    for name in names:
+        if name in stored.schema.names:
+            index = prepared.schema.get_field_index(name)
+            prepared = prepared.set_column(index, prepared.schema.field(index), stored.column(name))
+    return prepared
 
 
 def _sources(job: Job) -> list[TableRef]:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from lode.errors import LodeError, SchemaViolationError, StoreError
+from lode.errors import (
+    CommitUnknownError,
+    CommitUnpublishedError,
+    LodeError,
+    SchemaViolationError,
+    StoreError,
+)
 from lode.format.ids import shortened
-from lode.ingest.catalog.partitioning import PARTITION_ID, partition_ids
+from lode.ingest.catalog.partitioning import partition_ids
 from lode.ingest.catalog.paths import display_name
 from lode.ingest.catalog.table import stored_as
 from lode.ingest.core.table_writer import ColumnRenamed
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     import lode
+    from lode.evolution import Evolution
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
     from lode.ingest.jobs.job import Job
@@ -35,6 +42,22 @@ _MAX_STAGINGS: Final = 10
 _MIN_BATCH_BYTES: Final = 1 << 20
 
 
+class Commit(NamedTuple):
+    """Who writes: the key of the snapshot, by which a repeated job is found, and the type of the job."""
+
+    key: tuple[str, str]
+    kind: str
+    check_cancelled: Callable[[], None] = lambda: None
+
+    @classmethod
+    def of(cls, job: Job) -> Commit:
+        return cls(job.idempotency_key, job.kind, job.check_cancelled)
+
+    @property
+    def metadata(self) -> dict[str, Any]:
+        return {"job": {"id": self.key[1], "type": self.kind}}
+
+
 class Destination:
     """One table and its dispositions.
 
@@ -43,9 +66,11 @@ class Destination:
         ref: The table, perhaps with a partition.
         create: One of ``CREATE``.
         write: One of ``WRITE``.
+        anew: A view may be there, too. It is replaced by a table.
     """
 
-    def __init__(self, engine: Engine, ref: TableRef, create: str, write: str) -> None:
+    def __init__(self, engine: Engine, ref: TableRef, create: str, write: str, *, anew: bool = False) -> None:
+        self._anew = anew
         self.ref = ref
         self.create = create
         self.write = write
@@ -68,45 +93,96 @@ class Destination:
 
     def load(
         self,
-        job: Job,
+        commit: Commit,
         decide: Callable[[TableDefinition | None], TableDefinition],
         rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
-    ) -> lode.Snapshot:
+        *,
+        empty: bool = True,
+    ) -> lode.Snapshot | None:
         """Write rows in one snapshot under the job's key. A job that was committed before writes nothing.
 
+        Readers see the table as it was before or as it is after. If all rows are replaced and the columns
+        change, the rows are written to a dataset of their own, which then takes the place of the table's in
+        one step.
+
         Args:
-            job: The job.
-            decide: The table as it is to be, from the current one, or from None for a new one.
-            rows: The rows in the ``schema.arrow`` of that table. Called again if another writer changes it.
+            commit: Who writes.
+            decide: The table as it is to be, from the current one, or from None for a new one. A draft of
+                ``Catalog.draft_replacement`` always takes the place of the table.
+            rows: The rows in the ``schema.arrow`` or in the ``arrow`` of that table. Called again if another
+                writer changes it.
+            empty: Commit a snapshot also if there are no rows; otherwise None is returned.
         """
         for _ in range(_MAX_STAGINGS):
             current = self.current()
+            if current is not None and not self._anew:
+                current.check_writable()
             wanted = decide(current)
+            is_same = current is not None and wanted.generation == current.generation
+            if current is not None and is_same and self.replaces_table and wanted.schema != current.schema:
+                wanted = self._replacement(current, wanted)
             if self.ref.partition:
                 check_partition(self.ref, wanted.partitioning)
             try:
-                return self._attempt(job, current, wanted, rows)
+                if current is not None and wanted.generation != current.generation:
+                    return self._replace(commit, current, wanted, rows)
+                return self._attempt(commit, current, wanted, rows, empty)
             except (ColumnRenamed, _Changed):
                 continue
         raise Refused(
             Code.ABORTED, f"Other writers change {self.ref.name.short} all the time: start the job again."
         )
 
-    def _attempt(
+    def _replacement(self, current: TableDefinition, wanted: TableDefinition) -> TableDefinition:
+        draft = self._engine.catalog.draft_replacement(
+            current, wanted.schema, partitioning=wanted.partitioning, info=wanted.info
+        )
+        return msgspec.structs.replace(draft, created_ms=current.created_ms)
+
+    def _replace(
         self,
-        job: Job,
-        current: TableDefinition | None,
+        commit: Commit,
+        current: TableDefinition,
         wanted: TableDefinition,
         rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
     ) -> lode.Snapshot:
+        """Write the rows to the dataset of a draft, which nobody reads, then put it in the table's place."""
         dataset = wanted.open(self._engine.store)
+        with self._transaction(dataset, commit, wanted.evolution(acknowledged=False), None) as transaction:
+            self._stage(commit, wanted, transaction, rows(wanted))
+            commit.check_cancelled()
+            try:
+                snapshot = transaction.commit()
+            except CommitUnpublishedError:
+                dataset.settle()
+                snapshot = dataset.snapshot(transaction.snapshot_id)
+            except (CommitUnknownError, StoreError) as error:
+                raise Refused(
+                    Code.UNAVAILABLE,
+                    f"The store of {self.ref.name.short} failed ({error}): start the job again.",
+                ) from error
         try:
-            transaction = dataset.transaction(
-                {"job": {"id": job.full_id, "type": job.kind}},
-                idempotency_key=job.idempotency_key,
+            self._engine.catalog.replace_table(current, wanted)
+        except Refused as refused:
+            if refused.code in (Code.FAILED_PRECONDITION, Code.NOT_FOUND):
+                raise _Changed from refused
+            raise
+        return snapshot
+
+    def _transaction(
+        self,
+        dataset: lode.Dataset,
+        commit: Commit,
+        evolution: Evolution,
+        replaced: list[str] | None,
+    ) -> lode.Transaction:
+        try:
+            return dataset.transaction(
+                commit.metadata,
+                idempotency_key=commit.key,
                 on_conflict="append",
-                evolve=wanted.replacement if self.replaces_table else wanted.evolution(acknowledged=False),
-                replaces=self._replaced(wanted),
+                evolve=evolution,
+                replaces=replaced,
             )
         except StoreError:
             raise
@@ -114,22 +190,27 @@ class Destination:
             raise Refused(
                 Code.FAILED_PRECONDITION, f"Table {self.ref.name.short} cannot be written: {error}."
             ) from error
-        with transaction:
-            snapshot = transaction.replayed
-            if snapshot is None:
-                self._stage(job, wanted, transaction, rows(wanted))
-                job.check_cancelled()
-                stored = self._prepare(current, wanted)
-                check = self._check_empty(dataset, wanted) if self.write == "WRITE_EMPTY" else None
-                snapshot = self._engine.writer(stored).publish(dataset, transaction, check)
-        if self.replaces_table and current is not None and current.schema != wanted.schema:
-            # After the rows: if this is interrupted, the same job finds its commit and comes here again.
-            self._engine.catalog.update_table(
-                self.ref.name,
-                lambda now: msgspec.structs.replace(now, schema=wanted.schema, info=wanted.info),
-                replace_schema=True,
-            )
-        return snapshot
+
+    def _attempt(
+        self,
+        commit: Commit,
+        current: TableDefinition | None,
+        wanted: TableDefinition,
+        rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
+        empty: bool,
+    ) -> lode.Snapshot | None:
+        dataset = wanted.open(self._engine.store)
+        evolution = wanted.replacement if self.replaces_table else wanted.evolution(acknowledged=False)
+        with self._transaction(dataset, commit, evolution, self._replaced(wanted)) as transaction:
+            if transaction.replayed is not None:
+                return transaction.replayed
+            staged = self._stage(commit, wanted, transaction, rows(wanted))
+            if not staged and not empty:
+                return None
+            commit.check_cancelled()
+            stored = self._prepare(current, wanted)
+            check = self._check_empty(dataset, wanted) if self.write == "WRITE_EMPTY" else None
+            return self._engine.writer(stored).publish(dataset, transaction, check)
 
     def _replaced(self, wanted: TableDefinition) -> list[str] | None:
         if self.write != "WRITE_TRUNCATE":
@@ -166,34 +247,37 @@ class Destination:
 
     def _stage(
         self,
-        job: Job,
+        commit: Commit,
         wanted: TableDefinition,
         transaction: lode.Transaction,
         batches: Iterable[pa.RecordBatch],
-    ) -> None:
+    ) -> bool:
+        """Stage rows; returns whether there were any."""
         arrived = arrival_ms(self.ref, wanted.partitioning)
         stored = getattr(transaction.stager.components.codec, "schema", None)
 
         def prepared() -> Iterator[pa.RecordBatch]:
             for batch in _combined(batches):
-                job.check_cancelled()
+                commit.check_cancelled()
                 if not batch.num_rows:
                     continue
                 self._check_inside(wanted, batch, arrived)
-                # Copied rows may have their partition already.
-                own = batch if PARTITION_ID in batch.schema.names else wanted.prepare(batch, now_ms=arrived)
+                # Copied rows have all columns of the files already.
+                is_prepared = batch.schema.names == wanted.arrow.names
+                own = batch if is_prepared and not wanted.is_plain else wanted.prepare(batch, now_ms=arrived)
                 yield stored_as(own, stored)
 
         found = prepared()
         first = next(found, None)
         if first is None:
-            return
+            return False
         try:
             transaction.add(transaction.stager.stage_named(chain([first], found), ""))
         except SchemaViolationError as error:
             raise Refused(
                 Code.FAILED_PRECONDITION, f"Table {self.ref.name.short} cannot be written: {error}."
             ) from error
+        return True
 
     def _check_inside(self, wanted: TableDefinition, batch: pa.RecordBatch, arrived: int | None) -> None:
         """Refuse rows that do not belong to the partition of the decorator."""

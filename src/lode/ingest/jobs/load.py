@@ -8,7 +8,7 @@ import msgspec
 
 from lode.format.ids import shortened
 from lode.ingest.catalog.paths import display_name
-from lode.ingest.jobs.destination import CREATE, WRITE, Destination, disposition
+from lode.ingest.jobs.destination import CREATE, WRITE, Commit, Destination, disposition
 from lode.ingest.jobs.formats.avro import Avro
 from lode.ingest.jobs.formats.columnar import Orc, Parquet
 from lode.ingest.jobs.formats.csv_text import Csv, csv_options, integer
@@ -137,7 +137,8 @@ class _Load:
         )
 
     def run(self) -> None:
-        snapshot = self._target.load(self._job, self._decide, self._rows)
+        snapshot = self._target.load(Commit.of(self._job), self._decide, self._rows)
+        assert snapshot is not None
         self._job.add_errors(self.bad.errors)
         self._job.statistics = {
             "load": {

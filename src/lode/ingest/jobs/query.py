@@ -6,6 +6,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
+from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,10 +14,13 @@ import msgspec
 
 from lode.format.ids import shortened
 from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.catalog.paths import display_name
+from lode.ingest.catalog.table import complete
+from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
-from lode.ingest.jobs.sql.writing import write
+from lode.ingest.jobs.tables import TableRef
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrow import from_arrow
@@ -73,18 +77,18 @@ class QueryJobs:
     """Runs query jobs.
 
     Args:
-        engine: The tables.
-        limits: What one query may use.
+        engine: The tables, and in its settings what one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
     """
 
     durable = False
 
-    def __init__(
-        self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None
-    ) -> None:
+    def __init__(self, engine: Engine, properties: Properties | None = None) -> None:
         self._engine = engine
-        self._limits = limits or Limits()
+        settings = engine.settings
+        self._limits = Limits(
+            settings.query_bytes, settings.query_time, settings.query_threads, settings.result_bytes
+        )
         self._properties = properties
         self._kept: OrderedDict[str, Rows] = OrderedDict()
         self._lock = threading.Lock()
@@ -149,7 +153,7 @@ class QueryJobs:
             raise invalid(
                 f"Invalid value for jobTimeoutMs: {shortened(str(given))} is not a number."
             ) from None
-        return Limits(self._limits.memory_bytes, min(seconds, self._limits.seconds), self._limits.threads)
+        return replace(self._limits, seconds=min(seconds, self._limits.seconds))
 
     def _check_billed(self, settings: dict[str, Any], outcome: Outcome) -> None:
         most = settings.get("maximumBytesBilled")
@@ -203,9 +207,10 @@ class QueryJobs:
         name = TableName(
             job.project, _RESULTS, "anon" + hashlib.sha256(job.full_id.encode()).hexdigest()[:32]
         )
-        definition = catalog.create_table(name, schema)
-        write(self._engine, definition, batches, key=job.idempotency_key)
-        return definition
+        target = Destination(self._engine, TableRef(name), CREATE[0], "WRITE_TRUNCATE")
+        rows = _Rows(self._engine, None, {}, target, schema)
+        target.load(Commit.of(job), rows.decide, rows.once(batches))
+        return catalog.table(name, fresh=True)
 
     def _expire(self, dataset: DatasetName) -> None:
         """Remove results of the day before."""
@@ -228,70 +233,89 @@ class QueryJobs:
     def _destination(self, job: Job, session: Session, outcome: Outcome) -> Rows:
         settings = job.settings
         given = settings["destinationTable"]
-        name = session.names.name(
-            (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
-        )
+        parts = (given.get("projectId") or job.project, given["datasetId"], given["tableId"])
         assert outcome.schema is not None
         assert outcome.batches is not None
-        schema = from_arrow(outcome.schema)
-        disposition = settings.get("writeDisposition") or "WRITE_EMPTY"
-        catalog = self._engine.catalog
-        shown = f"{name.project}:{name.dataset}.{name.table}"
-        try:
-            current: TableDefinition | None = catalog.table(name, fresh=True)
-        except Refused as refused:
-            if refused.code is not Code.NOT_FOUND:
-                raise
-            current = None
-        partitioning, info = self._properties(settings, schema) if self._properties else (None, {})
-        if current is None:
-            if settings.get("createDisposition") == "CREATE_NEVER":
-                raise QueryError(f"Not found: Table {shown}", reason="notFound", location="")
-            current = catalog.create_table(name, schema, partitioning=partitioning, info=info)
-            write(self._engine, current, outcome.batches, key=job.idempotency_key)
-            return self._table_rows(job, current)
-        head = next(current.open(self._engine.store).history(), None)
-        if disposition == "WRITE_EMPTY":
-            if head is not None and current.open(self._engine.store).plan(as_of=head).row_count:
-                raise QueryError(f"Already Exists: Table {shown}", reason="duplicate", location="")
-            disposition = "WRITE_TRUNCATE"
-        if disposition == "WRITE_APPEND":
-            current = self._widened(settings, current, schema)
-            write(self._engine, current, _selected(outcome.batches, current.schema), key=job.idempotency_key)
-            return self._table_rows(job, current)
-        wanted = msgspec.structs.replace(current, schema=schema)
-        write(self._engine, wanted, outcome.batches, key=job.idempotency_key, replace=True, columns=True)
-        current = catalog.update_table(
-            name, lambda now: msgspec.structs.replace(now, schema=schema), replace_schema=True
-        )
-        return self._table_rows(job, current)
+        table, _, partition = parts[2].partition("$")
+        ref = TableRef(session.names.name((*parts[:2], table)), partition)
+        write = settings.get("writeDisposition") or "WRITE_EMPTY"
+        write = "WRITE_TRUNCATE" if write == "WRITE_TRUNCATE_DATA" else write
+        target = Destination(self._engine, ref, settings.get("createDisposition") or CREATE[0], write)
+        rows = _Rows(self._engine, self._properties, settings, target, from_arrow(outcome.schema))
+        target.load(Commit.of(job), rows.decide, rows.once(outcome.batches))
+        return self._table_rows(job, self._engine.catalog.table(ref.name, fresh=True))
 
-    def _widened(
-        self, settings: dict[str, Any], current: TableDefinition, schema: TableSchema
-    ) -> TableDefinition:
+
+class _Rows:
+    """The rows of a query, and the table that takes them."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        properties: Properties | None,
+        settings: dict[str, Any],
+        target: Destination,
+        schema: TableSchema,
+    ) -> None:
+        self._engine = engine
+        self._properties = properties
+        self._settings = settings
+        self._target = target
+        self._schema = schema
+
+    def decide(self, current: TableDefinition | None) -> TableDefinition:
+        """The table as it is to be."""
+        schema, catalog = self._schema, self._engine.catalog
+        if current is None:
+            partitioning, info = self._properties(self._settings, schema) if self._properties else (None, {})
+            return catalog.draft_table(self._target.ref.name, schema, partitioning=partitioning, info=info)
+        if self._target.write == "WRITE_EMPTY":
+            return current if current.schema == schema else self._as_empty(current)
+        if self._target.replaces_table:
+            return msgspec.structs.replace(current, schema=schema)
         new = [each for each in schema if each.name.lower() not in current.schema.positions]
-        if new and "ALLOW_FIELD_ADDITION" not in (settings.get("schemaUpdateOptions") or ()):
+        if new and "ALLOW_FIELD_ADDITION" not in (self._settings.get("schemaUpdateOptions") or ()):
             raise QueryError(
                 f"Invalid schema update. Cannot add fields (field: {new[0].name})",
                 reason="invalid",
                 location="",
             )
-        if not new:
-            return current
-        return self._engine.catalog.update_table(
-            current.name,
-            lambda now: msgspec.structs.replace(now, schema=TableSchema((*now.schema.columns, *new))),
+        return msgspec.structs.replace(current, schema=TableSchema((*current.schema.columns, *new)))
+
+    def _as_empty(self, current: TableDefinition) -> TableDefinition:
+        """A table without rows takes the columns of the query."""
+        dataset = current.open(self._engine.store)
+        head = next(dataset.history(), None)
+        if head is not None and dataset.plan(as_of=head).row_count:
+            raise Refused(Code.ALREADY_EXISTS, f"Already Exists: Table {display_name(current.name)}")
+        return self._engine.catalog.draft_replacement(
+            current, self._schema, partitioning=current.partitioning, info=current.info
         )
 
+    def once(
+        self, batches: Iterator[pa.RecordBatch]
+    ) -> Callable[[TableDefinition], Iterator[pa.RecordBatch]]:
+        """The rows for a destination, which can be read only once."""
+        found: list[Iterator[pa.RecordBatch]] = [batches]
 
-def _selected(batches: Iterator[pa.RecordBatch], schema: TableSchema) -> Iterator[pa.RecordBatch]:
-    """Rows with the names of the table's columns in their case."""
-    for batch in batches:
-        names = [
-            schema.columns[schema.positions[name.lower()]].name if name.lower() in schema.positions else name
-            for name in batch.schema.names
-        ]
-        yield batch.rename_columns(names)
+        def rows(wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
+            if not found:
+                raise Refused(
+                    Code.ABORTED,
+                    f"Other writers have changed {wanted.name.short} meanwhile: start the job again.",
+                )
+            return (complete(_spelled(each, wanted.schema), wanted.schema) for each in found.pop())
+
+        return rows
+
+
+def _spelled(batch: pa.RecordBatch, schema: TableSchema) -> pa.RecordBatch:
+    """Rows with the names of columns as the table writes them."""
+    names = [
+        schema.columns[schema.positions[name.lower()]].name if name.lower() in schema.positions else name
+        for name in batch.schema.names
+    ]
+    return batch.rename_columns(names)
 
 
 def as_refusal(error: QueryError) -> Refused:

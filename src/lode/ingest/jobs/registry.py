@@ -55,10 +55,16 @@ class Jobs:
             directory.mkdir(parents=True, exist_ok=True)
             self._restore(directory)
 
-    def register(self, kind: str, job_type: JobType) -> None:
-        """Set what jobs of a kind do: ``query``, ``load``, ``copy`` or ``extract``."""
+    def register(self, kind: str, job_type: JobType, workers: int = _WORKERS) -> None:
+        """Set what jobs of a kind do.
+
+        Args:
+            kind: ``query``, ``load``, ``copy`` or ``extract``.
+            job_type: Runs them.
+            workers: How many run at the same time.
+        """
         self._types[kind] = job_type
-        self._pools[kind] = ThreadPoolExecutor(_WORKERS, thread_name_prefix=f"lode-{kind}")
+        self._pools[kind] = ThreadPoolExecutor(workers, thread_name_prefix=f"lode-{kind}")
 
     def insert(
         self,

@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from lode.ingest.catalog.table import complete
+from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql.names import CatalogTables
+from lode.ingest.jobs.tables import TableRef
+from lode.ingest.status import Code, Refused
 from lode.sql.engine import Engine
+from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     import pyarrow as pa
 
+    from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine as Tables
     from lode.ingest.names import TableName
     from lode.sql.engine import Limits
@@ -73,6 +79,36 @@ class Context:
 
     def __exit__(self, *details: object) -> None:
         self.sql.__exit__(*details)
+
+    def write(
+        self,
+        name: TableName,
+        disposition: str,
+        decide: Callable[[TableDefinition | None], TableDefinition],
+        rows: Callable[[], Iterable[pa.RecordBatch]],
+    ) -> None:
+        """Write the rows of a query to a table in one snapshot.
+
+        Args:
+            name: The table.
+            disposition: What happens to the rows that it has: one of ``WRITE``.
+            decide: The table as it is to be, from the current one.
+            rows: Runs the query. Called again if another writer changes the table.
+        """
+        target = Destination(
+            self.tables, TableRef(name), CREATE[0], disposition, anew=disposition == "WRITE_TRUNCATE"
+        )
+        try:
+            target.load(
+                Commit(self.key, "query"),
+                decide,
+                lambda wanted: (complete(batch, wanted.schema) for batch in rows()),
+                empty=disposition != "WRITE_APPEND",
+            )
+        except Refused as refused:
+            if refused.code is not Code.FAILED_PRECONDITION:
+                raise
+            raise QueryError(refused.message, reason="invalid") from refused
 
     @property
     def key(self) -> tuple[str, str]:

@@ -12,7 +12,8 @@ from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa, pt
 from lode.sql.engine import Source
-from lode.sql.errors import LimitError, QueryError
+from lode.sql.errors import QueryError
+from lode.sql.numbered import narrow, numbered_rows
 
 if TYPE_CHECKING:
     import datetime
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
     from lode.dataset import Dataset
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
+    from lode.read.scan import Scan
 
-_MAX_WIDE_BYTES: Final = 256 << 20
 _DATASET_ID: Final = re.compile(r"[\w-]{1,1024}")
 
 
@@ -34,8 +35,8 @@ class CatalogTables:
         self.dataset = dataset
         # Tables that the query itself created, by their name in lower case.
         self.temporary: dict[str, pa.Table] = {}
-        # What each table was read at, so that a change can be based on it.
-        self.read: dict[str, str | None] = {}
+        # Snapshots that a statement reads instead of the newest, by the dataset of the table.
+        self.pinned: dict[str, Scan] = {}
 
     def name(self, parts: tuple[str, ...]) -> TableName:
         """The full name of a table."""
@@ -110,25 +111,17 @@ class CatalogTables:
         """The rows of a table, read in place as far as the query needs them."""
         if "view" in definition.info:
             return Source(None, definition.schema.arrow, query=definition.info["view"]["query"])
-        dataset = definition.open(self.catalog.store)
-        head = _head(dataset, as_of)
-        self.read[definition.dataset_id] = None if head is None else head.id
         schema = definition.schema.arrow
-        pseudo = _pseudo(definition)
-        if head is None:
-            whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
-            return Source(_empty(_narrow(whole)), schema, 0, pseudo)
-        scan = dataset.plan(as_of=head)
-        size = scan.size_bytes
-        if any(pt.is_decimal256(each.type) for each in schema):
-            # DuckDB reads no decimals of 256 bits.
-            if size > _MAX_WIDE_BYTES:
-                raise LimitError(
-                    f"Table {definition.name.short} has BIGNUMERIC columns and {size:,} bytes, the most "
-                    f"that a query can read of such a table is {_MAX_WIDE_BYTES:,}"
-                )
-            return Source(_narrowed(scan.read().read_all()), schema, size, pseudo)
-        return Source(scan.dataset(), schema, size, pseudo)
+        pseudo = pseudo_columns(definition)
+        scan = self.pinned.get(definition.dataset_id) if as_of is None else None
+        if scan is None:
+            dataset = definition.open(self.catalog.store)
+            head = _head(dataset, as_of)
+            if head is None:
+                whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
+                return Source(narrow(whole).empty_table(), schema, 0, pseudo)
+            scan = dataset.plan(as_of=head)
+        return Source(rows_of(scan), schema, scan.size_bytes, pseudo)
 
     def _wildcard(self, name: TableName) -> Source:
         """All tables whose name begins alike, with the rest of their names as _TABLE_SUFFIX."""
@@ -165,7 +158,7 @@ class CatalogTables:
             suffix = pa.array([each.name.table[len(prefix) :]] * table.num_rows, pa.string())
             tables.append(made.append_column("_TABLE_SUFFIX", suffix))
         whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
-        joined = _narrowed(pa.concat_tables(tables)) if tables else _empty(_narrow(whole))
+        joined = pa.concat_tables(tables).cast(narrow(whole)) if tables else narrow(whole).empty_table()
         return Source(pads.dataset(joined), schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
 
 
@@ -186,7 +179,7 @@ def _head(dataset: Dataset, as_of: datetime.datetime | None) -> Any:
     return None
 
 
-def _pseudo(definition: TableDefinition) -> dict[str, str]:
+def pseudo_columns(definition: TableDefinition) -> dict[str, str]:
     """The pseudo columns of a table that is partitioned by the time of arrival."""
     match definition.partitioning:
         case TimePartitioning(unit=unit, column=""):
@@ -199,21 +192,10 @@ def _pseudo(definition: TableDefinition) -> dict[str, str]:
     return {}
 
 
-def _narrow(schema: pa.Schema) -> pa.Schema:
-    return pa.schema(
-        [each.with_type(pa.decimal128(38, 18)) if pt.is_decimal256(each.type) else each for each in schema]
-    )
-
-
-def _empty(schema: pa.Schema) -> pa.Table:
-    return schema.empty_table()
-
-
-def _narrowed(table: pa.Table) -> pa.Table:
-    try:
-        return table.cast(_narrow(table.schema))
-    except pa.ArrowInvalid:
-        raise QueryError(
-            "A BIGNUMERIC value has more digits than a query has: 20 before the point and 18 after it",
-            reason="notImplemented",
-        ) from None
+def rows_of(scan: Scan) -> Any:
+    """The rows of a snapshot as DuckDB reads them."""
+    wide = any(pt.is_decimal256(each.type) for each in scan.schema())
+    if wide or not scan.is_plain_parquet:
+        # DuckDB reads no decimals of 256 bits, and pyarrow no columns under several names.
+        return numbered_rows(scan, lambda path: scan.layout.partition_of(scan.dataset_id, path))
+    return scan.dataset()

@@ -38,6 +38,9 @@ _BLOCKS: Final = (
     "RAISE",
     "BREAK",
     "LEAVE",
+    "CASE",
+    "ASSERT",
+    "EXECUTE",
 )
 _UNSUPPORTED: Final = {"CALL", "EXECUTE", "EXPORT", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
 
@@ -89,18 +92,21 @@ class Script:
         self._positional = positional
         self._dry = dry
         self._variables: dict[str, str] = {}
+        self._assigned = 0
         self._outcomes: list[Outcome] = []
         self._tokens: list[_Token] = []
+        # The values of @@row_count and the like.
+        self._system: dict[str, exp.Expression] = {"row_count": exp.Null(), "error.message": exp.Null()}
 
     def run(self) -> Outcome:
         """Run all statements. The outcome is that of the last one with rows, or of the only one."""
         first = _first_word(self._text)
-        if first not in _BLOCKS and first != "SET":
+        if first not in _BLOCKS and first != "SET" and not _is_labelled(self._text):
             trees = parse(self._text)
             if not trees:
                 raise QueryError("Syntax error: Unexpected end of script at [1:1]")
             if len(trees) == 1:
-                bind_parameters(trees[0], self._named, self._positional)
+                self._bind(trees[0])
                 return self._session.run(trees[0], dry=self._dry)
         self._tokens = _tokens(self._text)
         if self._dry:
@@ -154,6 +160,10 @@ class Script:
             self._set(at, end)
         elif word == "RAISE":
             self._raise(at, end)
+        elif word == "ASSERT":
+            self._assert(at, end)
+        elif following == ":":
+            raise UnsupportedError("A label")
         elif word in _UNSUPPORTED or (word == "BEGIN" and following in ("TRANSACTION", ";")):
             raise UnsupportedError(word if word != "BEGIN" else "BEGIN TRANSACTION")
         else:
@@ -162,12 +172,15 @@ class Script:
 
     def _plain(self, at: int, end: int) -> None:
         for tree in parse(self._source(at, end)):
-            bind_parameters(tree, self._named, self._positional)
+            self._bind(tree)
             if len(self._outcomes) >= MAX_STATEMENTS:
                 raise QueryError(
                     f"The script has run more than {MAX_STATEMENTS:,} statements", reason="invalid"
                 )
-            self._outcomes.append(self._kept(self._session.run(self._with_variables(tree))))
+            outcome = self._kept(self._session.run(self._with_variables(tree)))
+            self._outcomes.append(outcome)
+            if outcome.is_dml:
+                self._system["row_count"] = exp.Literal.number(outcome.affected)
 
     def _kept(self, outcome: Outcome) -> Outcome:
         """Compute the rows now: a later statement may change what they are read from."""
@@ -187,7 +200,7 @@ class Script:
         except QueryError as error:
             if handler is None:
                 raise
-            self._assign("@@error.message", _text(str(error)))
+            self._system["error.message"] = exp.Literal.string(str(error))
             # EXCEPTION WHEN ERROR THEN
             self._block(handler + 4, end)
         finally:
@@ -238,6 +251,7 @@ class Script:
         if word == "FOR":
             name = self._tokens[at + 1].text
             query = parse(self._source(at + 3, begin - 1).strip().removeprefix("(").removesuffix(")"))[0]
+            self._bind(query)
             result = self._session.sql.run(self._with_variables(query))
             rows = pa.Table.from_batches(list(result.batches), result.schema)
             for number in range(rows.num_rows):
@@ -254,8 +268,8 @@ class Script:
 
     def _is_true(self, at: int, end: int) -> bool:
         condition = parse(f"SELECT {self._source(at, end)}")[0].expressions[0]
-        bind_parameters(condition, self._named, self._positional)
         holder = exp.select(condition)
+        self._bind(holder)
         _, value = self._session.sql.value(self._with_variables(holder).expressions[0])
         return value is True
 
@@ -264,8 +278,15 @@ class Script:
         if message is None:
             raise QueryError("Unhandled exception in the script")
         value = parse(f"SELECT {self._source(message + 2, end)}")[0]
+        self._bind(value)
         _, text = self._session.sql.value(self._with_variables(value).expressions[0])
         raise QueryError(str(text))
+
+    def _assert(self, at: int, end: int) -> None:
+        word = self._find(at + 1, end, "AS")
+        if not self._is_true(at + 1, end if word is None else word):
+            text = self._tokens[word + 1].text if word is not None and word + 1 < end else "Assertion failed"
+            raise QueryError(text)
 
     # -- variables -----------------------------------------------------------------------------
 
@@ -279,7 +300,7 @@ class Script:
             if kind is not None:
                 value = exp.Cast(this=value, to=kind.copy())
             for name in item.this if isinstance(item.this, list) else [item.this]:
-                self._variables[name.name.lower()] = ""
+                self._variables.pop(name.name.lower(), None)
                 self._assign(name.name.lower(), exp.select(exp.alias_(value.copy(), "v")))
 
     def _set(self, at: int, end: int) -> None:
@@ -303,26 +324,39 @@ class Script:
                     raise QueryError(f"Undeclared variable: {name}{position(item)}")
             queries = [exp.select(exp.alias_(each.copy(), "v")) for each in values]
             for name, query in zip(names, queries, strict=True):
-                bind_parameters(query, self._named, self._positional)
+                self._bind(query)
                 self._assign(name.lower(), query)
 
     def _assign(self, name: str, query: exp.Expression) -> None:
         """Give a variable the value of a query."""
-        table = f"variable${name}${len(self._outcomes)}${len(self._session.sql.local)}"
+        self._assigned += 1
+        table = f"variable${name}${self._assigned}"
+        before = self._variables.get(name)
         self._session.sql.keep(table, self._with_variables(query))
         self._variables[name] = table
+        if before:
+            self._session.sql.forget(before)
+
+    def _bind(self, tree: exp.Expression) -> None:
+        """Replace parameters and system variables by their values."""
+        for node in [each for each in tree.find_all(exp.Parameter) if isinstance(each.this, exp.Parameter)]:
+            parent = node.parent
+            name = node.this.name.lower()
+            whole: exp.Expression = node
+            if isinstance(parent, exp.Dot) and parent.this is node:
+                name, whole = f"{name}.{parent.expression.name.lower()}", parent
+            if name not in self._system:
+                raise UnsupportedError(f"@@{name}")
+            whole.replace(self._system[name].copy())
+        bind_parameters(tree, self._named, self._positional)
 
     def _with_variables(self, tree: exp.Expression) -> exp.Expression:
         """Replace names of variables that are no columns of a table around them."""
         if not self._variables:
             return tree
         tree = tree.copy()
-        for node in list(tree.find_all(exp.Column, exp.SessionParameter)):
-            if isinstance(node, exp.SessionParameter):
-                name, rest = f"@@{node.this.sql('bigquery')}".lower(), []
-            else:
-                parts = node.parts  # type: ignore[attr-defined]
-                name, rest = parts[0].name.lower(), parts[1:]
+        for node in list(tree.find_all(exp.Column)):
+            name, rest = node.parts[0].name.lower(), node.parts[1:]
             table = self._variables.get(name)
             if not table or self._is_column(node, name):
                 continue
@@ -464,5 +498,7 @@ def _first_word(text: str) -> str:
     return found[0].upper if found else ""
 
 
-def _text(value: str) -> exp.Expression:
-    return exp.select(exp.alias_(exp.Literal.string(value), "v"))
+def _is_labelled(text: str) -> bool:
+    """Whether a script begins with a label."""
+    found = _tokens(text)
+    return len(found) > 1 and found[1].upper == ":"

@@ -12,7 +12,6 @@ from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import as_query_error
-from lode.ingest.jobs.sql.writing import write
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import Column, TableSchema
@@ -74,11 +73,7 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         outcome.schema, outcome.batches = existing.schema.arrow, iter(())
         return outcome
     if existing is not None and not tree.args.get("replace"):
-        raise QueryError(
-            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
-            reason="duplicate",
-            location="",
-        )
+        raise already_exists(name)
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
     source = next((each.this for each in properties if isinstance(each, exp.LikeProperty)), None)
     clone = tree.args.get("clone")
@@ -106,28 +101,42 @@ def create(session: Context, tree: exp.Create, dry: bool) -> Outcome:
     outcome.schema, outcome.batches = schema.arrow, iter(())
     if dry:
         return outcome
+    wanted = schema
+    catalog = session.tables.catalog
+
+    def decide(current: TableDefinition | None) -> TableDefinition:
+        if current is None:
+            return catalog.draft_table(name, wanted, partitioning=partitioning, info=info)
+        if existing is None or not tree.args.get("replace"):
+            raise already_exists(name)
+        return catalog.draft_replacement(current, wanted, partitioning=partitioning, info=info)
+
     try:
-        if existing is not None:
-            rows = [] if result is None else list(result.batches)
-            session.tables.catalog.delete_table(name)
-            definition = session.tables.catalog.create_table(
-                name, schema, partitioning=partitioning, info=info
+        if query is not None:
+            runs = iter([result])
+            session.write(
+                name, "WRITE_TRUNCATE", decide, lambda: (next(runs, None) or session.sql.run(query)).batches
             )
-            if rows:
-                write(session.tables, definition, rows, key=session.key)
         else:
-            definition = session.tables.catalog.create_table(
-                name, schema, partitioning=partitioning, info=info
-            )
-            if result is not None:
-                try:
-                    write(session.tables, definition, result.batches, key=session.key)
-                except BaseException:
-                    session.tables.catalog.delete_table(name)
-                    raise
+            _store(session, existing, decide(existing))
     except Refused as refused:
         raise _refusal(refused) from None
     return outcome
+
+
+def _store(session: Context, existing: TableDefinition | None, wanted: TableDefinition) -> None:
+    """Create a table without rows, or put it in the place of another."""
+    catalog = session.tables.catalog
+    if existing is not None:
+        catalog.replace_table(existing, wanted)
+    else:
+        catalog.create_table(wanted.name, wanted.schema, partitioning=wanted.partitioning, info=wanted.info)
+
+
+def already_exists(name: TableName) -> QueryError:
+    return QueryError(
+        f"Already Exists: Table {name.project}:{name.dataset}.{name.table}", reason="duplicate", location=""
+    )
 
 
 def _refusal(refused: Refused) -> Exception:
@@ -179,11 +188,7 @@ def _create_view(
         outcome.ddl_operation = "SKIP"
         return outcome
     if existing is not None and not tree.args.get("replace"):
-        raise QueryError(
-            f"Already Exists: Table {name.project}:{name.dataset}.{name.table}",
-            reason="duplicate",
-            location="",
-        )
+        raise already_exists(name)
     query = _qualified(session, tree.expression)
     schema = from_arrow(session.sql.schema(query))
     outcome.ddl_operation = "REPLACE" if existing is not None else "CREATE"
@@ -196,9 +201,14 @@ def _create_view(
         "useLegacySql": False,
     }
     info["view"] = {"query": query.sql("bigquery"), "useLegacySql": False}
-    if existing is not None:
-        session.tables.catalog.delete_table(name)
-    session.tables.catalog.create_table(name, schema, info=info)
+    catalog = session.tables.catalog
+    _store(
+        session,
+        existing,
+        catalog.draft_table(name, schema, info=info)
+        if existing is None
+        else catalog.draft_replacement(existing, schema, info=info),
+    )
     return outcome
 
 
@@ -432,7 +442,8 @@ def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
         re.IGNORECASE | re.DOTALL,
     )
     if match is None:
-        raise UnsupportedError(" ".join(text.upper().split()[:3]))
+        words = [word for word in text.upper().split()[:3] if word.isalpha()]
+        raise UnsupportedError(" ".join(words) or "This statement")
     target = parse(f"SELECT * FROM {match[2]}")[0].find(exp.Table)
     query = parse(f"SELECT * FROM {match[3]} {match[4]}")[0]
     made = exp.Create(this=target, kind="TABLE", expression=query, exists=bool(match[1]))

@@ -1,0 +1,177 @@
+"""Tables that are replaced: readers and crashes find the old one or the new one, never none or a mixture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.catalog.dataset import DatasetName
+from lode.ingest.core.strategies import StreamType
+from lode.ingest.jobs.job import Job
+from lode.ingest.jobs.query import QueryJobs
+from lode.ingest.names import TableName
+from lode.ingest.status import Code, Refused
+from lode.store.memory import MemoryStore
+from lode.store.wrappers import SimulatedCrash, StoreWrapper
+from support.crashes import crashed_at_each_call
+from support.ingest.engines import engine_on, rows
+from support.ingest.sql import run, select
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lode.ingest.core.engine import Engine
+    from lode.store.protocol import Store
+
+TABLE = TableName("p", "d", "t")
+OLD, NEW = {"n": [1, 2]}, {"s": ["new"], "n": ["3"]}
+
+
+@pytest.fixture
+def lake(tmp_path: Path) -> MemoryStore:
+    store = MemoryStore()
+    Catalog(store).create_dataset(DatasetName("p", "d"))
+    engine = engine_on(store, tmp_path / "prepared")
+    run(engine, "CREATE TABLE d.t AS SELECT x AS n FROM UNNEST([1, 2]) AS x")
+    engine.close()
+    return store
+
+
+@pytest.fixture
+def engine(lake: MemoryStore, tmp_path: Path) -> Iterator[Engine]:
+    engine = engine_on(lake, tmp_path / "state")
+    yield engine
+    engine.close()
+
+
+def statement(engine: Engine) -> None:
+    run(engine, "CREATE OR REPLACE TABLE d.t AS SELECT 'new' AS s, '3' AS n", key="the job")
+
+
+def destination(engine: Engine) -> None:
+    settings: dict[str, Any] = {
+        "query": "SELECT 'new' AS s, '3' AS n",
+        "destinationTable": {"projectId": "p", "datasetId": "d", "tableId": "t"},
+        "writeDisposition": "WRITE_TRUNCATE",
+    }
+    QueryJobs(engine).run(Job("p", "the job", "US", {"query": settings}, "query"))
+
+
+REPLACEMENTS = {"statement": statement, "destination": destination}
+
+
+def seen(store: Store) -> dict[str, list[Any]]:
+    """The columns of the table as a reader of another process sees them."""
+    definition = Catalog(store).table(TABLE)
+    found = definition.open(store).scan().read_all().select([each.name for each in definition.schema])
+    return found.to_pydict()
+
+
+class Watched(StoreWrapper):
+    """Looks at the table before and after every call."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self.found: list[dict[str, list[Any]]] = []
+
+    def around(self, method: str, path: str, call: Callable[[], Any]) -> Any:
+        self.found.append(seen(self.inner))
+        result = call()
+        self.found.append(seen(self.inner))
+        return result
+
+
+@pytest.mark.parametrize("replace", REPLACEMENTS.values(), ids=REPLACEMENTS)
+def test_a_reader_sees_the_old_table_or_the_new_one(
+    replace: Callable[[Engine], None], lake: MemoryStore, tmp_path: Path
+) -> None:
+    watched = Watched(lake)
+    engine = engine_on(watched, tmp_path / "state")
+    replace(engine)
+    engine.close()
+    assert all(each in (OLD, NEW) for each in watched.found)
+    assert (watched.found[0], watched.found[-1]) == (OLD, NEW)
+    # Once new, it stays new.
+    assert OLD not in watched.found[watched.found.index(NEW) :]
+
+
+@pytest.mark.parametrize(
+    ("replace", "when"), [(statement, "before"), (destination, "after")], ids=["statement", "destination"]
+)
+def test_a_crash_at_any_call_leaves_the_old_table_or_the_new_one(
+    replace: Callable[[Engine], None], when: Any, lake: MemoryStore, tmp_path: Path
+) -> None:
+    def act(store: Store) -> None:
+        engine = engine_on(store, tmp_path / "state")
+        try:
+            replace(engine)
+        except Refused as refused:
+            raise SimulatedCrash from refused
+        finally:
+            engine.close()
+
+    for store in crashed_at_each_call(lake, act, when):
+        assert seen(store) in (OLD, NEW)
+        engine = engine_on(store, tmp_path / "again")
+        replace(engine)
+        engine.close()
+        assert seen(store) == NEW
+
+
+def test_rows_of_a_failed_replacement_never_appear(engine: Engine, lake: MemoryStore) -> None:
+    with pytest.raises(Exception, match=r"(?i)division"):
+        run(engine, "CREATE OR REPLACE TABLE d.t AS SELECT 1 / (n - 1) AS n FROM d.t")
+    assert seen(lake) == OLD
+    run(engine, "DROP TABLE d.t; CREATE TABLE d.t (n INT64)")
+    run(engine, "INSERT INTO d.t VALUES (9)")
+    assert seen(lake) == {"n": [9]}
+
+
+def test_a_replacement_reads_the_table_that_it_replaces(engine: Engine, lake: MemoryStore) -> None:
+    query = "SELECT n * 2 AS n, DATE '2026-01-01' AS day FROM d.t"
+    run(engine, f"CREATE OR REPLACE TABLE d.t PARTITION BY day AS {query}")
+    assert select(engine, "SELECT n FROM d.t ORDER BY n") == [{"n": 2}, {"n": 4}]
+    run(engine, "CREATE OR REPLACE TABLE d.t (z STRING)")
+    assert seen_schema(lake) == ["z"]
+
+
+def seen_schema(store: Store) -> list[str]:
+    return [each.name for each in Catalog(store).table(TABLE).schema]
+
+
+def test_rows_of_the_same_columns_are_replaced_in_one_snapshot_of_the_same_history(
+    engine: Engine, lake: MemoryStore
+) -> None:
+    before = Catalog(lake).table(TABLE).dataset_id
+    settings: dict[str, Any] = {
+        "query": "SELECT 7 AS n",
+        "destinationTable": {"projectId": "p", "datasetId": "d", "tableId": "t"},
+        "writeDisposition": "WRITE_TRUNCATE",
+    }
+    QueryJobs(engine).run(Job("p", "truncating", "US", {"query": settings}, "query"))
+    assert seen(lake) == {"n": [7]}
+    assert Catalog(lake).table(TABLE).dataset_id == before
+
+
+def test_a_view_takes_no_rows(engine: Engine) -> None:
+    run(engine, "CREATE VIEW d.v AS SELECT n AS id, 'x' AS text FROM d.t")
+    view = TableName("p", "d", "v")
+    for write in (
+        lambda: engine.append(view, rows([1])),
+        lambda: engine.create_stream(view, StreamType.PENDING),
+        lambda: engine.open_stream(view.default_stream),
+    ):
+        with pytest.raises(Refused, match=r"Cannot add rows to a table of type VIEW: p:d\.v\.") as raised:
+            write()
+        assert (raised.value.code, raised.value.reason) == (Code.INVALID_ARGUMENT, "invalid")
+    settings: dict[str, Any] = {
+        "query": "SELECT 7 AS n",
+        "destinationTable": {"projectId": "p", "datasetId": "d", "tableId": "v"},
+        "writeDisposition": "WRITE_APPEND",
+    }
+    with pytest.raises(Refused, match="Cannot add rows to a table of type VIEW"):
+        QueryJobs(engine).run(Job("p", "view", "US", {"query": settings}, "query"))
+    assert select(engine, "SELECT COUNT(*) AS c FROM d.v") == [{"c": 2}]

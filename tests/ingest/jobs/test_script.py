@@ -1,0 +1,113 @@
+"""Scripts: variables, control flow, errors, and what is refused by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lode.ingest.catalog.catalog import Catalog
+from lode.ingest.catalog.dataset import DatasetName
+from lode.sql.errors import QueryError, UnsupportedError
+from lode.store.memory import MemoryStore
+from support.ingest.engines import engine_on
+from support.ingest.sql import run, select
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lode.ingest.core.engine import Engine
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+    store = MemoryStore()
+    Catalog(store).create_dataset(DatasetName("p", "d"))
+    engine = engine_on(store, tmp_path_factory.mktemp("script") / "state")
+    run(engine, "CREATE TABLE d.t (n INT64)")
+    yield engine
+    engine.close()
+
+
+ANSWERS: dict[str, list[dict[str, Any]]] = {
+    "DECLARE x INT64 DEFAULT 1; DECLARE a, b STRING; SET x = x + 1; SET (a, b) = ('p', 'q'); "
+    "SELECT x AS x, a AS a, b AS b": [{"x": 2, "a": "p", "b": "q"}],
+    "DECLARE x DEFAULT CASE WHEN TRUE THEN 4 ELSE 5 END; SELECT x AS r": [{"r": 4}],
+    "DECLARE x INT64 DEFAULT 2; IF x = 1 THEN SELECT 'one' AS r; ELSEIF x = 2 THEN SELECT 'two' AS r; "
+    "ELSE SELECT 'more' AS r; END IF": [{"r": "two"}],
+    "DECLARE x INT64 DEFAULT 0; WHILE x < 5 DO SET x = x + 1; IF x = 3 THEN BREAK; END IF; END WHILE; "
+    "SELECT x AS r": [{"r": 3}],
+    "DECLARE x INT64 DEFAULT 0; LOOP SET x = x + 1; IF x < 4 THEN CONTINUE; END IF; LEAVE; END LOOP; "
+    "SELECT x AS r": [{"r": 4}],
+    "DECLARE x INT64 DEFAULT 0; REPEAT SET x = x + 2; UNTIL x >= 5 END REPEAT; SELECT x AS r": [{"r": 6}],
+    "DECLARE x INT64 DEFAULT 0; FOR row IN (SELECT v FROM UNNEST([1, 2, 3]) AS v) DO SET x = x + row.v; "
+    "END FOR; SELECT x AS r": [{"r": 6}],
+    "DECLARE x INT64 DEFAULT 1; BEGIN DECLARE y INT64 DEFAULT 2; SET x = x + y; END; SELECT x AS r": [
+        {"r": 3}
+    ],
+    "SELECT 1 AS r; RETURN; SELECT 2 AS r": [{"r": 1}],
+    "BEGIN RAISE USING MESSAGE = 'mine'; EXCEPTION WHEN ERROR THEN SELECT @@error.message AS r; END": [
+        {"r": "mine"}
+    ],
+    "ASSERT 1 < 2 AS 'order'; SELECT 1 AS r": [{"r": 1}],
+    "CREATE TEMP TABLE q AS SELECT 1 AS a; INSERT INTO q VALUES (2); UPDATE q SET a = a + 1 WHERE TRUE; "
+    "DELETE FROM q WHERE a = 2; SELECT a AS r FROM q": [{"r": 3}],
+    "CREATE TEMP FUNCTION f(x INT64) AS (x * 2); SELECT f(4) AS r": [{"r": 8}],
+    "DROP TABLE IF EXISTS d.missing; SELECT 1 AS r": [{"r": 1}],
+}
+
+
+@pytest.mark.parametrize("script", ANSWERS)
+def test_a_script_answers_with_its_last_query(engine: Engine, script: str) -> None:
+    assert select(engine, script) == ANSWERS[script]
+
+
+def test_statements_of_a_script_see_what_earlier_ones_changed(engine: Engine) -> None:
+    script = """DECLARE x INT64 DEFAULT 5; INSERT INTO d.t VALUES (x), (x + 1), (1);
+        UPDATE d.t SET n = n * x WHERE n > x; DELETE FROM d.t WHERE n = 1;
+        SELECT SUM(n) AS r, @@row_count AS c FROM d.t"""
+    assert select(engine, script) == [{"r": 35, "c": 1}]
+    # A column hides a variable of its name.
+    assert select(engine, "DECLARE n INT64 DEFAULT 100; SELECT MAX(n) AS r FROM d.t") == [{"r": 30}]
+
+
+@pytest.mark.parametrize(
+    ("script", "construct"),
+    [
+        ("CALL p()", "CALL"),
+        ("SELECT 1; CALL p()", "CALL"),
+        ("EXECUTE IMMEDIATE 'SELECT 1'", "EXECUTE"),
+        ("BEGIN TRANSACTION; SELECT 1; COMMIT TRANSACTION", "BEGIN TRANSACTION"),
+        ("CASE WHEN TRUE THEN SELECT 1; END CASE", "CASE"),
+        ("outer_loop: LOOP BREAK outer_loop; END LOOP", "A label"),
+        ("CREATE PROCEDURE d.p() BEGIN SELECT 1; END", "CREATE PROCEDURE"),
+        ("EXPORT DATA OPTIONS(uri = 'gs://b/*') AS SELECT 1", "EXPORT DATA"),
+        ("SELECT @@time_zone", "@@time_zone"),
+    ],
+)
+def test_what_is_not_supported_is_refused_by_name(engine: Engine, script: str, construct: str) -> None:
+    with pytest.raises(UnsupportedError, match=f"^{construct}.* is not supported") as raised:
+        run(engine, script)
+    assert raised.value.reason == "notImplemented"
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ("RAISE USING MESSAGE = CONCAT('my', ' own')", "^my own$"),
+        ("ASSERT 2 < 1 AS 'order'", "^order$"),
+        ("SET y = 1", "Undeclared variable: y"),
+        ("BEGIN DECLARE y INT64; END; SELECT y", "Unrecognized name: y"),
+        ("BREAK", "need a loop"),
+        ("IF TRUE THEN SELECT 1", "has no END"),
+    ],
+)
+def test_an_error_ends_a_script(engine: Engine, script: str, message: str) -> None:
+    with pytest.raises(QueryError, match=message):
+        run(engine, script)
+
+
+def test_a_loop_without_an_end_is_ended(engine: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.ingest.jobs.sql.script.MAX_STATEMENTS", 20)
+    with pytest.raises(QueryError, match="more than 20 times"):
+        run(engine, "DECLARE x INT64 DEFAULT 0; LOOP SET x = x + 1; END LOOP")
