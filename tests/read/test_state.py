@@ -76,15 +76,15 @@ def test_a_commit_that_replaces_everything_ends_the_walk_through_history() -> No
     dataset.write([{"n": 100}])
     store = CountingStore(dataset.store)
     assert lode.Dataset("d", store).plan().row_count == 2
-    # The pointer, the definition, two manifests, and a checkpoint that is not there.
-    assert store.counts == {"get": 5}
+    # The pointer, the definition and two manifests.
+    assert store.counts == {"get": 4}
     assert numbers(reopened(dataset)) == [99, 100]
 
 
 def test_a_compaction_leaves_a_checkpoint_that_saves_reading_the_history(visits: lode.Dataset) -> None:
     for number in range(10, 50):
         visits.write(rows(number))
-    visits.compact()
+    visits.compact()  # not the one file of the other day
     store = CountingStore(visits.store)
     opened = lode.Dataset("visits", store)
     assert opened.plan().row_count == 43
@@ -93,9 +93,28 @@ def test_a_compaction_leaves_a_checkpoint_that_saves_reading_the_history(visits:
     assert numbers(opened) == numbers(visits)
 
 
+@pytest.mark.parametrize("commits", [3, 40, 300])
+def test_a_plan_after_a_compaction_of_everything_costs_the_same_after_any_number_of_commits(
+    commits: int,
+) -> None:
+    dataset = lode.Dataset.create("d", MemoryStore(), schema=SCHEMA, partition_by=["day"])
+    runtime = Runtime(background=lambda chore: chore())
+    for number in range(commits):
+        both = [*rows(number), *rows(number, day="tue")]
+        lode.Dataset("d", dataset.store, runtime=runtime).write(both, on_conflict="append")
+    dataset.compact()
+    assert dataset.latest().manifest.removes == Removes(("",))
+    assert not list(dataset.store.list("datasets/d/state/"))
+    store = CountingStore(dataset.store)
+    plan = lode.Dataset("d", store).plan()
+    assert (len(plan.files), plan.row_count) == (2, 2 * commits)
+    # The pointer, the manifest in two layouts and the definition.
+    assert store.counts == {"get": 4}
+    assert numbers(reopened(dataset)) == sorted([*range(commits)] * 2)
+
+
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x28\xb5\x2f\xfd\x00"])
 def test_a_damaged_checkpoint_costs_time_and_no_rows(visits: lode.Dataset, content: bytes) -> None:
-    visits.compact()
     visits.write(rows(4))
     visits.compact()
     store = visits.store
@@ -161,12 +180,28 @@ def test_a_compaction_of_many_files_names_their_partitions(
     monkeypatch.setattr(removal, "MAX_NAMED_FILES", 3)
     for number in range(4):
         visits.write([{"day": "mon", "n": number}, {"day": "tue", "n": number}], on_conflict="append")
+    visits.write(rows(9, day="wed"))
     before = visits.count()
     change = visits.compact()
     assert change.snapshot is not None
     assert change.snapshot.manifest.removes == Removes(("day=mon", "day=tue"))
     assert visits.count() == before
-    assert len(visits.plan().files) == 2
+    assert len(visits.plan().files) == 3
+
+
+def test_a_compaction_of_everything_keeps_what_others_write_meanwhile(visits: lode.Dataset) -> None:
+    visits.write([*rows(4), *rows(5, day="tue")])
+    others = iter([rows(6, day="wed")])
+
+    def write_once(_done: int, _total: int | None) -> None:
+        for batch in others:
+            reopened(visits).write(batch)
+
+    visits.compact(progress=write_once)
+    removes = visits.latest().manifest.removes
+    assert removes is not None
+    assert (removes.partitions, len(removes.files)) == ((), 4)
+    assert numbers(reopened(visits)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_compaction_of_some_files_of_a_partition_names_these(
