@@ -9,14 +9,16 @@ import pytest
 import lode
 from lode.definition import REMOVALS
 from lode.format.manifest import Removes
+from lode.read.segment import LEVELS
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 from lode.write import removal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 SCHEMA = {"day": "string!", "n": "int64!"}
+AT_ONCE = Runtime(background=lambda chore: chore())
 
 
 def rows(*numbers: int, day: str = "mon") -> list[dict[str, object]]:
@@ -98,10 +100,9 @@ def test_a_plan_after_a_compaction_of_everything_costs_the_same_after_any_number
     commits: int,
 ) -> None:
     dataset = lode.Dataset.create("d", MemoryStore(), schema=SCHEMA, partition_by=["day"])
-    runtime = Runtime(background=lambda chore: chore())
     for number in range(commits):
         both = [*rows(number), *rows(number, day="tue")]
-        lode.Dataset("d", dataset.store, runtime=runtime).write(both, on_conflict="append")
+        lode.Dataset("d", dataset.store, runtime=AT_ONCE).write(both, on_conflict="append")
     dataset.compact()
     assert dataset.latest().manifest.removes == Removes(("",))
     assert not list(dataset.store.list("datasets/d/state/"))
@@ -159,19 +160,61 @@ def _removed(dataset: lode.Dataset, partitions: Iterable[str]) -> list[str]:
     return state.matching(lode.Removes(tuple(partitions)))
 
 
-def test_the_store_calls_of_a_change_do_not_grow_with_the_number_of_commits() -> None:
+# The most reads of a walk through a short history: manifests since the last segment, and segments.
+MAX_WALK = 15 + 3 * len(LEVELS)
+
+
+def overwrite_one_day(dataset: lode.Dataset) -> None:
+    dataset.overwrite(rows(0, day="d3"))
+
+
+def delete_one_day(dataset: lode.Dataset) -> None:
+    dataset.delete("day = 'd3'")
+
+
+@pytest.mark.parametrize("change", [overwrite_one_day, delete_one_day])
+def test_the_store_calls_of_a_change_grow_by_a_bounded_walk_and_by_nothing_else(
+    change: Callable[[lode.Dataset], None],
+) -> None:
+    others, walks = set(), {}
+    for commits in (1, 10, 50, 250):
+        store = growing(commits)
+        counted = CountingStore(store)
+        change(lode.Dataset("d", counted, runtime=AT_ONCE))
+        read = [path for method, path in counted.events if method == "get" and is_history(path)]
+        walks[commits] = len(read)
+        others.add(counted.total - len(read))
+        touched = [path for _, path in counted.events if "/data/" in path]
+        assert all("day=d3/" in path for path in touched)
+    assert len(others) == 1
+    assert max(walks.values()) <= MAX_WALK
+    assert walks[50] < walks[10]  # segments took the place of manifests
+
+
+def growing(commits: int) -> MemoryStore:
+    """A dataset with so many commits, each to four partitions."""
     store = MemoryStore()
-    runtime = Runtime(background=lambda chore: chore())
     lode.Dataset.create("d", store, schema=SCHEMA, partition_by=["day"])
-    dataset = lode.Dataset("d", store, runtime=runtime)
-    calls: dict[int, int] = {}
-    for number in range(1, 301):
-        dataset.write(rows(number, day="mon" if number % 2 else "tue"))
-        if number in (14, 270):  # the most since the last segment
+    dataset = lode.Dataset("d", store, runtime=AT_ONCE)
+    for number in range(commits):
+        dataset.write([row for day in range(4) for row in rows(number, day=f"d{day}")], on_conflict="append")
+    return store
+
+
+def is_history(path: str) -> bool:
+    return path.endswith("/manifest.json") or "/history/" in path
+
+
+def test_the_store_calls_of_a_plan_do_not_grow_with_the_number_of_commits_that_removed() -> None:
+    store = growing(1)
+    dataset = lode.Dataset("d", store, runtime=AT_ONCE)
+    for number in range(120):
+        dataset.overwrite(rows(number, day=f"d{number % 4}"))
+        if number in (9, 119):
             counted = CountingStore(store)
-            lode.Dataset("d", counted, runtime=runtime).overwrite(rows(0), dry_run=True)
-            calls[number] = counted.total
-    assert calls[270] <= calls[14] + 2, calls
+            assert len(lode.Dataset("d", counted).plan().files) == 4
+            assert sum(is_history(path) for _, path in counted.events) <= MAX_WALK
+            assert not [path for _, path in counted.events if "/state/" in path]
 
 
 def test_a_compaction_of_many_files_names_their_partitions(

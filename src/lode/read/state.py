@@ -18,7 +18,7 @@ import msgspec
 
 from lode.definition import REMOVALS
 from lode.errors import LodeError
-from lode.format.manifest import MAX_COUNT, Removed
+from lode.format.manifest import COMPACT, MAX_COUNT, Removed
 from lode.format.paths import canonical_partition
 from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
@@ -185,7 +185,7 @@ def _as_checkpoint(state: Fold) -> list[Manifest]:
 def is_checkpoint(manifest: Manifest) -> bool:
     """Tell whether there may be a checkpoint of this snapshot."""
     on_step = manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0
-    return on_step or not manifest.is_append
+    return on_step or manifest.operation == COMPACT
 
 
 def _replaces_everything(manifest: Manifest) -> bool:
