@@ -324,13 +324,16 @@ class Scan:
         codec = self.components.codec
         assert reads_whole(codec)
         wanted = pa.schema([schema.field(name) for name in _used(schema, columns, where)])
-        for file, batches in read_small(self.store, codec, files, wanted, self.runtime):
+        share = len(wanted) / max(1, len(schema))
+        # The columns that are read, unless there are more for the filter or one is wanted twice.
+        chosen = None if columns is None or list(columns) == wanted.names else list(columns)
+        for file, batches in read_small(self.store, codec, files, wanted, self.runtime, share=share):
             if batches is None:
                 yield from self._scanned([file], schema, columns, where)
                 continue
             for batch in batches:
                 found = batch if where is None else where.apply(batch)
-                yield found if columns is None else found.select(list(columns))
+                yield found if chosen is None else found.select(chosen)
 
     def _scanned(
         self,

@@ -7,6 +7,7 @@ longer than reading it.
 from __future__ import annotations
 
 from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidFormatError
@@ -15,7 +16,7 @@ from lode.read.source import get_file
 from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.codec.protocol import WholeReadCodec
     from lode.format.manifest import FileRef
@@ -31,8 +32,15 @@ FIRST_ROUND_FILES: Final = 8
 MAX_ROUND_FILES: Final = 256
 MAX_ROUND_ROWS: Final = 131_072
 MAX_ROUND_BYTES: Final = 16 << 20
-# Threads for a store that answers slowly. On others, one for each core decodes.
+# Threads for a store that answers slowly.
 REMOTE_THREADS: Final = 16
+# On others, threads that decode. Each must have so many bytes of a file to decode: opening a file holds the
+# interpreter's lock for as long.
+MAX_THREADS: Final = 4
+MIN_THREAD_BYTES: Final = 4 << 10
+# How many files a thread opens before it decodes them. While one thread opens files, others decode; if both
+# were mixed, the threads would wait for the interpreter's lock several times for every file.
+MAX_OPEN_FILES: Final = 16
 
 
 def is_small(file: FileRef) -> bool:
@@ -45,7 +53,13 @@ def is_small(file: FileRef) -> bool:
 
 
 def read_small(
-    store: Store, codec: WholeReadCodec, files: Sequence[FileRef], schema: pa.Schema, runtime: Runtime
+    store: Store,
+    codec: WholeReadCodec,
+    files: Sequence[FileRef],
+    schema: pa.Schema,
+    runtime: Runtime,
+    *,
+    share: float = 1.0,
 ) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
     """Yield small files in order, each with its rows; None for a file whose columns have other types.
 
@@ -55,19 +69,28 @@ def read_small(
         files: The files, in the order in which their rows are wanted.
         schema: The columns that are wanted, by their names in the files. One that a file lacks is null.
         runtime: Has the threads.
+        share: The part of a file's columns that is wanted.
     """
-    threads = pa.cpu_count() if is_nearby(store) else REMOTE_THREADS
+    threads, batch = _threads(store, files, share)
+    opening = Lock()
 
-    def read(job: list[FileRef]) -> list[tuple[FileRef, list[pa.RecordBatch] | None]]:
-        """Read files until they take this job's part of the memory."""
-        done, held = [], 0
-        for file in job:
-            batches = _read(store, codec, file, schema)
-            done.append((file, batches))
-            held += sum(batch.get_total_buffer_size() for batch in batches or ())
-            if held * threads > MAX_ROUND_BYTES:
-                break
-        return done
+    def read(job: Sequence[FileRef]) -> tuple[list[tuple[FileRef, list[pa.RecordBatch] | None]], int]:
+        """Read files until they take this job's part of the memory, and say how much they take."""
+        done: list[tuple[FileRef, list[pa.RecordBatch] | None]] = []
+        held = 0
+        for first in range(0, len(job), batch):
+            some = job[first : first + batch]
+            data = [get_file(store, file) for file in some]
+            with opening:
+                opened = [_opened(codec, file, each) for file, each in zip(some, data, strict=True)]
+            del data
+            for file, decode in zip(some, opened, strict=True):
+                batches = _decoded(file, decode, schema)
+                done.append((file, batches))
+                held += sum(each.get_total_buffer_size() for each in batches or ())
+                if held * threads > MAX_ROUND_BYTES:
+                    return done, held
+        return done, held
 
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
@@ -78,18 +101,24 @@ def read_small(
         ]
         results = deque(runtime.each(read, jobs))
         # Files of one dataset are alike: these say how many fit into memory next.
-        found = [batch for result in results for _, batches in result for batch in batches or ()]
-        size = max(1, sum(batch.get_total_buffer_size() for batch in found) // sum(map(len, results)))
-        del found
+        size = max(1, sum(held for _, held in results) // sum(len(done) for done, _ in results))
         for job in jobs:
-            done = results.popleft()
+            done, _ = results.popleft()
             left = job[len(done) :]
             while done:
                 yield done.pop(0)
             for file in left:
-                yield file, _read(store, codec, file, schema)
+                yield file, _decoded(file, _opened(codec, file, get_file(store, file)), schema)
         start += count
         limit = min(limit * 4, MAX_ROUND_FILES)
+
+
+def _threads(store: Store, files: Sequence[FileRef], share: float) -> tuple[int, int]:
+    """How many threads read, and how many files each opens at a time."""
+    if not is_nearby(store):
+        return REMOTE_THREADS, 1
+    wanted = share * sum(file.size_bytes for file in files) / max(1, len(files))
+    return max(1, min(pa.cpu_count(), MAX_THREADS, int(wanted) // MIN_THREAD_BYTES)), MAX_OPEN_FILES
 
 
 def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
@@ -102,14 +131,20 @@ def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
     return count
 
 
-def _read(
-    store: Store, codec: WholeReadCodec, file: FileRef, schema: pa.Schema
-) -> list[pa.RecordBatch] | None:
-    data = get_file(store, file)
+def _opened(codec: WholeReadCodec, file: FileRef, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
     try:
-        table = codec.decode_columns(data, schema.names)
+        return codec.open_whole(data)
     except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+        raise _damaged(file, error) from error
+
+
+def _decoded(
+    file: FileRef, decode: Callable[[Sequence[str]], pa.Table], schema: pa.Schema
+) -> list[pa.RecordBatch] | None:
+    try:
+        table = decode(schema.names)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise _damaged(file, error) from error
     if table.schema.equals(schema, check_metadata=True):
         return table.to_batches()
     names = table.schema.names
@@ -122,3 +157,7 @@ def _read(
         else:
             return None
     return pa.Table.from_arrays(arrays, schema=schema).to_batches()
+
+
+def _damaged(file: FileRef, error: Exception) -> InvalidFormatError:
+    return InvalidFormatError(f"{file.path} cannot be read: {error}")
