@@ -40,7 +40,7 @@ MAX_THREADS: Final = 4
 MIN_THREAD_BYTES: Final = 4 << 10
 # How many files a thread opens before it decodes them. While one thread opens files, others decode; if both
 # were mixed, the threads would wait for the interpreter's lock several times for every file.
-MAX_OPEN_FILES: Final = 16
+MAX_OPEN_FILES: Final = 8
 
 
 def is_small(file: FileRef) -> bool:
@@ -72,45 +72,78 @@ def read_small(
         share: The part of a file's columns that is wanted.
     """
     threads, batch = _threads(store, files, share)
-    opening = Lock()
-
-    def read(job: Sequence[FileRef]) -> tuple[list[tuple[FileRef, list[pa.RecordBatch] | None]], int]:
-        """Read files until they take this job's part of the memory, and say how much they take."""
-        done: list[tuple[FileRef, list[pa.RecordBatch] | None]] = []
-        held = 0
-        for first in range(0, len(job), batch):
-            some = job[first : first + batch]
-            data = [get_file(store, file) for file in some]
-            with opening:
-                opened = [_opened(codec, file, each) for file, each in zip(some, data, strict=True)]
-            del data
-            for file, decode in zip(some, opened, strict=True):
-                batches = _decoded(file, decode, schema)
-                done.append((file, batches))
-                held += sum(each.get_total_buffer_size() for each in batches or ())
-                if held * threads > MAX_ROUND_BYTES:
-                    return done, held
-        return done, held
-
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
         count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))
-        each = -(-count // threads)
-        jobs = [
-            files[first : min(first + each, start + count)] for first in range(start, start + count, each)
-        ]
-        results = deque(runtime.each(read, jobs))
+        round_ = _Round(store, codec, files[start : start + count], schema, batch)
+        runtime.each(round_.work, range(threads))
         # Files of one dataset are alike: these say how many fit into memory next.
-        size = max(1, sum(held for _, held in results) // sum(len(done) for done, _ in results))
-        for job in jobs:
-            done, _ = results.popleft()
-            left = job[len(done) :]
-            while done:
-                yield done.pop(0)
-            for file in left:
-                yield file, _decoded(file, _opened(codec, file, get_file(store, file)), schema)
+        size = max(1, round_.held // len(round_.done))
+        yield from round_.results()
         start += count
-        limit = min(limit * 4, MAX_ROUND_FILES)
+        limit = min(limit * 8, MAX_ROUND_FILES)
+
+
+class _Round:
+    """Files that are read by several threads at the same time."""
+
+    def __init__(
+        self, store: Store, codec: WholeReadCodec, files: Sequence[FileRef], schema: pa.Schema, batch: int
+    ) -> None:
+        self._store = store
+        self._codec = codec
+        self._files = files
+        self._schema = schema
+        self._batch = batch
+        self._waiting = deque(range(0, len(files), batch))
+        self._opening = Lock()
+        self._counting = Lock()
+        # Rows by the number of their file, and their size in memory.
+        self.done: dict[int, list[pa.RecordBatch] | None] = {}
+        self.held = 0
+
+    def work(self, _thread: int) -> None:
+        """Read files that no other thread reads, until all of them take too much memory."""
+        while self.held <= MAX_ROUND_BYTES:
+            try:
+                first = self._waiting.popleft()
+            except IndexError:
+                return
+            files = self._files[first : first + self._batch]
+            data = [get_file(self._store, file) for file in files]
+            with self._opening:
+                opened = list(map(self._open, files, data))
+            del data
+            for number, file in enumerate(files):
+                batches = self.done[first + number] = self._decode(file, opened[number])
+                size = sum(batch.get_total_buffer_size() for batch in batches or ())
+                with self._counting:
+                    self.held += size
+                if self.held > MAX_ROUND_BYTES:
+                    return
+
+    def results(self) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
+        """All files in order. Those that did not fit into memory are read one by one."""
+        for number, file in enumerate(self._files):
+            if number in self.done:
+                yield file, self.done.pop(number)
+            else:
+                yield file, self._decode(file, self._open(file, get_file(self._store, file)))
+
+    def _open(self, file: FileRef, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
+        try:
+            return self._codec.open_whole(data)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+
+    def _decode(
+        self, file: FileRef, decode: Callable[[Sequence[str]], pa.Table]
+    ) -> list[pa.RecordBatch] | None:
+        try:
+            table = decode(self._schema.names)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+        return _in_schema(table, self._schema)
 
 
 def _threads(store: Store, files: Sequence[FileRef], share: float) -> tuple[int, int]:
@@ -131,20 +164,8 @@ def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
     return count
 
 
-def _opened(codec: WholeReadCodec, file: FileRef, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
-    try:
-        return codec.open_whole(data)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise _damaged(file, error) from error
-
-
-def _decoded(
-    file: FileRef, decode: Callable[[Sequence[str]], pa.Table], schema: pa.Schema
-) -> list[pa.RecordBatch] | None:
-    try:
-        table = decode(schema.names)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise _damaged(file, error) from error
+def _in_schema(table: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch] | None:
+    """The rows with exactly these columns; None if one has another type."""
     if table.schema.equals(schema, check_metadata=True):
         return table.to_batches()
     names = table.schema.names
@@ -157,7 +178,3 @@ def _decoded(
         else:
             return None
     return pa.Table.from_arrays(arrays, schema=schema).to_batches()
-
-
-def _damaged(file: FileRef, error: Exception) -> InvalidFormatError:
-    return InvalidFormatError(f"{file.path} cannot be read: {error}")
