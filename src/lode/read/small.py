@@ -30,7 +30,7 @@ MAX_SMALL_ROWS: Final = 16_384
 # large the rows of a file are is known after it was decoded.
 FIRST_ROUND_FILES: Final = 8
 MAX_ROUND_FILES: Final = 256
-MAX_ROUND_ROWS: Final = 131_072
+MAX_ROUND_ROWS: Final = 262_144
 MAX_ROUND_BYTES: Final = 16 << 20
 # Threads for a store that answers slowly.
 REMOTE_THREADS: Final = 16
@@ -75,7 +75,9 @@ def read_small(
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
         count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))
-        round_ = _Round(store, codec, files[start : start + count], schema, batch)
+        # Every thread gets two batches at least.
+        some = min(batch, -(-count // (2 * threads)))
+        round_ = _Round(store, codec, files[start : start + count], schema, some)
         runtime.each(round_.work, range(threads))
         # Files of one dataset are alike: these say how many fit into memory next.
         size = max(1, round_.held // len(round_.done))
