@@ -122,8 +122,9 @@ def scanner_of(
     where: pc.Expression | None,
 ) -> pads.Scanner:
     """A scanner of files that exist now. Files of this machine are opened without Python."""
-    paths = [local_path(store, check_path(file.path), file) for file in files]
-    if None in paths:
+    found = (local_path(store, check_path(file.path), file) for file in files)
+    paths = [path for path in found if path is not None]
+    if len(paths) < len(files):
         return native_dataset(store, components, files, schema).scanner(columns=columns, filter=where)
     codec = components.codec
     assert is_native(codec)
