@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from benchmarks.lifecycle import appends, changes, compaction, partitions, plans, scans
-from benchmarks.lifecycle.peers import PEERS
 
 if TYPE_CHECKING:
     from benchmarks.options import Options
     from benchmarks.table import Table
 
-CONTENDERS = tuple(dict.fromkeys((*PEERS, scans.DUCKDB, scans.ONE_FILE)))
+CONTENDERS = tuple(dict.fromkeys((*changes.CONTENDERS, scans.DUCKDB, scans.ONE_FILE)))
 
 
 def run(options: Options) -> list[Table]:

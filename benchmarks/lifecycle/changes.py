@@ -5,11 +5,14 @@ from __future__ import annotations
 import importlib
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from benchmarks.lifecycle.peers import PEERS
 from benchmarks.measure import forget_peak, in_child, peak_mb
@@ -17,11 +20,15 @@ from benchmarks.rounds import in_rounds, row_of, verify
 from benchmarks.table import Table
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from benchmarks.options import Options
     from benchmarks.rounds import Sample
 
+FLOOR = "pyarrow, files without history"
 # Iceberg's upsert in Python compares row by row: it does not end within the time of a round.
-CONTENDERS = tuple(PEERS)
+CONTENDERS = (*PEERS, FLOOR)
+_FLOOR_ROWS = 500_000
 _COLUMNS = ["delete 0.1 %, s", "merge, s", "peak over idle, MB"]
 
 
@@ -41,6 +48,7 @@ def run(options: Options) -> Table:
         [row_of(name, outcome, None if name == "Lode" else "Lode") for name, outcome in outcomes.items()],
         ratios=_COLUMNS[:2],
         notes=[
+            f"{FLOOR}: reads, filters and writes as many rows on two threads, with the compression of Lode.",
             "Each in a process of its own; the rows are counted after each step. The rows to delete and the "
             "keys are spread over all files.",
             "Lode and Delta rewrite the files, so that every reader of Parquet sees the rows that are left. "
@@ -58,7 +66,7 @@ def change(name: str, count: int, keys: int, directory: str | None) -> list[floa
     """In a child: seconds to delete, seconds to merge, and the peak of both."""
     table, source = _rows(count, keys)
     with tempfile.TemporaryDirectory(dir=directory) as folder:
-        peer = PEERS[name](Path(folder) / "table")
+        peer = (PEERS | {FLOOR: _Files})[name](Path(folder) / "table")
         peer.write(table)
         del table
         idle = forget_peak()
@@ -74,6 +82,48 @@ def change(name: str, count: int, keys: int, directory: str | None) -> list[floa
         verify(peer.scan(["id"]), left + keys // 100, "rows after the merge")
         peer.close()
     return [deleted, merged, None if name == "DuckLake" else peak]
+
+
+class _Files:
+    """Parquet files that are rewritten one by one, two at a time."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        folder.mkdir()
+
+    def write(self, table: pa.Table) -> None:
+        for start in range(0, table.num_rows, _FLOOR_ROWS):
+            self._store(table.slice(start, _FLOOR_ROWS), self._folder / f"{start:012d}.parquet")
+
+    def delete(self, condition: str) -> None:
+        column, value = condition.split(" = ")
+        self._each(lambda table: table.filter(pc.field(column) != int(value)))
+
+    def merge(self, rows: pa.Table) -> None:
+        keys: Any = rows.column("id").combine_chunks()
+        compute: Any = pc
+        self._each(lambda table: table.filter(compute.invert(compute.is_in(table["id"], value_set=keys))))
+        self._store(rows, self._folder / "merged.parquet")
+
+    def scan(self, columns: list[str] | None) -> int:
+        return pq.read_table(self._folder, columns=columns).num_rows
+
+    def close(self) -> None:
+        pass
+
+    def _each(self, change: Callable[[pa.Table], pa.Table]) -> None:
+        def rewrite(path: Path) -> None:
+            self._store(change(pq.read_table(path, use_threads=False)), path.with_suffix(".new"))
+            path.with_suffix(".new").replace(path)
+
+        with ThreadPoolExecutor(2) as threads:
+            list(threads.map(rewrite, sorted(self._folder.iterdir())))
+
+    def _store(self, table: pa.Table, path: Path) -> None:
+        parquet: Any = pq  # the stubs do not know that a dictionary can be chosen by column
+        parquet.write_table(
+            table, path, compression="zstd", use_dictionary=["bucket"], write_page_checksum=True
+        )
 
 
 def _rows(count: int, keys: int) -> tuple[pa.Table, pa.Table]:

@@ -74,4 +74,4 @@ def _axis(name: str, root: Path, *, quick: bool) -> Axis:
         case "writers":
             return WritersAxis(root, commits=10 if quick else 40)
         case _:
-            return CrowdAxis(warm=10, watched=20) if quick else CrowdAxis(warm=20, watched=40)
+            return CrowdAxis(warm=2, watched=3) if quick else CrowdAxis(warm=3, watched=5)

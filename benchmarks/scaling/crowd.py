@@ -41,6 +41,7 @@ class CrowdAxis:
     drawn = ("commits/s", "requests")
 
     def __init__(self, warm: int, watched: int) -> None:
+        """Let each writer make so many commits, first unwatched, then watched."""
         self._warm = warm
         self._watched = watched
         self._seeds = count()
@@ -48,11 +49,13 @@ class CrowdAxis:
             "The real library in virtual time, each writer on its own partition and never idle. Assumed: "
             f"a read takes {READ * 1000:.0f} ms, a write or a swap {WRITE * 1000:.0f} ms, "
             f"each ± {SPREAD:.0%}, and the store never refuses. The simulation leaves out history segments.",
-            f"{watched} commits are watched after {warm} that are not; each round has its own seed.",
+            f"{watched} commits of each writer are watched, at least 100 in all, after {warm} that are not. "
+            "Each round has its own seed.",
         )
 
     def measure(self, size: int) -> Sample:
-        found = simulate(size, warm=self._warm, watched=self._watched, seed=next(self._seeds))
+        warm, watched = max(60, self._warm * size), max(100, self._watched * size)
+        found = simulate(size, warm=warm, watched=watched, seed=next(self._seeds))
         requests_each = found.reads_per_commit + found.writes_per_commit
         return [
             found.commits_per_second,

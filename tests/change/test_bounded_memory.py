@@ -27,7 +27,7 @@ def smaller_buffers(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is held on purpose, in proportion to these files."""
     monkeypatch.setattr("lode.write.parallel.MAX_AHEAD_BYTES", MIB)
     monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", MIB)
-    monkeypatch.setattr("lode.change.merge._LOOKUP_BYTES", MIB)
+    monkeypatch.setattr("lode.change.keys._LOOKUP_BYTES", MIB)
     monkeypatch.setattr("lode.codec.parquet._ROWS_PER_READ", 4_096)
 
 

@@ -13,7 +13,7 @@ from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
-from lode.write.parallel import pipelined
+from lode.write.parallel import pipelined, stream_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,12 +38,15 @@ OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 # How often an operation is prepared again. Each time another writer has committed meanwhile.
 MAX_REDOS: Final = 100
 
+# With less on storage there are few row groups, and reading ahead of one encoder is as fast.
+MIN_THREADED_BYTES: Final = 32 << 20
+
 T = TypeVar("T")
 R = TypeVar("R", bound="Removal")
 
 Part: TypeAlias = "tuple[Manifest, ...]"
-"""Some files to read at once, in manifests without any other file. Their statistics are only the numbers of
-rows, so it pickles small."""
+"""Some files to read at once, in manifests without any other file. Most of their statistics are left out, so
+it pickles small."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,12 +96,18 @@ class Base:
 
 
 def slim(manifest: Manifest, files: tuple[FileRef, ...]) -> Manifest:
-    """A manifest with only what reading these files takes."""
+    """A manifest with only what reading and copying these files takes."""
     x = {name: value for name, value in (manifest.x or {}).items() if name in ("definition", "surplus")}
-    slim = tuple(
-        msgspec.structs.replace(file, stats=file.stats and FileStats(file.stats.row_count)) for file in files
-    )
+    slim = tuple(msgspec.structs.replace(file, stats=_slim_stats(file.stats)) for file in files)
     return msgspec.structs.replace(manifest, files=slim, metadata={}, x=x)
+
+
+def _slim_stats(stats: FileStats | None) -> FileStats | None:
+    """The number of rows, and which columns of floats have bounds: one with a NaN has none."""
+    if stats is None:
+        return None
+    kept = (each for each in stats.columns if each.min is None or isinstance(each.min, float))
+    return FileStats(stats.row_count, tuple(kept))
 
 
 class Workers:
@@ -123,6 +132,13 @@ class Workers:
             return result
 
         return pipelined(one, parts)
+
+    def stager(self, stager: Stager, parts: Sequence[Part]) -> Stager:
+        """A stager for rewriting parts, which uses the cores that ``each`` leaves idle."""
+        sizes = [sum(file.size_bytes for manifest in part for file in manifest.files) for part in parts]
+        if max(sizes, default=0) < MIN_THREADED_BYTES:
+            return stager
+        return stager.with_threads(max(1, stream_threads() // len(parts)))
 
     def clean(self, stager: Stager, kept: Iterable[FileRef]) -> None:
         """Remove files of this snapshot that no one knows of: those of lost attempts. Threads have none."""

@@ -6,6 +6,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from lode.change import row_groups
 from lode.change.matching import stored_rows
 from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SnapshotConflictError
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lode.change.base import Base, ChangeContext, Part, Progress
     from lode.format.manifest import FileRef
     from lode.read.scan import Scan
-    from lode.write.stage import Stager
+    from lode.write.stage import Staged, Stager
     from lode.writes import IdempotencyKey
 
 
@@ -97,7 +98,8 @@ def compact(
                 return Change.of(transaction.replayed)
             stager = transaction.stager.with_files(target_file_bytes, sort_by)
             parts = [base.part(file.path for file in group.files) for group in groups]
-            found = context.workers.each(_Rewrite(base.reader, stager), parts, progress) if parts else []
+            rewrite = _Rewrite(base.reader, context.workers.stager(stager, parts))
+            found = context.workers.each(rewrite, parts, progress) if parts else []
             rewritten = [group for group in found if group is not None]
             if not rewritten:
                 return Change(COMPACT)
@@ -158,9 +160,14 @@ class _Rewrite:
 
     def __call__(self, part: Part) -> Rewritten | None:
         try:
-            staged = self.stager.rewrite(stored_rows(self.reader.of(part)))
+            staged = self._copied(part) or self.stager.rewrite(stored_rows(self.reader.of(part)))
         except NotFoundError:
             # Another writer has replaced the file and an expiry has removed it; or it is lost, which
             # ``verify`` reports. Either way the group stays as it is.
             return None
         return Rewritten(frozenset(file.path for manifest in part for file in manifest.files), staged)
+
+    def _copied(self, part: Part) -> Staged | None:
+        if self.stager.sort_by:
+            return None
+        return row_groups.rewrite(self.reader, part, self.stager, lambda *_: True, lambda _, rows: rows)

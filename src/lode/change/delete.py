@@ -5,16 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lode.change import row_groups
 from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
 from lode.change.matching import Matching, match_rows, may_match
 from lode.change.result import Change
 from lode.format.manifest import Removed, Removes
+from lode.read.prune import can_match
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:
     import pyarrow.compute as pc
 
     from lode.change.base import Progress
+    from lode.format.manifest import FileRef
     from lode.read.scan import Scan
     from lode.write.stage import Staged, Stager
     from lode.writes import IdempotencyKey
@@ -69,8 +72,9 @@ def remove_rows(
     progress: Progress | None,
 ) -> list[Staged]:
     """Stage what is kept of the files with some matching rows, and record what is removed."""
-    rewrite = _Rewrite(base.reader, matching.without_files(), stager)
-    staged = workers.each(rewrite, base.parts(matching.some), progress)
+    parts = base.parts(matching.some)
+    rewrite = _Rewrite(base.reader, matching.without_files(), workers.stager(stager, parts))
+    staged = workers.each(rewrite, parts, progress)
     removal.files |= matching.paths
     removal.carried += tuple(file.path for part in staged for file in part.files)
     removal.removed = base.state.removed(Removes(files=tuple(removal.files)))
@@ -87,4 +91,15 @@ class _Rewrite:
     stager: Stager
 
     def __call__(self, part: Part) -> Staged:
-        return self.stager.rewrite(self.matching.keep(self.reader.of(part)))
+        matching = self.matching
+        found = row_groups.rewrite(
+            self.reader, part, self.stager, self._stays, lambda _, rows: map(matching.rest, rows)
+        )
+        return found or self.stager.rewrite(matching.keep(self.reader.of(part)))
+
+    def _stays(self, file: FileRef, first_row: int) -> bool:
+        """Whether the statistics of a row group say that no row of it matches."""
+        partition = self.reader.layout.partition_of(self.reader.dataset_id, file.path)
+        return self.matching.condition.fits_row_groups and not can_match(
+            file, partition, self.matching.schema, self.matching.condition.where
+        )

@@ -47,11 +47,18 @@ class Matching:
 
     def keep(self, scan: Scan) -> Iterator[Any]:
         """The rows of files for which the condition is not true."""
+        return rows_where(scan, self._opposite(), self.schema)
+
+    def rest(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The rows of a batch for which the condition is not true."""
+        return self._opposite().apply(batch)
+
+    def _opposite(self) -> Filter:
         import pyarrow.compute as pc
 
         compute: Any = pc  # the stubs do not know that functions take expressions
         where = ~compute.coalesce(self.condition.where, pc.scalar(False))
-        return rows_where(scan, Filter(where, self.condition.columns), self.schema)
+        return Filter(where, self.condition.columns)
 
 
 def condition_of(scan: Scan, where: pc.Expression | str) -> tuple[Filter, pa.Schema]:

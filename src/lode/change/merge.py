@@ -4,40 +4,33 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args
 
+from lode.change import row_groups
 from lode.change.base import Base, ChangeContext, Part, Workers, check_redo
+from lode.change.keys import Hits, Matched, Source, gathered, one_array
 from lode.change.result import Change
 from lode.codec.coerce import as_mapping
 from lode.codec.columnar import to_batch
 from lode.codec.protocol import rows_of
 from lode.codec.records import chunks_of, peek_schema
-from lode.codec.stats import from_json_value
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.evolution import check_columns, column_names
 from lode.format.manifest import Removed, Removes
 from lode.lazy import pa
 from lode.near import column_hint
-from lode.write.partition import split
-from lode.write.rebase import common_partition
-from lode.write.removal import Removal, everywhere
+from lode.write.removal import Removal
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lode.change.base import Progress
-    from lode.format.manifest import FileRef
     from lode.read.scan import Scan
     from lode.write.stage import Staged, Stager
     from lode.writes import IdempotencyKey
 
 WhenMatched: TypeAlias = Literal["update", "ignore", "delete"]
 WhenNotMatched: TypeAlias = Literal["insert", "ignore"]
-
-_ROW: Final = "__row"
-_PLACE: Final = "__place"
-# Arrow data of a file whose keys are looked up together.
-_LOOKUP_BYTES: Final = 16 << 20
 
 
 class MergeRows(Protocol):
@@ -132,8 +125,10 @@ class Found:
 
     # By path, the number of rows that match.
     rows: dict[str, int] = field(default_factory=dict)
-    # Rows of the source that match, if they are in this process; and the number of those that do not.
-    matched: set[int] = field(default_factory=set)
+    # By path, which rows match, if they are in this process and fit into memory.
+    hits: dict[str, Hits] = field(default_factory=dict)
+    # Whether each row of the source matches, if they are in this process; and the number of the others.
+    matched: Any = None
     missing: int = 0
 
 
@@ -170,15 +165,13 @@ class LocalRows:
     def find(self, base: Base, progress: Progress | None) -> Found:
         # Another writer may have widened a column since.
         self._take(base, _table(base, self.source.rows, base.scan.dataset_id), self.source.keys)
-        found = Found(missing=self.source.rows.num_rows)
-        candidates = self.source.candidates(base)
-        look = _Look(base.reader, self.source)
-        for path, count, rows in self._workers.each(look, base.parts(candidates), progress):
-            if count:
-                found.rows[path] = count
-                found.matched |= rows
-        found.missing -= len(found.matched)
-        return found
+        matched = Matched(self.source.rows.num_rows)
+        look = _Look(base.reader, self.source, matched)
+        counts = self._workers.each(look, base.parts(self.source.candidates(base)), progress)
+        mask = matched.mask()
+        return Found(
+            {path: count for path, count in counts if count}, matched.hits, mask, len(mask) - mask.true_count
+        )
 
     def depends_on(self, base: Base) -> Callable[[str], bool]:
         return self.source.depends_on(base)
@@ -191,106 +184,12 @@ class LocalRows:
         when_matched: WhenMatched,
         progress: Progress | None,
     ) -> list[Changed]:
-        rewrite = Rewrite(base.reader, stager, when_matched)
-        return self._workers.each(partial(rewrite, source=self.source), base.parts(found.rows), progress)
+        parts = base.parts(found.rows)
+        rewrite = Rewrite(base.reader, self._workers.stager(stager, parts), when_matched)
+        return self._workers.each(partial(rewrite, source=self.source, hits=found.hits), parts, progress)
 
     def insert(self, found: Found, stager: Stager) -> list[Staged]:
-        return [stager.write_records(iter(self.source.unmatched(found).to_batches()))]
-
-
-class Source:
-    """The rows to merge, looked up by their keys."""
-
-    def __init__(self, rows: pa.Table, keys: Sequence[str], schema: pa.Schema) -> None:
-        self.rows = rows
-        self.keys = list(keys)
-        self.schema = schema
-        numbers = pa.array(range(rows.num_rows), pa.int64())
-        plain = [_plain(rows.column(key).combine_chunks()) for key in self.keys]
-        self._numbered = pa.Table.from_arrays([*plain, numbers], names=[*self.keys, _ROW])
-        self._single: Any = plain[0] if len(plain) == 1 else None
-
-    def lookup(self, rows: pa.Table) -> Any:
-        """For each row, the number of the source row with the same keys, or null.
-
-        The keys of the source are hashed each time, so it is called with many rows.
-        """
-        import pyarrow.compute as pc
-
-        columns = [_plain(rows.column(key)) for key in self.keys]
-        if self._single is not None:
-            return pc.index_in(columns[0], value_set=self._single, skip_nulls=True)
-        places = pa.array(range(rows.num_rows), pa.int64())
-        left = pa.Table.from_arrays([*columns, places], names=[*self.keys, _PLACE])
-        return left.join(self._numbered, self.keys, join_type="left outer").sort_by(_PLACE).column(_ROW)
-
-    def unmatched(self, found: Found) -> pa.Table:
-        """The source rows that the dataset does not have."""
-        if not found.matched:
-            return self.rows
-        missing = [row for row in range(self.rows.num_rows) if row not in found.matched]
-        return self.rows.take(pa.array(missing, pa.int64()))
-
-    def candidates(self, base: Base) -> list[str]:
-        """The files that may have one of the keys."""
-        if not self.rows.num_rows:
-            return []
-        return [file.path for file, _ in base.scan.files_with_names() if self.may_be_in(file)]
-
-    def depends_on(self, base: Base) -> Callable[[str], bool]:
-        """The partitions that can have the keys: those of the rows if partition keys are keys, else all."""
-        partition_keys = base.definition.keys
-        if not partition_keys or not set(partition_keys) <= set(self.keys):
-            return everywhere
-        touched = {
-            partition for batch in self.rows.to_batches() for partition, _ in split(batch, partition_keys)
-        }
-        return lambda partition: common_partition(touched, {partition}) is not None
-
-    def may_be_in(self, file: FileRef) -> bool:
-        """Whether the statistics of a file leave room for one of the keys."""
-        import pyarrow.compute as pc
-
-        if file.stats is None:
-            return True
-        if not file.stats.row_count:
-            return False
-        mask: Any = None
-        for column in file.stats.columns:
-            if column.name not in self.keys or column.min is None or column.max is None:
-                continue
-            kind = self.schema.field(column.name).type
-            if pa.types.is_floating(kind):
-                continue
-            try:
-                low = pa.scalar(from_json_value(column.min, kind), kind)
-                high = pa.scalar(from_json_value(column.max, kind), kind)
-            except (pa.ArrowException, ValueError, TypeError):
-                continue
-            values = self.rows.column(column.name)
-            compute: Any = pc
-            within = compute.and_(compute.greater_equal(values, low), compute.less_equal(values, high))
-            mask = within if mask is None else compute.and_(mask, within)
-        return mask is None or bool(pc.any(mask).as_py())
-
-
-def _plain(array: Any) -> Any:
-    """An array of a type by which pyarrow can look up."""
-    return array.cast(array.type.value_type) if isinstance(array.type, pa.DictionaryType) else array
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """Batches as tables that are large enough to look up their keys together."""
-    group: list[pa.RecordBatch] = []
-    held = 0
-    for batch in batches:
-        group.append(batch)
-        held += batch.get_total_buffer_size()
-        if held >= _LOOKUP_BYTES:
-            yield pa.Table.from_batches(group)
-            group, held = [], 0
-    if group:
-        yield pa.Table.from_batches(group)
+        return [stager.write_records(iter(self.source.unmatched(found.matched).to_batches()))]
 
 
 def merge_keys(base: Base, on: Sequence[str] | None) -> list[str]:
@@ -388,15 +287,16 @@ class _Look:
 
     reader: Scan
     source: Source
+    matched: Matched
 
-    def __call__(self, part: Part) -> tuple[str, int, set[int]]:
-        rows: set[int] = set()
-        count = 0
-        for table in gathered(self.reader.of(part).read(columns=self.source.keys)):
-            places = self.source.lookup(table).drop_null()
-            count += len(places)
-            rows.update(places.to_pylist())
-        return part[0].files[0].path, count, rows
+    def __call__(self, part: Part) -> tuple[str, int]:
+        path = part[0].files[0].path
+        tables = gathered(self.reader.of(part).read(columns=self.source.keys))
+        found = [self.source.hits(table) for table in tables]
+        count = sum(len(each.rows) for each in found)
+        if count:
+            self.matched.add(path, Hits.together(found))
+        return path, count
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,34 +307,64 @@ class Rewrite:
     stager: Stager
     when_matched: WhenMatched
 
-    def __call__(self, part: Part, source: Source) -> Changed:
-        updated: list[pa.RecordBatch] = []
+    def __call__(self, part: Part, source: Source, hits: Mapping[str, Hits] | None = None) -> Changed:
         scan = self.reader.of(part)
-        kept = self.stager.rewrite(_kept(scan, source, updated, self.when_matched))
-        return Changed(kept, self.stager.rewrite(iter(updated)))
+        updated = _Updated(source, scan.schema()) if self.when_matched == "update" else None
+        known = (hits or {}).get(part[0].files[0].path)
+        kept = None
+        if known is not None:
+            kept = row_groups.rewrite(
+                self.reader,
+                part,
+                self.stager,
+                lambda file, first: not known.count(first, file.stats.row_count if file.stats else 0),
+                lambda first, rows: _kept(known.split(rows, first), updated),
+            )
+        if kept is None:
+            found = _looked_up(scan.rows(), source) if known is None else known.split(scan.rows())
+            kept = self.stager.rewrite(_kept(found, updated))
+        return Changed(kept, self.stager.rewrite(updated.batches() if updated else iter(())))
 
 
-def _kept(
-    scan: Scan, source: Source, updated: list[pa.RecordBatch], when_matched: WhenMatched
-) -> Iterator[pa.RecordBatch]:
-    """The rows that do not match; those that do are put into ``updated`` with their new values."""
+def _looked_up(batches: Iterable[pa.RecordBatch], source: Source) -> Iterator[tuple[pa.RecordBatch, Hits]]:
+    for table in gathered(batches):
+        hits = source.hits(table)
+        yield from Hits.together([hits]).split(table.to_batches())
+
+
+def _kept(found: Iterable[tuple[pa.RecordBatch, Hits]], updated: _Updated | None) -> Iterator[pa.RecordBatch]:
+    """The rows that do not match; those that do are added to ``updated``."""
     import pyarrow.compute as pc
 
-    for table in gathered(scan.rows()):
-        places = source.lookup(table)
-        if when_matched == "update" and len(places) > places.null_count:
-            updated += _updated(table, places, source).to_batches()
-        yield from table.filter(pc.is_null(places)).to_batches()
+    compute: Any = pc
+    for batch, hits in found:
+        if updated is not None and len(hits.rows):
+            updated.add(batch, hits)
+        yield batch.filter(compute.invert(hits.mask)) if len(hits.rows) else batch
 
 
-def _updated(table: pa.Table, places: Any, source: Source) -> pa.Table:
-    """The matching rows with the values of the source; columns that it does not have stay."""
-    import pyarrow.compute as pc
+class _Updated:
+    """The matching rows of a file with the values of the source; columns that it does not have stay."""
 
-    old = table.filter(pc.is_valid(places))
-    new = source.rows.take(places.drop_null())
-    arrays = [(new if name in new.schema.names else old).column(name) for name in table.schema.names]
-    return pa.Table.from_arrays(arrays, schema=table.schema)
+    def __init__(self, source: Source, schema: pa.Schema) -> None:
+        self._source = source.rows
+        self._schema = schema
+        self._stay = [name for name in schema.names if name not in source.rows.schema.names]
+        self._old: list[pa.RecordBatch] = []
+        self._rows: list[Any] = []
+
+    def add(self, batch: pa.RecordBatch, hits: Hits) -> None:
+        self._rows.append(hits.rows)
+        if self._stay:
+            self._old.append(batch.select(self._stay).filter(hits.mask))
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        if not self._rows:
+            return iter(())
+        new: Any = self._source.take(one_array(self._rows))
+        old: Any = pa.Table.from_batches(self._old) if self._stay else None
+        arrays = [(old if name in self._stay else new).column(name) for name in self._schema.names]
+        return iter(pa.Table.from_arrays(arrays, schema=self._schema).to_batches())
 
 
 def _preview(base: Base, found: Found, inserted: int, when_matched: WhenMatched) -> Change:

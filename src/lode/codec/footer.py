@@ -46,20 +46,29 @@ class FooterReader:
                 self._columns.append(_Column(field.name, field.type, leaf))
             leaf += _leaf_count(field.type)
 
-    def stats(self, metadata: Any, *, unbounded: Collection[str], distinct: Mapping[str, int]) -> FileStats:
+    def stats(
+        self,
+        metadata: Any,
+        *,
+        unbounded: Collection[str],
+        distinct: Mapping[str, int],
+        row_group: int | None = None,
+    ) -> FileStats:
         """Return what a footer says.
 
         Args:
             metadata: The footer, as pyarrow gives it.
             unbounded: Columns whose bounds in the footer are wrong, because they have a NaN.
             distinct: Distinct counts by column.
+            row_group: Only this row group.
         """
-        groups = [metadata.row_group(index) for index in range(metadata.num_row_groups)]
+        indexes = range(metadata.num_row_groups) if row_group is None else (row_group,)
+        groups = [metadata.row_group(index) for index in indexes]
         columns = [
             column.stats(groups, bounded=column.name not in unbounded, distinct=distinct.get(column.name, 0))
             for column in self._columns
         ]
-        return FileStats(metadata.num_rows, tuple(columns))
+        return FileStats(sum(group.num_rows for group in groups), tuple(columns))
 
 
 class _Column:

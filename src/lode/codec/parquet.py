@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import shutil
 import tempfile
+from collections import deque
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, Final, Literal, TypeAlias, cast
@@ -12,6 +15,7 @@ from lode.codec.columnar import schema_for, to_batch
 from lode.codec.dictionary import Samples, named_columns
 from lode.codec.footer import Footers
 from lode.codec.pyfile import SinkFile, SourceFile
+from lode.codec.row_groups import Footer, JoinedFile, RowGroupCopy
 from lode.codec.schema import to_schema
 from lode.codec.stats import DistinctCounter, has_nan
 from lode.errors import InvalidFormatError, InvalidOptionError
@@ -20,10 +24,12 @@ from lode.lazy import pa
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from concurrent.futures import Future
     from typing import Self
 
     import pyarrow.dataset as pads
 
+    from lode.codec.footer import FooterReader
     from lode.codec.protocol import Chunk, Sink
     from lode.codec.schema import SchemaSpec
 
@@ -116,8 +122,17 @@ class Parquet:
     def stream_encoder(self, sink: Sink) -> ParquetEncoder:
         return ParquetEncoder(sink, self)
 
-    def decode(self, source: BinaryIO) -> Iterator[Chunk]:
-        """Yield record batches; a file without rows yields an empty one.
+    def threaded_encoder(self, sink: Sink, threads: int) -> ParquetEncoder:
+        """An encoder that encodes so many row groups of its file at the same time."""
+        return ParquetEncoder(sink, self, threads)
+
+    def decode(
+        self,
+        source: BinaryIO,
+        row_groups: list[int] | None = None,
+        columns: list[str] | None = None,
+    ) -> Iterator[Chunk]:
+        """Yield record batches, of these row groups and columns or of all; without rows, an empty one.
 
         A source that cannot seek is first copied, past 16 MiB to a temporary file.
 
@@ -134,7 +149,7 @@ class Parquet:
             try:
                 file = pq.ParquetFile(pa.PythonFile(source_file, mode="r"), page_checksum_verification=True)
                 empty = True
-                for batch in file.iter_batches(_ROWS_PER_READ):
+                for batch in file.iter_batches(_ROWS_PER_READ, row_groups, columns):
                     empty = False
                     yield batch
                 if empty:
@@ -143,6 +158,16 @@ class Parquet:
                 if error is source_file.error:
                     raise
                 raise InvalidFormatError(f"not a Parquet file: {error}") from error
+
+    def footer_reader(self, schema: pa.Schema) -> FooterReader:
+        """Reads statistics out of footers of files with this schema."""
+        return self._footers.reader(schema)
+
+    def empty_footer(self) -> Footer:
+        """The footer of a file without rows."""
+        sink = io.BytesIO()
+        self.stream_encoder(sink).close()
+        return Footer.of(sink.getbuffer(), len(sink.getbuffer()))
 
     def file_schema(self, source: BinaryIO) -> pa.Schema:
         """Read the footer; the whole file if ``source`` cannot seek."""
@@ -169,10 +194,15 @@ class Parquet:
 
 
 class ParquetEncoder:
-    """Writes one file, one row group at a time; holds at most one row group of Arrow data."""
+    """Writes one file. It holds at most one row group of Arrow data, and one more for each further thread."""
 
-    def __init__(self, sink: Sink, codec: Parquet) -> None:
+    def __init__(self, sink: Sink, codec: Parquet, threads: int | None = None) -> None:
         self._file = SinkFile(sink)
+        self._threads = threads
+        self._pool: ThreadPoolExecutor | None = None
+        self._encoded: deque[Future[Any] | RowGroupCopy] = deque()
+        self._joined: JoinedFile | None = None
+        self._dictionary: bool | list[str] | None = None
         self._codec = codec
         self._schema = codec.schema
         self._rows = 0
@@ -195,7 +225,11 @@ class ParquetEncoder:
             self._pending.append(head)
             self._pending_rows += head.num_rows
             self._pending_bytes += head.nbytes
-            if self._is_full():
+            if not self._is_full():
+                continue
+            if self._threads is not None:
+                self._encode_apart()
+            else:
                 self._write_row_group()
                 # The size of the file decides when it is closed.
                 self._buffer.flush()
@@ -205,11 +239,31 @@ class ParquetEncoder:
             raise InvalidOptionError(
                 "a Parquet file without rows needs a schema: give the codec one, or write an empty table"
             )
-        if self._pending or self._writer is None:
-            self._write_row_group(last=True)
-        self._writer.close()
-        self._buffer.close()
+        if self._joined is not None:
+            self._close_joined()
+        else:
+            if self._pending or self._writer is None:
+                self._write_row_group(last=True)
+            self._writer.close()
+            self._buffer.close()
         self._file.disconnect()
+
+    def copy(self, copied: RowGroupCopy) -> None:
+        """Write a row group as it is. Only for an encoder that was made with threads."""
+        assert self._threads is not None
+        self._schema = self._schema or self._codec.schema
+        if self._pending:
+            self._encode_apart()
+        self._begin_joined()
+        self._encoded.append(copied)
+        while len(self._encoded) > self._threads:
+            self._write_encoded()
+
+    def abort(self) -> None:
+        """Stop the threads. Nothing more is written."""
+        self._file.disconnect()
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
 
     def statistics(self) -> FileStats:
         if self._schema is None or not self._footers:
@@ -230,15 +284,72 @@ class ParquetEncoder:
     def _write_row_group(self, *, last: bool = False) -> None:
         assert self._schema is not None
         is_small = last and self._pending_bytes <= _SMALL_FILE_BYTES
-        table = pa.Table.from_batches(self._pending, schema=self._schema)
-        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        table = self._take_pending()
         if self._writer is None:
-            self._writer = self._open(table, is_small=is_small)
+            self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER_BYTES)
+            self._writer = self._open(self._buffer, table, self._footers, is_small=is_small)
         if table.num_rows:
             self._observe(table)
             self._writer.write_table(table, row_group_size=table.num_rows)
 
-    def _open(self, sample: pa.Table, *, is_small: bool) -> Any:
+    def _take_pending(self) -> pa.Table:
+        table = pa.Table.from_batches(self._pending, schema=self._schema)
+        self._pending, self._pending_rows, self._pending_bytes = [], 0, 0
+        return table
+
+    def _encode_apart(self) -> None:
+        """Encode the rows that are held on another thread; wait if all threads are busy."""
+        assert self._threads is not None
+        self._begin_joined()
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="lode-encode")
+        while len(self._encoded) >= self._threads:
+            self._write_encoded()
+        table = self._take_pending()
+        self._observe(table)
+        if self._dictionary is None:
+            self._dictionary = self._dictionary_of(table)
+        self._encoded.append(self._pool.submit(self._encode, table))
+
+    def _begin_joined(self) -> None:
+        if self._joined is None:
+            self._joined = JoinedFile(self._file, self._codec.with_schema(self._schema).empty_footer())
+
+    def _encode(self, table: pa.Table) -> Any:
+        """A file of one row group."""
+        sink = pa.BufferOutputStream()
+        writer = self._open(sink, table, None, is_small=False)
+        writer.write_table(table, row_group_size=table.num_rows)
+        writer.close()
+        return sink.getvalue()
+
+    def _write_encoded(self) -> None:
+        assert self._joined is not None
+        first = self._encoded.popleft()
+        if isinstance(first, RowGroupCopy):
+            self._joined.copy(first)
+            self._with_nan |= first.unbounded
+        else:
+            self._joined.add(first.result())
+
+    def _close_joined(self) -> None:
+        import pyarrow.parquet as pq
+
+        assert self._joined is not None
+        if self._pending:
+            self._encode_apart()
+        while self._encoded:
+            self._write_encoded()
+        if self._pool is not None:
+            self._pool.shutdown()
+        self._footers.append(pq.read_metadata(pa.BufferReader(self._joined.close())))
+
+    def _dictionary_of(self, sample: pa.Table) -> bool | list[str]:
+        if self._codec.dictionary == "auto":
+            return self._codec._samples.repeating(sample)
+        return named_columns(sample, self._codec.dictionary)
+
+    def _open(self, sink: Any, sample: pa.Table, footers: list[Any] | None, *, is_small: bool) -> Any:
         import pyarrow.parquet as pq
 
         codec = self._codec
@@ -246,20 +357,15 @@ class ParquetEncoder:
         if compression == _AUTO:
             compression = "snappy" if is_small and codec.level is None else "zstd"
         writer: Any = pq.ParquetWriter
-        dictionary = (
-            codec._samples.repeating(sample)
-            if codec.dictionary == "auto"
-            else named_columns(sample, codec.dictionary)
-        )
-        self._buffer = pa.BufferedOutputStream(pa.PythonFile(self._file, mode="w"), _BUFFER_BYTES)
+        dictionary = self._dictionary_of(sample) if self._dictionary is None else self._dictionary
         try:
             return writer(
-                self._buffer,
+                sink,
                 sample.schema,
                 compression=compression,
                 compression_level=codec.level,
                 use_dictionary=dictionary,
-                metadata_collector=self._footers,
+                metadata_collector=footers,
                 write_page_checksum=True,
             )
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid) as error:

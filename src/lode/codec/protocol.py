@@ -153,6 +153,13 @@ class ParallelCodec(StreamingCodec, Protocol):
         ...
 
 
+@runtime_checkable
+class ThreadedCodec(StreamingCodec, Protocol):
+    """A streaming codec that encodes parts of one file at the same time."""
+
+    def threaded_encoder(self, sink: Sink, threads: int) -> StreamEncoder: ...
+
+
 # ``isinstance`` with a protocol looks up all of its members on every call, which takes longer than encoding a
 # record. One member distinguishes each of these protocols.
 
@@ -208,6 +215,10 @@ def streams(codec: Codec | None) -> TypeGuard[StreamingCodec]:
 
 def is_parallel(codec: Codec | None) -> TypeGuard[ParallelCodec]:
     return streams(codec) and hasattr(codec, "bytes_per_file")
+
+
+def is_threaded(codec: Codec | None) -> TypeGuard[ThreadedCodec]:
+    return hasattr(codec, "threaded_encoder")
 
 
 def reports(encoder: StreamEncoder) -> TypeGuard[StatisticalStreamEncoder]:

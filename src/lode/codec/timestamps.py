@@ -82,6 +82,13 @@ class TimestampRange:
             self._observe_batch(chunk, self._column)
         self._rows += len(chunk)
 
+    def observe_times(self, rows: int, times: Iterable[pa.RecordBatch]) -> None:
+        """Include rows of which only the column of times is known."""
+        for batch in times:
+            assert self._column is not None
+            self._observe_batch(batch, self._column)
+        self._rows += rows
+
     def _observe_records(self, records: list[Any]) -> None:
         kinds = set(map(type, records))
         timestamped = {kind for kind in kinds if _is_timestamped(kind)}

@@ -16,7 +16,8 @@ import pyarrow.compute as pc
 from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from lode.change.merge import Changed, Found, Rewrite, Source
+from lode.change.keys import Source
+from lode.change.merge import Changed, Found, Rewrite
 from lode.codec.arrow_cast import cast_batch, is_lossless
 from lode.codec.columnar import to_batch
 from lode.errors import InvalidOptionError, SchemaViolationError

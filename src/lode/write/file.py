@@ -6,18 +6,21 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from lode.codec.compress import Noop
-from lode.codec.protocol import StatisticalCodec, WholeFileCodec, reports, streams
+from lode.codec.protocol import StatisticalCodec, WholeFileCodec, is_threaded, reports, streams
 from lode.errors import InvalidOptionError, LodeError, PathExistsError, StoreError, TransactionClosedError
 from lode.format.manifest import FileRef, FileStats, refuse_non_json
 from lode.store.protocol import byte_view
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from lode.codec.checksum import Checksum
     from lode.codec.components import Components
     from lode.codec.compress import Compressor
     from lode.codec.protocol import Chunk, Codec, StreamEncoder
+    from lode.codec.row_groups import RowGroupCopy
     from lode.store.protocol import ObjectWriter, Store
 
 # A file up to this size goes up in one request; a larger one is streamed in pieces.
@@ -62,12 +65,17 @@ class DataFile:
 class RecordFile:
     """A file of records, encoded by the dataset's codec."""
 
-    def __init__(self, store: Store, path: str, components: Components) -> None:
+    def __init__(self, store: Store, path: str, components: Components, threads: int | None = None) -> None:
         self._file = DataFile(store, path, components.compressor, components.checksum)
-        self._encoding = _encoding(components.codec, self._file)
+        self._encoding = _encoding(components.codec, self._file, threads)
 
     def write(self, chunk: Chunk) -> None:
         self._encoding.write(chunk)
+
+    def copy(self, copied: RowGroupCopy) -> None:
+        """Write a part of another file as it is. Only for a file with threads."""
+        copy: Callable[[RowGroupCopy], None] = getattr(self._encoding, "copy")  # noqa: B009
+        copy(copied)
 
     @property
     def size(self) -> int:
@@ -83,6 +91,9 @@ class RecordFile:
         return FileRef(plain.path, plain.size_bytes, plain.checksum, stats)
 
     def abort(self) -> None:
+        stop = getattr(self._encoding, "abort", None)
+        if stop is not None:
+            stop()
         self._file.abort()
 
 
@@ -110,7 +121,9 @@ class _WholeFileWithStatistics(_WholeFile):
         return self._reporter.statistics(self._chunks)
 
 
-def _encoding(codec: Codec | None, file: DataFile) -> StreamEncoder:
+def _encoding(codec: Codec | None, file: DataFile, threads: int | None) -> StreamEncoder:
+    if threads is not None and is_threaded(codec):
+        return codec.threaded_encoder(file, threads)
     if streams(codec):
         return codec.stream_encoder(file)
     match codec:

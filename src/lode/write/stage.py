@@ -9,13 +9,13 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
 from lode.codec.components import Components
-from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
+from lode.codec.protocol import conforms, has_schema, is_parallel, is_threaded, takes_first_schema
 from lode.codec.records import chunk_bytes, chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from lode.codec.protocol import Chunk
+    from lode.codec.row_groups import RowGroupCopy
     from lode.write.parallel import Each
 
 _RECORDS: Final = (
@@ -70,6 +71,13 @@ class Staged(msgspec.Struct, frozen=True):
     definition: str | None = None
 
 
+class Unchanged(NamedTuple):
+    """A row group that stays as it is, and its timestamp column if there is one."""
+
+    group: RowGroupCopy
+    times: tuple[pa.RecordBatch, ...]
+
+
 class Stager(msgspec.Struct, frozen=True):
     """Writes data files for one snapshot of one dataset."""
 
@@ -86,6 +94,8 @@ class Stager(msgspec.Struct, frozen=True):
     target_file_bytes: int = TARGET_FILE_BYTES
     # Columns by which the Arrow rows of each file are sorted.
     sort_by: tuple[str, ...] = ()
+    # Threads that encode the rows of one file.
+    threads: int = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The clock and threads belong to this process; the copy has its own.
@@ -153,8 +163,39 @@ class Stager(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
 
     def rewrite(self, rows: Iterable[Any]) -> Staged:
-        """Stage the rows of other files: encoded on this thread, and read ahead on another."""
-        return self.write_records(read_ahead(rows), serial=True)
+        """Stage the rows of other files, read and encoded on different threads."""
+        is_encoded_apart = self.threads > 1 and is_threaded(self.components.codec)
+        return self.write_records(rows if is_encoded_apart else read_ahead(rows), serial=True)
+
+    def join(self, partition: str, parts: Iterable[pa.RecordBatch | Unchanged]) -> Staged:
+        """Stage one Parquet file of the rows and row groups of others, in this order.
+
+        Args:
+            partition: Of all rows.
+            parts: Rows, and row groups to copy.
+        """
+        timestamps = TimestampRange(self.timestamp_column)
+        path = self._path(partition, "data", f"-{self._token()}")
+        file = RecordFile(self.store, path, self.components, self.threads)
+        try:
+            for part in parts:
+                if isinstance(part, Unchanged):
+                    file.copy(part.group)
+                    timestamps.observe_times(part.group.row_count, part.times)
+                elif part.num_rows:
+                    timestamps.observe(part)
+                    file.write(part)
+            files = (file.finish(),) if timestamps.rows else ()
+        except BaseException:
+            file.abort()
+            raise
+        if not files:
+            file.abort()
+        return msgspec.structs.replace(_staged(files, timestamps, None), definition=self.definition)
+
+    def with_threads(self, threads: int) -> Stager:
+        """Return this stager with so many threads for one file."""
+        return msgspec.structs.replace(self, threads=threads)
 
     def with_schema(self, schema: pa.Schema) -> Stager:
         """Return this stager with a codec of that schema."""
@@ -193,7 +234,9 @@ class Stager(msgspec.Struct, frozen=True):
 
     def record_file(self, partition: str, suffix: str) -> RecordFile:
         """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
-        return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
+        path = self._path(partition, "data", suffix)
+        threads = self.threads if self.threads > 1 else None
+        return RecordFile(self.store, path, self.components, threads)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
         try:

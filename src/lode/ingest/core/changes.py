@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.change.base import Workers
-from lode.change.merge import Source, gathered
+from lode.change.keys import Source, gathered
 from lode.codec.parquet import Parquet
 from lode.dataset import Dataset
 from lode.format.manifest import Removes

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lode.change.result import Change
     from lode.ingest.core.metrics import Metrics
     from lode.ingest.core.table_writer import TableWriter
+    from lode.write.stage import Stager
 
 T = TypeVar("T")
 
@@ -62,6 +63,9 @@ class _OneByOne(Workers):
                 raise _Stopped
             done.append(do(part))
         return done
+
+    def stager(self, stager: Stager, parts: Sequence[Part]) -> Stager:
+        return stager  # other threads of the server need the cores
 
 
 class Compactor:

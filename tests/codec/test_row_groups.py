@@ -1,0 +1,167 @@
+"""Row groups of one Parquet file that are encoded at the same time."""
+
+from __future__ import annotations
+
+import io
+import threading
+from typing import Any
+
+import duckdb
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lode.codec import Parquet, chunks_of
+from lode.codec.row_groups import Footer
+from lode.codec.thrift import read_struct, write_struct
+from lode.errors import InvalidFormatError, InvalidOptionError, StoreError
+from support.codec.sinks import encoded
+from support.codec.strategies import tables
+
+ROWS = pa.table(
+    {
+        "id": pa.array(range(1_000), pa.int64()),
+        "kind": ["a", "b", None, "d"] * 250,
+        "x": [0.5, float("nan"), -1.0, None] * 250,
+        "tags": [["x"], [], None, ["y", "z"]] * 250,
+    }
+)
+
+
+def joined(codec: Parquet, data: Any, threads: int = 2) -> tuple[bytes, Any]:
+    sink = io.BytesIO()
+    encoder = codec.threaded_encoder(sink, threads)
+    for chunk in chunks_of(data):
+        encoder.write(chunk)
+    encoder.close()
+    return sink.getvalue(), encoder.statistics()
+
+
+def serial(codec: Parquet, data: Any) -> tuple[bytes, Any]:
+    sink = io.BytesIO()
+    encoder = codec.stream_encoder(sink)
+    for chunk in chunks_of(data):
+        encoder.write(chunk)
+    encoder.close()
+    return sink.getvalue(), encoder.statistics()
+
+
+def footer_of(data: bytes) -> bytes:
+    length = int.from_bytes(data[-8:-4], "little")
+    return data[-8 - length : -8]
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables(), st.integers(1, 5))
+def test_the_file_has_the_rows_and_statistics_of_one_that_a_single_thread_writes(
+    drawn: tuple[pa.Schema, list[Any]], rows: int
+) -> None:
+    schema, records = drawn
+    codec = Parquet(schema, row_group_rows=rows)
+    (data, stats), (expected, expected_stats) = joined(codec, records), serial(codec, records)
+    found, wanted = pq.ParquetFile(io.BytesIO(data)), pq.ParquetFile(io.BytesIO(expected))
+    assert found.read().equals(wanted.read())
+    assert found.metadata.num_row_groups == wanted.metadata.num_row_groups
+    assert stats == expected_stats
+
+
+def test_every_row_group_says_where_its_pages_are() -> None:
+    data, _ = joined(Parquet(row_group_rows=90), ROWS)
+    file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+    assert file.num_row_groups == 12
+    for number in range(file.num_row_groups):
+        found, wanted = file.read_row_group(number), ROWS.slice(number * 90, 90)
+        for name in ("id", "kind", "tags"):
+            assert found.column(name).to_pylist() == wanted.column(name).to_pylist()
+
+
+def test_other_readers_read_the_file(tmp_path: Any) -> None:
+    path = tmp_path / "joined.parquet"
+    path.write_bytes(joined(Parquet(row_group_rows=90), ROWS)[0])
+    assert pl.read_parquet(path).equals(pl.DataFrame(ROWS))
+    assert pl.read_parquet(path, use_pyarrow=True).equals(pl.DataFrame(ROWS))
+    last = duckdb.execute(f"select id, kind from '{path}' where id >= 995 order by id").fetchall()
+    assert last == [(995, "d"), (996, "a"), (997, "b"), (998, None), (999, "d")]
+
+
+def test_one_row_group_is_the_file_that_a_single_thread_writes() -> None:
+    codec = Parquet()
+    assert joined(codec, ROWS)[0] == encoded(codec, ROWS)
+
+
+def test_a_file_without_rows_is_valid() -> None:
+    data, stats = joined(Parquet(ROWS.schema), [])
+    assert pq.read_table(io.BytesIO(data)).equals(ROWS.schema.empty_table())
+    assert stats.row_count == 0
+
+
+@pytest.mark.parametrize("options", [{"distinct_count": True}, {"dictionary": False}, {"dictionary": ["id"]}])
+def test_the_options_of_the_codec_hold_for_every_row_group(options: dict[str, Any]) -> None:
+    codec = Parquet(row_group_rows=300, compression="gzip", **options)
+    (data, stats), (expected, expected_stats) = joined(codec, ROWS, 3), serial(codec, ROWS)
+    assert stats == expected_stats
+    found, wanted = (pq.ParquetFile(io.BytesIO(each)).metadata for each in (data, expected))
+    for group in range(4):
+        for column in range(4):
+            mine, theirs = (each.row_group(group).column(column) for each in (found, wanted))
+            assert (mine.compression, mine.encodings) == (theirs.compression, theirs.encodings)
+
+
+def test_a_type_parquet_does_not_know_is_refused() -> None:
+    encoder = Parquet(row_group_rows=1).threaded_encoder(io.BytesIO(), 2)
+    with pytest.raises(InvalidOptionError, match="Parquet cannot hold"):
+        encoder.write(pa.record_batch([pa.array([None], pa.struct([]))], names=["a"]))
+
+
+def test_an_error_of_the_sink_is_raised_and_no_thread_goes_on() -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any, /) -> int:
+            if len(data) > 4:
+                raise StoreError("the disk is full")
+            return super().write(data)
+
+    encoder = Parquet(row_group_rows=100).threaded_encoder(Full(), 2)
+    with pytest.raises(StoreError, match="full"):
+        encoder.write(ROWS.to_batches()[0])
+    encoder.abort()
+    assert not [each for each in threading.enumerate() if each.name.startswith("lode-encode")]
+
+
+def test_nothing_is_written_after_an_abort() -> None:
+    sink = io.BytesIO()
+    encoder = Parquet(row_group_rows=10).threaded_encoder(sink, 2)
+    for batch in ROWS.to_batches():
+        encoder.write(batch)
+    encoder.abort()
+    size = len(sink.getvalue())
+    del encoder
+    assert len(sink.getvalue()) == size
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(tables())
+def test_a_footer_is_written_as_it_was_read(drawn: tuple[pa.Schema, list[Any]]) -> None:
+    schema, records = drawn
+    footer = footer_of(encoded(Parquet(schema, row_group_rows=3), records))
+    assert write_struct(read_struct(footer)[0]) == footer
+
+
+def test_a_footer_with_fields_of_every_type_is_written_as_it_was_read() -> None:
+    # A bool, a byte, a list of bools, a double, a field with a far number, and a long list.
+    data = bytes.fromhex("11 13ff 1931010201 17000000000000f03f 062802 19f56f") + bytes(111) + b"\0"
+    assert write_struct(read_struct(data)[0]) == data
+
+
+def test_a_damaged_footer_is_an_error() -> None:
+    footer = footer_of(encoded(Parquet(), ROWS))
+    for size in range(0, len(footer) - 1, 7):
+        with pytest.raises(InvalidFormatError, match="a Parquet footer"):
+            read_struct(footer[:size])
+    for hostile in (b"\x1c" * 10_000, b"\x19\x9c" * 10_000, b"\x19\xf5\xff\xff\xff\xff\x0f", b"\x1b\x00"):
+        with pytest.raises(InvalidFormatError, match="a Parquet footer"):
+            read_struct(hostile)
+    with pytest.raises(InvalidFormatError, match="the end of a Parquet file"):
+        Footer.of(b"x" * 20, 20)
