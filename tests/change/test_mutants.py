@@ -96,6 +96,14 @@ def test_a_compaction_that_names_a_partition_in_which_others_have_committed_lose
     breaks("whole", append("a", 4), compact(), match=r"has .*, not")
 
 
+def test_a_compaction_that_names_the_whole_dataset_after_others_have_committed_loses_their_rows(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Compaction, "is_late", property(lambda _: False, lambda _self, _value: None))
+    monkeypatch.setattr(removal, "common_partition", lambda *_: None)
+    breaks("whole", append("a", 4), compact(), match=r"has .*, not")
+
+
 def test_a_deletion_that_only_looks_at_files_misses_a_compaction_that_names_partitions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

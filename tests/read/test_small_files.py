@@ -92,6 +92,35 @@ def test_columns_with_dots_in_their_names_are_told_apart(store: CountingStore) -
         assert dataset.scan(columns=names).read_all().equals(table.select(names))
 
 
+def test_a_scan_of_an_opened_dataset_costs_what_it_costs_with_a_schema(store: CountingStore) -> None:
+    schema = numbers(store, 30).schema
+    store.reset()
+    assert lode.Dataset("d", store, codec=lode.Parquet(schema)).scan().read_all().num_rows == 300
+    given = store.total
+    store.reset()
+    assert lode.open_dataset("d", store).scan().read_all().num_rows == 300
+    assert store.total <= given + 2  # the definition, and the pointer once more
+
+
+def test_files_are_shared_among_threads_and_opened_apart_from_decoding(
+    store: CountingStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(small, "is_nearby", lambda _: True)
+    monkeypatch.setattr(small, "MIN_THREAD_BYTES", 1)
+    monkeypatch.setattr(pa, "cpu_count", lambda: 4)
+    dataset = numbers(store, 300)
+    store.reset()
+    assert dataset.scan().read_all()["n"].to_pylist() == list(range(3000))
+    assert sorted(read_files(store)) == dataset.plan().paths
+
+
+@pytest.mark.parametrize(("share", "threads"), [(1.0, 2), (0.5, 2), (0.1, 1), (0.0, 1)])
+def test_a_thread_has_enough_to_decode(share: float, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pa, "cpu_count", lambda: 2)
+    files = [lode.FileRef("f", 25_000)] * 3
+    assert small._threads(MemoryStore(), files, share) == (threads, small.MAX_OPEN_FILES)
+
+
 def test_a_limit_reads_few_files(store: CountingStore) -> None:
     dataset = numbers(store, 300)
     store.reset()

@@ -9,14 +9,16 @@ import pytest
 import lode
 from lode.definition import REMOVALS
 from lode.format.manifest import Removes
+from lode.read.segment import LEVELS
 from lode.runtime import Runtime
 from lode.store import CountingStore, MemoryStore
 from lode.write import removal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 SCHEMA = {"day": "string!", "n": "int64!"}
+AT_ONCE = Runtime(background=lambda chore: chore())
 
 
 def rows(*numbers: int, day: str = "mon") -> list[dict[str, object]]:
@@ -76,15 +78,15 @@ def test_a_commit_that_replaces_everything_ends_the_walk_through_history() -> No
     dataset.write([{"n": 100}])
     store = CountingStore(dataset.store)
     assert lode.Dataset("d", store).plan().row_count == 2
-    # The pointer, the definition, two manifests, and a checkpoint that is not there.
-    assert store.counts == {"get": 5}
+    # The pointer, the definition and two manifests.
+    assert store.counts == {"get": 4}
     assert numbers(reopened(dataset)) == [99, 100]
 
 
 def test_a_compaction_leaves_a_checkpoint_that_saves_reading_the_history(visits: lode.Dataset) -> None:
     for number in range(10, 50):
         visits.write(rows(number))
-    visits.compact()
+    visits.compact()  # not the one file of the other day
     store = CountingStore(visits.store)
     opened = lode.Dataset("visits", store)
     assert opened.plan().row_count == 43
@@ -93,9 +95,27 @@ def test_a_compaction_leaves_a_checkpoint_that_saves_reading_the_history(visits:
     assert numbers(opened) == numbers(visits)
 
 
+@pytest.mark.parametrize("commits", [3, 40, 300])
+def test_a_plan_after_a_compaction_of_everything_costs_the_same_after_any_number_of_commits(
+    commits: int,
+) -> None:
+    dataset = lode.Dataset.create("d", MemoryStore(), schema=SCHEMA, partition_by=["day"])
+    for number in range(commits):
+        both = [*rows(number), *rows(number, day="tue")]
+        lode.Dataset("d", dataset.store, runtime=AT_ONCE).write(both, on_conflict="append")
+    dataset.compact()
+    assert dataset.latest().manifest.removes == Removes(("",))
+    assert not list(dataset.store.list("datasets/d/state/"))
+    store = CountingStore(dataset.store)
+    plan = lode.Dataset("d", store).plan()
+    assert (len(plan.files), plan.row_count) == (2, 2 * commits)
+    # The pointer, the manifest in two layouts and the definition.
+    assert store.counts == {"get": 4}
+    assert numbers(reopened(dataset)) == sorted([*range(commits)] * 2)
+
+
 @pytest.mark.parametrize("content", [b"", b"garbage", b"\x28\xb5\x2f\xfd\x00"])
 def test_a_damaged_checkpoint_costs_time_and_no_rows(visits: lode.Dataset, content: bytes) -> None:
-    visits.compact()
     visits.write(rows(4))
     visits.compact()
     store = visits.store
@@ -140,19 +160,61 @@ def _removed(dataset: lode.Dataset, partitions: Iterable[str]) -> list[str]:
     return state.matching(lode.Removes(tuple(partitions)))
 
 
-def test_the_store_calls_of_a_change_do_not_grow_with_the_number_of_commits() -> None:
+# The most reads of a walk through a short history: manifests since the last segment, and segments.
+MAX_WALK = 15 + 3 * len(LEVELS)
+
+
+def overwrite_one_day(dataset: lode.Dataset) -> None:
+    dataset.overwrite(rows(0, day="d3"))
+
+
+def delete_one_day(dataset: lode.Dataset) -> None:
+    dataset.delete("day = 'd3'")
+
+
+@pytest.mark.parametrize("change", [overwrite_one_day, delete_one_day])
+def test_the_store_calls_of_a_change_grow_by_a_bounded_walk_and_by_nothing_else(
+    change: Callable[[lode.Dataset], None],
+) -> None:
+    others, walks = set(), {}
+    for commits in (1, 10, 50, 250):
+        store = growing(commits)
+        counted = CountingStore(store)
+        change(lode.Dataset("d", counted, runtime=AT_ONCE))
+        read = [path for method, path in counted.events if method == "get" and is_history(path)]
+        walks[commits] = len(read)
+        others.add(counted.total - len(read))
+        touched = [path for _, path in counted.events if "/data/" in path]
+        assert all("day=d3/" in path for path in touched)
+    assert len(others) == 1
+    assert max(walks.values()) <= MAX_WALK
+    assert walks[50] < walks[10]  # segments took the place of manifests
+
+
+def growing(commits: int) -> MemoryStore:
+    """A dataset with so many commits, each to four partitions."""
     store = MemoryStore()
-    runtime = Runtime(background=lambda chore: chore())
     lode.Dataset.create("d", store, schema=SCHEMA, partition_by=["day"])
-    dataset = lode.Dataset("d", store, runtime=runtime)
-    calls: dict[int, int] = {}
-    for number in range(1, 301):
-        dataset.write(rows(number, day="mon" if number % 2 else "tue"))
-        if number in (14, 270):  # the most since the last segment
+    dataset = lode.Dataset("d", store, runtime=AT_ONCE)
+    for number in range(commits):
+        dataset.write([row for day in range(4) for row in rows(number, day=f"d{day}")], on_conflict="append")
+    return store
+
+
+def is_history(path: str) -> bool:
+    return path.endswith("/manifest.json") or "/history/" in path
+
+
+def test_the_store_calls_of_a_plan_do_not_grow_with_the_number_of_commits_that_removed() -> None:
+    store = growing(1)
+    dataset = lode.Dataset("d", store, runtime=AT_ONCE)
+    for number in range(120):
+        dataset.overwrite(rows(number, day=f"d{number % 4}"))
+        if number in (9, 119):
             counted = CountingStore(store)
-            lode.Dataset("d", counted, runtime=runtime).overwrite(rows(0), dry_run=True)
-            calls[number] = counted.total
-    assert calls[270] <= calls[14] + 2, calls
+            assert len(lode.Dataset("d", counted).plan().files) == 4
+            assert sum(is_history(path) for _, path in counted.events) <= MAX_WALK
+            assert not [path for _, path in counted.events if "/state/" in path]
 
 
 def test_a_compaction_of_many_files_names_their_partitions(
@@ -161,12 +223,28 @@ def test_a_compaction_of_many_files_names_their_partitions(
     monkeypatch.setattr(removal, "MAX_NAMED_FILES", 3)
     for number in range(4):
         visits.write([{"day": "mon", "n": number}, {"day": "tue", "n": number}], on_conflict="append")
+    visits.write(rows(9, day="wed"))
     before = visits.count()
     change = visits.compact()
     assert change.snapshot is not None
     assert change.snapshot.manifest.removes == Removes(("day=mon", "day=tue"))
     assert visits.count() == before
-    assert len(visits.plan().files) == 2
+    assert len(visits.plan().files) == 3
+
+
+def test_a_compaction_of_everything_keeps_what_others_write_meanwhile(visits: lode.Dataset) -> None:
+    visits.write([*rows(4), *rows(5, day="tue")])
+    others = iter([rows(6, day="wed")])
+
+    def write_once(_done: int, _total: int | None) -> None:
+        for batch in others:
+            reopened(visits).write(batch)
+
+    visits.compact(progress=write_once)
+    removes = visits.latest().manifest.removes
+    assert removes is not None
+    assert (removes.partitions, len(removes.files)) == ((), 4)
+    assert numbers(reopened(visits)) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_compaction_of_some_files_of_a_partition_names_these(

@@ -99,7 +99,7 @@ def test_the_pages_of_a_dataset_show_what_is_visible(fresh: Served) -> None:
 
 @pytest.mark.parametrize(
     ("sequence", "operation", "removed", "replaced"),
-    [(3, "overwrite", 4, ["day=mon"]), (4, "delete", 3, []), (6, "compact", 2, []), (7, "restore", 2, [])],
+    [(3, "overwrite", 4, ["day=mon"]), (4, "delete", 3, []), (6, "compact", 2, [""]), (7, "restore", 2, [])],
 )
 def test_a_snapshot_tells_what_it_removed(
     fresh: Served, sequence: int, operation: str, removed: int, replaced: list[str]

@@ -23,7 +23,7 @@ from lode.format.manifest import FileStats
 from lode.lazy import pa
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from concurrent.futures import Future
     from typing import Self
 
@@ -175,13 +175,17 @@ class Parquet:
 
         return pq.read_schema(source if source.seekable() else pa.BufferReader(source.read()))
 
-    def decode_columns(self, data: bytes, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of a whole file, decoded on this thread."""
+    def open_whole(self, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
+        """Read the footer of a whole file; the result decodes columns on its caller's thread."""
         import pyarrow.parquet as pq
 
         file: Any = pq.ParquetFile(pa.BufferReader(data), pre_buffer=False)
-        table: pa.Table = file.read(list(columns), use_threads=False)
-        return table
+
+        def decode(columns: Sequence[str]) -> pa.Table:
+            table: pa.Table = file.read(columns, use_threads=False)
+            return table
+
+        return decode
 
     def arrow_format(self) -> pads.FileFormat:
         import pyarrow.dataset as pads

@@ -13,7 +13,7 @@ from lode.errors import InvalidOptionError
 from lode.format.ids import shortened
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import BinaryIO
 
     import pyarrow as pa
@@ -128,8 +128,11 @@ class NativeCodec(ColumnarCodec, Protocol):
 class WholeReadCodec(NativeCodec, Protocol):
     """A native codec that decodes a small file faster than pyarrow's scanner does."""
 
-    def decode_columns(self, data: bytes, columns: Sequence[str]) -> pa.Table:
-        """Return these columns of a whole file; without those that it does not have."""
+    def open_whole(self, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
+        """Open a whole file. The result returns columns by name, without those that the file does not have.
+
+        Opening should hold the interpreter's lock, and decoding should release it.
+        """
         ...
 
 
@@ -188,7 +191,7 @@ def is_native(codec: Codec | None) -> TypeGuard[NativeCodec]:
 
 
 def reads_whole(codec: Codec | None) -> TypeGuard[WholeReadCodec]:
-    return hasattr(codec, "decode_columns")
+    return hasattr(codec, "open_whole")
 
 
 def extension_of(codec: Codec | None) -> str:

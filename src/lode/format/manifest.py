@@ -341,16 +341,28 @@ def decode_manifest(data: bytes, origin: str) -> Manifest:
 
 
 def decode_whole_manifest(data: bytes, origin: str) -> Manifest:
-    """Read the manifest of a snapshot. A partition's copy is refused: it lists only a part of the files."""
-    manifest = decode_manifest(data, origin)
-    if manifest.partition is not None:
-        complaint = f"is {shortened(manifest.partition)}: the copy of one partition lists only its files"
-        require(False, f"x.{PARTITION}", complaint, origin)
+    """Read the manifest of a snapshot, and check it as ``check_whole_manifest`` does."""
+    manifest = decode_struct(data, Manifest, origin=origin)
+    check_whole_manifest(manifest, data, origin)
     return manifest
 
 
-def check_manifest(manifest: Manifest, data: bytes, origin: str) -> None:
-    """Check what the types of its fields do not say; ``data`` is the document that it was decoded from."""
+def check_whole_manifest(manifest: Manifest, data: bytes | None, origin: str) -> None:
+    """Check the manifest of a snapshot. A partition's copy is refused: it lists only a part of the files."""
+    check_manifest(manifest, data, origin)
+    if manifest.partition is not None:
+        complaint = f"is {shortened(manifest.partition)}: the copy of one partition lists only its files"
+        require(False, f"x.{PARTITION}", complaint, origin)
+
+
+def check_manifest(manifest: Manifest, data: bytes | None, origin: str) -> None:
+    """Check what the types of its fields do not say.
+
+    Args:
+        manifest: What was decoded.
+        data: The document that it was decoded from; None if that has many manifests.
+        origin: What an error names.
+    """
     require(manifest.schema_name == SCHEMA_NAME, "schema_name", f"is not {SCHEMA_NAME!r}", origin)
     check_version(manifest.format_version, origin)
     check_created_at(manifest.created_at, origin)
@@ -389,12 +401,12 @@ def decode_struct(data: bytes, kind: type[S], *, origin: str) -> S:
 
 
 def check_free_fields(
-    data: bytes, metadata: dict[str, Any], extension: dict[str, Any] | None, origin: str
+    data: bytes | None, metadata: dict[str, Any], extension: dict[str, Any] | None, origin: str
 ) -> None:
     """Refuse what readers of these fields could not handle: deep nesting, and an ``x`` of another shape.
 
     Args:
-        data: The document that has these fields.
+        data: The document that has these fields and few others, if it is at hand.
         metadata: The user's.
         extension: The field ``x``.
         origin: What an error names.
@@ -410,7 +422,7 @@ def check_free_fields(
         # The shape of known fields is known. A compaction names all files that it removes there.
         foreign = {name: value for name, value in extension.items() if name not in _KNOWN}
     # A document with few brackets is not walked, since it cannot be deep.
-    if (metadata or foreign) and data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
+    if (metadata or foreign) and (data is None or data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH):
         for name, value in (("metadata", metadata), ("x", foreign)):
             if not _is_shallow(value):
                 require(False, name, f"is nested more than {MAX_JSON_DEPTH} deep", origin)

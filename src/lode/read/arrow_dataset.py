@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.dataset as pads
+import pyarrow.fs as pafs
 
 from lode.codec.protocol import is_native
 from lode.errors import InvalidOptionError
-from lode.read.filesystem import arrow_filesystem
+from lode.read.filesystem import arrow_filesystem, local_path
 from lode.read.prune import guarantee
 from lode.store.protocol import check_path
 
@@ -110,6 +111,27 @@ def native_dataset(
         for file, fact in zip(files, known or repeat(None), strict=False)
     ]
     return EngineDataset(fragments, schema, form, filesystem)
+
+
+def scanner_of(
+    store: Store,
+    components: Components,
+    files: Sequence[FileRef],
+    schema: pa.Schema,
+    columns: list[str],
+    where: pc.Expression | None,
+) -> pads.Scanner:
+    """A scanner of files that exist now. Files of this machine are opened without Python."""
+    found = (local_path(store, check_path(file.path), file) for file in files)
+    paths = [path for path in found if path is not None]
+    if len(paths) < len(files):
+        return native_dataset(store, components, files, schema).scanner(columns=columns, filter=where)
+    codec = components.codec
+    assert is_native(codec)
+    form, filesystem = codec.arrow_format(), pafs.LocalFileSystem()
+    fragments: list[pads.Fragment] = [form.make_fragment(path, filesystem) for path in paths]
+    whole = pads.FileSystemDataset(fragments, schema, form, filesystem)
+    return whole.scanner(columns=columns, filter=where)
 
 
 def _check_codec(dataset_id: str, components: Components) -> None:

@@ -28,6 +28,20 @@ def arrow_filesystem(store: Store, files: Iterable[FileRef] = ()) -> pafs.PyFile
     return pafs.PyFileSystem(ReadOnlyView(store, {file.path: file for file in files}))
 
 
+def local_path(store: Store, path: str, file: FileRef | None) -> str | None:
+    """The path by which pyarrow may open an object itself, if it is a file of this machine.
+
+    Of a manifest's file the size is checked. The store refuses what is no plain file: pyarrow would follow a
+    link out of the lake, and wait at a FIFO.
+    """
+    if not isinstance(store, SupportsLocalPath):
+        return None
+    size = store.head(path).size
+    if file is not None:
+        check_size(file, size)
+    return str(store.local_path(path))
+
+
 def _refuse(*_: Any, **__: Any) -> Any:
     raise NotImplementedError("Lode hands pyarrow a read-only view of named files")
 
@@ -41,7 +55,6 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
     def __init__(self, store: Store, files: Mapping[str, FileRef]) -> None:
         self._store = store
         self._files = files
-        self._directory = store if isinstance(store, SupportsLocalPath) else None
 
     def __reduce__(self) -> tuple[Any, ...]:
         return ReadOnlyView, (self._store, self._files)
@@ -63,14 +76,10 @@ class ReadOnlyView(pafs.FileSystemHandler):  # type: ignore[misc, unused-ignore]
 
     def open_input_file(self, path: str) -> pa.NativeFile:
         file = self._files.get(path)
-        if self._directory is None:
+        local = local_path(self._store, path, file)
+        if local is None:
             return pa.PythonFile(ObjectFile(open_object(self._store, file or path)), mode="r")
-        # The store refuses what is no plain file: pyarrow would follow a link out of the lake, and wait at a
-        # FIFO.
-        size = self._store.head(path).size
-        if file is not None:
-            check_size(file, size)
-        return pafs.LocalFileSystem().open_input_file(str(self._directory.local_path(path)))
+        return pafs.LocalFileSystem().open_input_file(local)
 
     open_input_stream = open_input_file
 

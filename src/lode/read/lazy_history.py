@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, overload
 import msgspec
 
 from lode.errors import LodeError
-from lode.read.segment import SegmentListing, decode_segment, list_segment
+from lode.format.manifest import check_whole_manifest
+from lode.read.segment import SegmentListing, decode_manifests, decode_segment, list_segment
 from lode.times import rfc3339_to_ns
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ class SegmentSlice:
         """Its manifests, oldest first. If one of them is invalid, all are read from their own objects."""
         listed = self.listing.snapshots
         try:
-            raw = decode_segment(self._data)
-            found = [self._chain.checked(bytes(manifest), self._chain.paths.root) for manifest in raw]
+            found = list(decode_manifests(self._data))
+            for manifest in found:
+                check_whole_manifest(manifest, None, self._chain.paths.root)
+                self._chain.check_owner(manifest, self._chain.paths.root)
             if [manifest.snapshot_id for manifest in found] == listed:
                 return found
         except LodeError:

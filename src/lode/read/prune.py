@@ -28,20 +28,36 @@ def can_match(file: FileRef, partition: str, schema: pa.Schema, where: pc.Expres
 def matching(
     files: Sequence[FileRef], partition_of: Callable[[FileRef], str], schema: pa.Schema, where: pc.Expression
 ) -> list[FileRef]:
-    """The files that may hold a row for which ``where`` is true."""
+    """The files that may hold a row for which ``where`` is true.
+
+    Partitions are decided first: there are fewer of them than files.
+    """
+    named = mentioned(schema, where)
+    partitions = [partition_of(file) for file in files]
+    facts = {partition: _conjunction(_from_partition(partition, named)) for partition in set(partitions)}
+    possible = {each for each, fact in facts.items() if fact is None}
+    others = [each for each in facts if each not in possible]
+    possible.update(others[number] for number in _possible([facts[each] for each in others], schema, where))
+    left = [number for number, partition in enumerate(partitions) if partition in possible]
+    known = [
+        _conjunction([facts[partitions[number]], *_from_statistics(files[number], named)]) for number in left
+    ]
+    return [files[left[number]] for number in _possible(known, schema, where)]
+
+
+def _possible(known: Sequence[pc.Expression | None], schema: pa.Schema, where: pc.Expression) -> list[int]:
+    """The places of those facts that do not contradict ``where``."""
     import pyarrow.dataset as pads
     import pyarrow.fs as pafs
 
     # pyarrow simplifies a filter by a fragment's guarantee; the fragments themselves are never opened.
     form = pads.ParquetFileFormat()
     nowhere = pafs.LocalFileSystem()
-    named = mentioned(schema, where)
     fragments: list[pads.Fragment] = [
-        form.make_fragment(str(number), nowhere, guarantee(file, partition_of(file), named))
-        for number, file in enumerate(files)
+        form.make_fragment(str(number), nowhere, fact) for number, fact in enumerate(known)
     ]
     whole = pads.FileSystemDataset(fragments, schema, form, nowhere)
-    return [files[int(fragment.path)] for fragment in whole.get_fragments(filter=where)]
+    return [int(fragment.path) for fragment in whole.get_fragments(filter=where)]
 
 
 def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
@@ -60,10 +76,14 @@ def mentioned(schema: pa.Schema, where: pc.Expression) -> pa.Schema:
 
 def guarantee(file: FileRef, partition: str, schema: pa.Schema) -> pc.Expression | None:
     """What is true of every row of the file, as an expression; None if nothing is known."""
-    facts = [*_from_partition(partition, schema), *_from_statistics(file, schema)]
+    return _conjunction([*_from_partition(partition, schema), *_from_statistics(file, schema)])
+
+
+def _conjunction(facts: Iterable[pc.Expression | None]) -> pc.Expression | None:
     whole: pc.Expression | None = None
     for fact in facts:
-        whole = fact if whole is None else whole & fact
+        if fact is not None:
+            whole = fact if whole is None else whole & fact
     return whole
 
 

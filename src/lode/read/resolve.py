@@ -246,9 +246,10 @@ class Chain(Generic[M]):
 
     def checked(self, data: bytes, origin: str, snapshot_id: str | None = None) -> M:
         """Decode a manifest, and refuse one of another snapshot or of another dataset or volume."""
-        return self._own(self.decode(data, origin), origin, snapshot_id)
+        return self.check_owner(self.decode(data, origin), origin, snapshot_id)
 
-    def _own(self, manifest: M, origin: str, snapshot_id: str | None) -> M:
+    def check_owner(self, manifest: M, origin: str, snapshot_id: str | None = None) -> M:
+        """Refuse a manifest of another snapshot, or of another dataset or volume."""
         if snapshot_id is not None and manifest.snapshot_id != snapshot_id:
             raise ManifestInvalidError(
                 f"{origin}: field 'snapshot_id' is {shortened(manifest.snapshot_id)}, but it is stored as "
@@ -306,10 +307,10 @@ class Chain(Generic[M]):
             intent = decode_intent(data, path, self.decode)
         except ManifestInvalidError:
             return None
-        self._own(intent.manifest, path, snapshot_id)
+        self.check_owner(intent.manifest, path, snapshot_id)
         line = [*(member.manifest for member in intent.before), intent.manifest]
         for member, child in pairwise(line):
-            if self._own(member, path, None).snapshot_id != child.parent_snapshot_id:
+            if self.check_owner(member, path, None).snapshot_id != child.parent_snapshot_id:
                 return None
         return intent
 

@@ -20,7 +20,7 @@ from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -324,13 +324,16 @@ class Scan:
         codec = self.components.codec
         assert reads_whole(codec)
         wanted = pa.schema([schema.field(name) for name in _used(schema, columns, where)])
-        for file, batches in read_small(self.store, codec, files, wanted, self.runtime):
+        share = len(wanted) / max(1, len(schema))
+        # The columns that are read, unless there are more for the filter or one is wanted twice.
+        chosen = None if columns is None or list(columns) == wanted.names else list(columns)
+        for file, batches in read_small(self.store, codec, files, wanted, self.runtime, share=share):
             if batches is None:
                 yield from self._scanned([file], schema, columns, where)
                 continue
             for batch in batches:
                 found = batch if where is None else where.apply(batch)
-                yield found if columns is None else found.select(list(columns))
+                yield found if chosen is None else found.select(chosen)
 
     def _scanned(
         self,
@@ -340,21 +343,18 @@ class Scan:
         where: Filter | None,
     ) -> Iterator[pa.RecordBatch]:
         """Read files through pyarrow's scanner, which prunes columns and row groups."""
-        from lode.read.arrow_dataset import native_dataset
-
         # A filter that must not prune row groups is applied to the batches.
         after = where if where is not None and not where.fits_row_groups else None
         condition = where.where if where is not None and after is None else None
         wanted = _used(schema, columns, after)
-        dataset = native_dataset(self.store, self.components, files, schema)
-        for batch in self._streamed(dataset, _groups(dataset, files), wanted, condition):
+        for batch in self._streamed(files, schema, wanted, condition):
             found = batch if after is None else after.apply(batch)
             yield found if columns is None else found.select(list(columns))
 
     def _streamed(
         self,
-        dataset: pads.FileSystemDataset,
-        groups: Iterable[list[pads.Fragment]],
+        files: Sequence[FileRef],
+        schema: pa.Schema,
         columns: list[str],
         condition: pc.Expression | None,
     ) -> Iterator[pa.RecordBatch]:
@@ -362,15 +362,13 @@ class Scan:
 
         A pyarrow scanner reads ahead of its consumer until it holds 1 GiB. Two groups bound that.
         """
-
-        def start(group: list[pads.Fragment]) -> Iterator[pa.RecordBatch]:
-            part = type(dataset)(group, dataset.schema, dataset.format, dataset.filesystem)
-            return part.scanner(columns=columns, filter=condition).to_batches()
+        from lode.read.arrow_dataset import scanner_of
 
         try:
             started: deque[Iterator[pa.RecordBatch]] = deque()
-            for group in groups:
-                started.append(start(group))
+            for group in _groups(files):
+                scanner = scanner_of(self.store, self.components, group, schema, columns, condition)
+                started.append(scanner.to_batches())
                 if len(started) > 1:
                     yield from started.popleft()
             for batches in started:
@@ -420,12 +418,12 @@ class Scan:
         return self.layout.partition_of(self.dataset_id, file.path)
 
 
-def _groups(dataset: pads.FileSystemDataset, files: Sequence[FileRef]) -> Iterator[list[pads.Fragment]]:
+def _groups(files: Sequence[FileRef]) -> Iterator[list[FileRef]]:
     """Split into consecutive files that one scanner reads."""
-    group: list[pads.Fragment] = []
+    group: list[FileRef] = []
     held = 0
-    for fragment, file in zip(dataset.get_fragments(), files, strict=True):
-        group.append(fragment)
+    for file in files:
+        group.append(file)
         held += file.size_bytes
         if len(group) == MAX_GROUP_FILES or held >= MAX_GROUP_BYTES:
             yield group

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from lode.errors import ManifestInvalidError
-from lode.format.manifest import Count, Text, decode_struct
+from lode.format.manifest import Count, Manifest, Text, decode_struct
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,10 @@ class HistorySegment(msgspec.Struct, frozen=True, omit_defaults=True):
     manifests: tuple[msgspec.Raw, ...] = ()
 
 
+class _Decoded(msgspec.Struct):
+    manifests: tuple[Manifest, ...]
+
+
 class _ListedFile(msgspec.Struct, gc=False):
     path: Text
     size_bytes: Count
@@ -82,6 +86,17 @@ def encode_segment(manifests: list[bytes], last: int) -> bytes:
 def decode_segment(data: bytes) -> tuple[msgspec.Raw, ...]:
     """The manifests of a segment, none of them decoded yet."""
     return _decoded(b"".join(decompress(data))).manifests
+
+
+def decode_manifests(data: bytes) -> tuple[Manifest, ...]:
+    """The manifests of a segment, decoded at once, which takes half as long; none of them is checked."""
+    plain = b"".join(decompress(data))
+    origin = "a history segment"
+    try:
+        return decode_struct(plain, _Decoded, origin=origin).manifests
+    except ManifestInvalidError:
+        # One by one, lists that Go stores as null are read as empty.
+        return tuple(decode_struct(bytes(raw), Manifest, origin=origin) for raw in _decoded(plain).manifests)
 
 
 def list_segment(data: bytes, level: int, last: int) -> SegmentListing:

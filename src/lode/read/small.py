@@ -7,6 +7,7 @@ longer than reading it.
 from __future__ import annotations
 
 from collections import deque
+from threading import Lock
 from typing import TYPE_CHECKING, Final
 
 from lode.errors import InvalidFormatError
@@ -15,7 +16,7 @@ from lode.read.source import get_file
 from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lode.codec.protocol import WholeReadCodec
     from lode.format.manifest import FileRef
@@ -29,10 +30,17 @@ MAX_SMALL_ROWS: Final = 16_384
 # large the rows of a file are is known after it was decoded.
 FIRST_ROUND_FILES: Final = 8
 MAX_ROUND_FILES: Final = 256
-MAX_ROUND_ROWS: Final = 131_072
+MAX_ROUND_ROWS: Final = 262_144
 MAX_ROUND_BYTES: Final = 16 << 20
-# Threads for a store that answers slowly. On others, one for each core decodes.
+# Threads for a store that answers slowly.
 REMOTE_THREADS: Final = 16
+# On others, threads that decode. Each must have so many bytes of a file to decode: opening a file holds the
+# interpreter's lock for as long.
+MAX_THREADS: Final = 4
+MIN_THREAD_BYTES: Final = 4 << 10
+# How many files a thread opens before it decodes them. While one thread opens files, others decode; if both
+# were mixed, the threads would wait for the interpreter's lock several times for every file.
+MAX_OPEN_FILES: Final = 8
 
 
 def is_small(file: FileRef) -> bool:
@@ -45,7 +53,13 @@ def is_small(file: FileRef) -> bool:
 
 
 def read_small(
-    store: Store, codec: WholeReadCodec, files: Sequence[FileRef], schema: pa.Schema, runtime: Runtime
+    store: Store,
+    codec: WholeReadCodec,
+    files: Sequence[FileRef],
+    schema: pa.Schema,
+    runtime: Runtime,
+    *,
+    share: float = 1.0,
 ) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
     """Yield small files in order, each with its rows; None for a file whose columns have other types.
 
@@ -55,41 +69,91 @@ def read_small(
         files: The files, in the order in which their rows are wanted.
         schema: The columns that are wanted, by their names in the files. One that a file lacks is null.
         runtime: Has the threads.
+        share: The part of a file's columns that is wanted.
     """
-    threads = pa.cpu_count() if is_nearby(store) else REMOTE_THREADS
-
-    def read(job: list[FileRef]) -> list[tuple[FileRef, list[pa.RecordBatch] | None]]:
-        """Read files until they take this job's part of the memory."""
-        done, held = [], 0
-        for file in job:
-            batches = _read(store, codec, file, schema)
-            done.append((file, batches))
-            held += sum(batch.get_total_buffer_size() for batch in batches or ())
-            if held * threads > MAX_ROUND_BYTES:
-                break
-        return done
-
+    threads, batch = _threads(store, files, share)
     start, size, limit = 0, 1, FIRST_ROUND_FILES
     while start < len(files):
         count = _round(files, start, min(limit, max(threads, MAX_ROUND_BYTES // size)))
-        each = -(-count // threads)
-        jobs = [
-            files[first : min(first + each, start + count)] for first in range(start, start + count, each)
-        ]
-        results = deque(runtime.each(read, jobs))
+        # Every thread gets two batches at least.
+        some = min(batch, -(-count // (2 * threads)))
+        round_ = _Round(store, codec, files[start : start + count], schema, some)
+        runtime.each(round_.work, range(threads))
         # Files of one dataset are alike: these say how many fit into memory next.
-        found = [batch for result in results for _, batches in result for batch in batches or ()]
-        size = max(1, sum(batch.get_total_buffer_size() for batch in found) // sum(map(len, results)))
-        del found
-        for job in jobs:
-            done = results.popleft()
-            left = job[len(done) :]
-            while done:
-                yield done.pop(0)
-            for file in left:
-                yield file, _read(store, codec, file, schema)
+        size = max(1, round_.held // len(round_.done))
+        yield from round_.results()
         start += count
-        limit = min(limit * 4, MAX_ROUND_FILES)
+        limit = min(limit * 8, MAX_ROUND_FILES)
+
+
+class _Round:
+    """Files that are read by several threads at the same time."""
+
+    def __init__(
+        self, store: Store, codec: WholeReadCodec, files: Sequence[FileRef], schema: pa.Schema, batch: int
+    ) -> None:
+        self._store = store
+        self._codec = codec
+        self._files = files
+        self._schema = schema
+        self._batch = batch
+        self._waiting = deque(range(0, len(files), batch))
+        self._opening = Lock()
+        self._counting = Lock()
+        # Rows by the number of their file, and their size in memory.
+        self.done: dict[int, list[pa.RecordBatch] | None] = {}
+        self.held = 0
+
+    def work(self, _thread: int) -> None:
+        """Read files that no other thread reads, until all of them take too much memory."""
+        while self.held <= MAX_ROUND_BYTES:
+            try:
+                first = self._waiting.popleft()
+            except IndexError:
+                return
+            files = self._files[first : first + self._batch]
+            data = [get_file(self._store, file) for file in files]
+            with self._opening:
+                opened = list(map(self._open, files, data))
+            del data
+            for number, file in enumerate(files):
+                batches = self.done[first + number] = self._decode(file, opened[number])
+                size = sum(batch.get_total_buffer_size() for batch in batches or ())
+                with self._counting:
+                    self.held += size
+                if self.held > MAX_ROUND_BYTES:
+                    return
+
+    def results(self) -> Iterator[tuple[FileRef, list[pa.RecordBatch] | None]]:
+        """All files in order. Those that did not fit into memory are read one by one."""
+        for number, file in enumerate(self._files):
+            if number in self.done:
+                yield file, self.done.pop(number)
+            else:
+                yield file, self._decode(file, self._open(file, get_file(self._store, file)))
+
+    def _open(self, file: FileRef, data: bytes) -> Callable[[Sequence[str]], pa.Table]:
+        try:
+            return self._codec.open_whole(data)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+
+    def _decode(
+        self, file: FileRef, decode: Callable[[Sequence[str]], pa.Table]
+    ) -> list[pa.RecordBatch] | None:
+        try:
+            table = decode(self._schema.names)
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+        return _in_schema(table, self._schema)
+
+
+def _threads(store: Store, files: Sequence[FileRef], share: float) -> tuple[int, int]:
+    """How many threads read, and how many files each opens at a time."""
+    if not is_nearby(store):
+        return REMOTE_THREADS, 1
+    wanted = share * sum(file.size_bytes for file in files) / max(1, len(files))
+    return max(1, min(pa.cpu_count(), MAX_THREADS, int(wanted) // MIN_THREAD_BYTES)), MAX_OPEN_FILES
 
 
 def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
@@ -102,14 +166,8 @@ def _round(files: Sequence[FileRef], start: int, limit: int) -> int:
     return count
 
 
-def _read(
-    store: Store, codec: WholeReadCodec, file: FileRef, schema: pa.Schema
-) -> list[pa.RecordBatch] | None:
-    data = get_file(store, file)
-    try:
-        table = codec.decode_columns(data, schema.names)
-    except (pa.ArrowException, OSError, UnicodeError) as error:
-        raise InvalidFormatError(f"{file.path} cannot be read: {error}") from error
+def _in_schema(table: pa.Table, schema: pa.Schema) -> list[pa.RecordBatch] | None:
+    """The rows with exactly these columns; None if one has another type."""
     if table.schema.equals(schema, check_metadata=True):
         return table.to_batches()
     names = table.schema.names

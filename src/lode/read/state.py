@@ -18,7 +18,7 @@ import msgspec
 
 from lode.definition import REMOVALS
 from lode.errors import LodeError
-from lode.format.manifest import MAX_COUNT, Removed
+from lode.format.manifest import COMPACT, MAX_COUNT, Removed
 from lode.format.paths import canonical_partition
 from lode.read.checkpoint import encode_checkpoint, load_checkpoint, stripped
 from lode.read.files import count_rows
@@ -105,9 +105,9 @@ class States:
             yield manifest, partial(_as_checkpoint, state)
 
     def write_checkpoint(self, head: Manifest) -> None:
-        """Write a checkpoint, best effort, unless it is large compared with what it saves reading."""
+        """Write a checkpoint, best effort, unless it saves little reading for its size."""
         try:
-            if REMOVALS not in self._definitions.at(head).features:
+            if REMOVALS not in self._definitions.at(head).features or _replaces_everything(head):
                 return
             state = self.fold(head)
             if len(state) > max(MIN_CHECKPOINT_FILES, 4 * state.folded):
@@ -127,6 +127,9 @@ class States:
         while current is not None:
             start, current = current, None
             for manifest in self._history.newest_first(start):
+                if _replaces_everything(manifest):
+                    steps.append(manifest)
+                    return (), steps
                 if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
                     if known is not None:
@@ -139,9 +142,6 @@ class States:
                     steps.append(manifest)
                     break
                 steps.append(manifest)
-                removes = manifest.removes
-                if removes is not None and "" in removes.partitions:
-                    return (), steps
         return (), steps
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
@@ -185,7 +185,13 @@ def _as_checkpoint(state: Fold) -> list[Manifest]:
 def is_checkpoint(manifest: Manifest) -> bool:
     """Tell whether there may be a checkpoint of this snapshot."""
     on_step = manifest.sequence is not None and manifest.sequence % CHECKPOINT_STEP == 0
-    return on_step or not manifest.is_append
+    return on_step or manifest.operation == COMPACT
+
+
+def _replaces_everything(manifest: Manifest) -> bool:
+    """Whether its own files are the state. A checkpoint would only repeat them."""
+    removes = manifest.removes
+    return removes is not None and "" in removes.partitions and manifest.restores is None
 
 
 def reduced(entries: Iterable[Entry], rows_of: Callable[[Manifest, FileRef], int]) -> list[Manifest]:

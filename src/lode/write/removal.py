@@ -119,12 +119,16 @@ class Compaction(Removal):
     It follows every commit. If another one has removed input files of a group, that group is given up.
 
     A manifest that names a hundred thousand files takes long to read. So if there are many, and all files of
-    a partition are replaced, it names the partition, unless others have committed there.
+    a partition are replaced, it names the partition, unless others have committed there. If all files of the
+    dataset are replaced and nobody else has committed, it names the whole dataset. Its own files are then the
+    state, and a reader needs nothing else.
     """
 
     groups: tuple[Rewritten, ...] = ()
     # The files of those partitions of which every file is replaced.
     whole: dict[str, frozenset[str]] = field(default_factory=dict)
+    # Whether others have committed since the files were read.
+    is_late: bool = False
     given_up: list[Rewritten] = field(default_factory=list)
     # The partition of a file.
     partition_of: Callable[[str], str] = field(kw_only=True, default=lambda _: "")
@@ -134,6 +138,7 @@ class Compaction(Removal):
     def overlap(self, later: Iterable[CommitSummary]) -> str | None:
         kept = self.groups
         for commit in later:
+            self.is_late = True
             if commit.restores:
                 kept, self.whole = (), {}
             elif commit.removes is not None:
@@ -155,9 +160,12 @@ class Compaction(Removal):
         self.groups = groups
         replaced = frozenset().union(*(group.inputs for group in groups))
         self.removed = self.count(replaced)
-        whole = self.whole if len(replaced) > MAX_NAMED_FILES else {}
-        self.partitions = tuple(sorted(name for name, files in whole.items() if files <= replaced))
-        self.files = replaced.difference(*(whole[name] for name in self.partitions))
+        whole = [name for name, files in self.whole.items() if files <= replaced]
+        is_everything = bool(whole) and len(whole) == len(self.whole) and not self.is_late
+        if len(replaced) <= MAX_NAMED_FILES and not is_everything:
+            whole = []
+        self.partitions = ("",) if is_everything else tuple(sorted(whole))
+        self.files = replaced.difference(*(self.whole[name] for name in whole))
         self.carried = tuple(file.path for group in groups for file in group.staged.files)
 
     def _is_hit(self, group: Rewritten, removes: Removes) -> bool:
