@@ -267,14 +267,14 @@ def verify(
 @contextmanager
 def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
     """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
-    from lode.spark.session import session
+    from lode.spark.session import session, stop
 
     with progress(what, "") if what is not None else nullcontext():
         spark = session(master, settings=key_values(settings, "--conf"))
         try:
             yield spark
         finally:
-            spark.stop()
+            stop(spark)
 
 
 def _dataset_ref(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> DatasetRef:

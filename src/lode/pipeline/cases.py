@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.extras import needs
 from lode.pipeline.project import mapping
-from lode.spark.session import is_connect
+from lode.spark.session import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -167,13 +167,11 @@ def _typed(spark: SparkSession, rows: list[dict[str, Any]], schema: str | Struct
 
     texts = [(json.dumps(row, default=str),) for row in rows]
     frame = spark.createDataFrame(texts, "value string")
-    if is_connect(spark):
-        from pyspark.sql.connect.functions import from_json
-    else:
-        from pyspark.sql.functions import from_json
     # A value that does not fit fails; without this it would be null. Null is allowed everywhere.
     kind = schema.simpleString() if isinstance(schema, StructType) else schema
-    return frame.select(from_json("value", kind, {"mode": "FAILFAST"}).alias("row")).select("row.*")
+    return frame.select(
+        functions_of(spark).from_json("value", kind, {"mode": "FAILFAST"}).alias("row")
+    ).select("row.*")
 
 
 def _folders(root: Path) -> list[Path]:
