@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lode
+from lode.cli import main
 from lode.lineage import Lineage, lineage_of
 from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
@@ -319,6 +321,37 @@ def test_sweep_removes_what_lode_sweep_finds_and_no_committed_file(
     assert {each.path for each in found.leftovers} == {each.path for each in expected.leftovers}
     assert not any((tmp_path / "lake" / each.path).exists() for each in found.leftovers)
     assert rows_of(dataset) == before
+
+
+def test_the_commands_remove_nothing_unless_it_is_asked_for(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = sys.modules["lode.spark.session"]
+    monkeypatch.setattr(module, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(module, "stop", lambda _: None)
+    dataset = sales_in(lake)
+    dead = dataset.transaction()
+    dead.stage([{"day": "d0", "n": 1}])
+
+    def run(command: str, *words: str) -> Any:
+        assert main(["spark", command, "sales", "--root", lake, *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    expected = len(dataset.plan().files)
+    assert run("compact", "--dry-run")["id"] is None
+    assert len(dataset.plan().files) == expected
+    assert run("compact")["id"] is not None
+    assert len(dataset.plan().files) == 2
+    for command, words, key in (("expire", ("--keep", "1"), "files"), ("sweep", ("--older-than", "0s"), "")):
+        found = run(command, *words)
+        assert not found["removed"]
+        again = run(command, *words, "--delete")
+        assert again["removed"]
+        assert again[key] == found[key] == expected if key else again["leftovers"] == found["leftovers"]
+        assert run(command, *words)["bytes"] == 0
+    assert lode.verify(dataset).ok
+    assert main(["spark", "expire", "sale", "--root", lake, "--keep", "1"]) == 3
+    assert "did you mean 'sales'" in capsys.readouterr().err
 
 
 def test_a_file_whose_manifest_appears_before_it_is_removed_stays(lake: str) -> None:

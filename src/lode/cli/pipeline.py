@@ -206,11 +206,13 @@ def check_steps(project: Path = _PROJECT, select: list[str] = _SELECT, json: boo
                 failed += not result.ok
                 if json:
                     about = {"pipeline": case.pipeline, "case": case.name, "ok": result.ok}
-                    print_json({**about, "problem": result.problem, "diff": result.diff()})
+                    more = {"problem": result.problem, "diff": result.diff(), "failed": result.failed}
+                    print_json({**about, **more})
                     continue
                 problem = "" if result.ok else f": {result.problem}"
                 print_lines(f"{'ok    ' if result.ok else 'FAILED'}  {case.pipeline}/{case.name}{problem}")
                 print_lines(*(f"    {printable(line)}" for line in result.diff()))
+                print_lines(*(f"    {count(n, 'row')} not as {name}" for name, n in result.failed.items()))
         finally:
             stop_session(spark)
     if not json:
