@@ -171,8 +171,10 @@ def lose_java(spark: SparkSession, lake: str) -> list[Any]:
         project.run(spark)
     except lode.SparkLostError as error:
         lost = str(error)
-    again = session(sys.argv[1])
-    return [lost, {name: run.state for name, run in project.run(again).items()}]
+    again = lode.spark.session("local[1]", settings=SETTINGS)
+    states = {name: run.state for name, run in project.run(again).items()}
+    again.stop()
+    return [lost, states]
 
 
 def session(master: str) -> SparkSession:
@@ -203,12 +205,12 @@ def main(master: str) -> None:
     spark = session(master)
     for line in sys.stdin:
         job, arguments = json.loads(line)
+        spark = session(master)  # the same one, unless a job has ended it
         try:
             answer = {"result": JOBS[job](spark, **arguments)}
         except Exception:
             answer = {"error": traceback.format_exc()}
         print(json.dumps(answer), file=answers, flush=True)
-        spark = session(master)  # the same one, unless a job has ended it
     spark.stop()
 
 
