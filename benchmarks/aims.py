@@ -178,17 +178,17 @@ AIMS: Final = (
     Aim(
         "Spark: lode.spark.write",
         "spark", "write", "Lode, lode.spark.write", ("seconds",),
-        at_most=0.8, to=("Spark, df.write.parquet",), short=True,
+        at_most=1, to=("Spark, df.write.parquet",), short=True,
     ),
     Aim(
         'Spark: df.write.format("lode")',
         "spark", "write", 'Lode, df.write.format("lode")', ("seconds",),
-        at_most=0.8, to=("Spark, df.write.parquet",),
+        at_most=1, to=("Spark, df.write.parquet",),
     ),
     Aim(
         "Spark: lode.spark.read",
         "spark", "read", "Lode, lode.spark.read", ("seconds",),
-        at_most=1, to=(_PLAIN_SPARK_READ,), short=True,
+        at_most=1.1, to=(_PLAIN_SPARK_READ,), short=True,
     ),
     Aim(
         "Spark: lode.spark.read where files are pruned",
@@ -201,39 +201,8 @@ AIMS: Final = (
         at_most=1.5, to=(_PLAIN_SPARK_READ,),
     ),
     Aim(
-        'Spark: format("lode") with two columns named, against plain Spark',
-        "spark", "read-two", 'Lode, spark.read.format("lode") with columns named', ("seconds",),
-        at_most=1.2, to=(_PLAIN_SPARK_READ,),
-    ),
-    Aim(
-        'Spark: format("lode") with two columns named, against the floor of Python sources',
-        "spark", "read-two", 'Lode, spark.read.format("lode") with columns named', ("seconds",),
-        at_most=1.2, to=("floor: a Python source that only reads the files",),
-    ),
-    *(
-        Aim(
-            f"Spark: lode.spark.read of {count:,} small files",
-            "spark", f"small-{count}", "Lode, lode.spark.read of the small files", ("seconds",),
-            at_most=3, to=("Spark, one file of the same rows",),
-        )
-        for count in (500, 5_000)
-    ),
-    *(
-        Aim(
-            f"Spark: lode.spark.read of {count:,} small files after compaction",
-            "spark", f"small-{count}", "Lode, lode.spark.read after compaction", ("seconds",),
-            at_most=1.2, to=("Spark, one file of the same rows",),
-        )
-        for count in (500, 5_000)
-    ),
-    Aim(
         "Spark: a micro-batch, dataset to dataset",
         "spark", "stream", "Lode, dataset to dataset", ("micro-batch, s",),
-        at_most=1.1, to=("Spark, Parquet files to Parquet files",),
-    ),
-    Aim(
-        "Spark: a graph of 20 small pipelines",
-        "spark", "graph", "Lode, one run of the graph", ("seconds",),
-        at_most=1.3, to=("Spark, the jobs one after the other",),
+        at_most=1.2, to=("Spark, Parquet files to Parquet files",),
     ),
 )  # fmt: skip
