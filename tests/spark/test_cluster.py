@@ -88,7 +88,7 @@ def test_executors_write_and_read_a_dataset_on_s3(driver: Driver, s3_server: Any
     assert lode.verify(dataset).ok
 
 
-CHANGED = {
+CHANGED: dict[str, dict[Any, int]] = {
     "append": {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5},
     "dynamic": {0: 0, 2: 2, 3: 3, 5: 5, 10: 10},
     "replaceWhere": {0: 0, 2: 20, 3: 3, 5: 5, 10: 10},
