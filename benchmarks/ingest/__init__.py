@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.ingest import idle, lone, rates
+from benchmarks.ingest import idle, lone, rates, several
 from benchmarks.ingest.runs import SERVERS, Runs
+from benchmarks.ingest.servers import LodeServer
 
 if TYPE_CHECKING:
     from benchmarks.options import Options
@@ -17,4 +18,5 @@ CONTENDERS: Final = tuple(each.name for each in SERVERS)
 def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         runs = Runs(root, options)
-        return [*rates.tables(runs), lone.table(runs), idle.table(runs), *rates.throughout(runs)]
+        found = [*rates.tables(runs), lone.table(runs), idle.table(runs), *rates.throughout(runs)]
+        return [*found, several.table(runs)] if options.wants(LodeServer.name) else found
