@@ -1,4 +1,4 @@
-"""What Spark jobs cost with Lode, against the same jobs on plain Parquet: writes, reads, a micro-batch."""
+"""What Spark jobs cost with Lode, against the same jobs on plain Parquet: writes, reads, streams, graphs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.measure import in_child
 from benchmarks.progress import progress
 from benchmarks.rounds import Outcome, reason, row_of
-from benchmarks.spark import read, stream, write
+from benchmarks.spark import graph, read, small, stream, write
 from benchmarks.spark.session import PARTS
 from benchmarks.table import Curve, Row, Table
 
@@ -18,7 +18,14 @@ if TYPE_CHECKING:
 
     from benchmarks.options import Options
 
-CONTENDERS = (*write.WRITERS, *read.READERS, *stream.STREAMS)
+CONTENDERS = (
+    *write.WRITERS,
+    *read.READERS,
+    *read.COLUMN_READERS[2:],
+    *small.READERS,
+    *stream.STREAMS,
+    *graph.GRAPHS,
+)
 
 _AGAINST_SPARK = "time against plain Spark's"
 
@@ -28,8 +35,11 @@ def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         order = {"root": str(root), "rounds": options.rounds, "only": list(options.only)}
         writes = _outcomes([write.WRITERS], write.measure, count=count, **order)
-        reads = _outcomes([read.READERS] * 2, read.measure, count=count, **order)
+        groups = [read.READERS, read.READERS, read.COLUMN_READERS]
+        reads = _outcomes(groups, read.measure, count=count, **order)
+        small_files = _outcomes([small.READERS] * len(small.COUNTS), small.measure, **order)
         streams = _outcomes([stream.STREAMS], stream.measure, **order)
+        graphs = _outcomes([graph.GRAPHS], graph.measure, **order)
     rounds = f"Medians of {options.rounds}, in turn in one session, after one round to warm up"
     return [
         Table(
@@ -65,6 +75,30 @@ def run(options: Options) -> list[Table]:
             curves=[_bars("Read one file's rows", ["seconds"])],
         ),
         Table(
+            "read-two",
+            f"Spark: an aggregate over two of the six columns of {count:,} rows, {PARTS} files, local[2]",
+            ["seconds"],
+            _rows(options, reads[2], read.PLAIN),
+            ratios=["seconds"],
+            notes=[
+                f"{rounds}, the same as above. Spark does not say which columns a query needs to a Python "
+                "source, so they are named with `.schema(…)`.",
+            ],
+            curves=[_bars("Read two columns", ["seconds"])],
+        ),
+        *(
+            Table(
+                f"small-{number}",
+                f"Spark: an aggregate over {number:,} files of 200 rows, local[2]",
+                ["seconds"],
+                _rows(options, found, small.PLAIN),
+                ratios=["seconds"],
+                notes=[f"{rounds}; planning included; every aggregate is checked."],
+                curves=[_bars(f"{number:,} small files", ["seconds"])],
+            )
+            for number, found in zip(small.COUNTS, small_files, strict=True)
+        ),
+        Table(
             "stream",
             f"Spark: a micro-batch of {stream.ROWS:,} rows x 6 columns, Trigger.AvailableNow, local[2]",
             ["query, s", "micro-batch, s"],
@@ -76,6 +110,18 @@ def run(options: Options) -> list[Table]:
                 "Lode with statistics and an xxh3-128 checksum of every file, both zstd.",
             ],
             curves=[_bars("Micro-batch", ["micro-batch, s"])],
+        ),
+        Table(
+            "graph",
+            f"Spark: a graph of {graph.PIPELINES} small pipelines, local[2]",
+            ["seconds"],
+            _rows(options, graphs[0], graph.PLAIN),
+            ratios=["seconds"],
+            notes=[
+                f"{rounds}. Each pipeline filters the same 10,000 rows into a sink of its own; rows counted.",
+                "Plain Spark runs the same queries one after the other, without positions and lineage.",
+            ],
+            curves=[_bars("Graph of pipelines", ["seconds"])],
         ),
     ]
 

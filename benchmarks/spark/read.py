@@ -1,4 +1,4 @@
-"""What the readers take for all rows, and for those of one file."""
+"""What the readers take for all rows, for those of one file, and for two columns."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import tempfile
 from typing import TYPE_CHECKING, Any
 
 from benchmarks.rounds import Sample, verify
+from benchmarks.spark.floor import FloorSource
 from benchmarks.spark.session import (
     DATASET,
     PARTS,
@@ -29,6 +30,9 @@ PLAIN = "Spark, spark.read.parquet on the same files"
 OURS = "Lode, lode.spark.read"
 FORMAT = 'Lode, spark.read.format("lode")'
 READERS = (PLAIN, OURS, FORMAT)
+NAMED = 'Lode, spark.read.format("lode") with columns named'
+FLOOR = "floor: a Python source that only reads the files"
+COLUMN_READERS = (PLAIN, OURS, NAMED, FLOOR)
 # Something of every column that is the same in whichever order the rows come.
 _TOTALS = (
     "count(*)",
@@ -41,8 +45,12 @@ _TOTALS = (
 )
 
 
+_TWO_COLUMNS = "id long, count int"
+_TWO_TOTALS = ("count(*)", "sum(id)", "sum(count)")
+
+
 def measure(root: str, count: int, rounds: int, only: list[str]) -> list[Any]:
-    """In a child: seconds of each, for all rows, then for one file's."""
+    """In a child: seconds of each, for all rows, then for one file's, then for two columns."""
     with session() as spark, tempfile.TemporaryDirectory(dir=root) as target:
         files = write_dataset(target, frame(spark, count, PARTS))
         verify((row_count(files), len(files)), (count, PARTS), "rows and files to read")
@@ -76,11 +84,30 @@ def measure(root: str, count: int, rounds: int, only: list[str]) -> list[Any]:
             return work
 
         readers: dict[str, Reader] = {PLAIN: plain, OURS: read, FORMAT: load}
-        return [
+        found = [
             in_turn(readers, measured(condition), rounds, only, label)
             for condition, label in ((None, "read all"), (where, "read one file's rows"))
         ]
 
+        def named(form: str, **options: str) -> Callable[[], DataFrame]:
+            return lambda: spark.read.format(form).schema(_TWO_COLUMNS).options(**options).load()
 
-def _totals(df: DataFrame) -> list[Any]:
-    return list(df.selectExpr(*_TOTALS).collect()[0])
+        spark.dataSource.register(FloorSource)
+        expected_of_two = _totals(frame(spark, count, PARTS), _TWO_TOTALS)
+
+        def of_two(reader: Callable[[], DataFrame]) -> Sample:
+            took, totals = timed(lambda: _totals(reader(), _TWO_TOTALS))
+            verify(totals, expected_of_two, "the aggregate")
+            return [took]
+
+        column_readers: dict[str, Callable[[], DataFrame]] = {
+            PLAIN: lambda: plain(None),
+            OURS: lambda: read(None),
+            NAMED: named("lode", path=url(target), dataset=DATASET),
+            FLOOR: named("floor", paths="\n".join(map(str, files))),
+        }
+        return [*found, in_turn(column_readers, of_two, rounds, only, "read two columns")]
+
+
+def _totals(df: DataFrame, totals: tuple[str, ...] = _TOTALS) -> list[Any]:
+    return list(df.selectExpr(*totals).collect()[0])

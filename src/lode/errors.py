@@ -37,10 +37,11 @@ LodeError
 │   ├── OverlappingBlocksError       landed=False: the bytes are taken
 │   ├── CommitUnpublishedError       landed=True: decided; the next writer makes it visible
 │   └── CommitUnknownError           landed=None: ask again before writing again
-└── StoreError (OSError)             the store failed: try again later
-    ├── PathExistsError              create-only put onto an existing object
-    ├── PermissionDeniedError
-    └── OutcomeUnknownError          a request that may or may not have taken effect
+├── StoreError (OSError)             the store failed: try again later
+│   ├── PathExistsError              create-only put onto an existing object
+│   ├── PermissionDeniedError
+│   └── OutcomeUnknownError          a request that may or may not have taken effect
+└── SparkLostError                   the Spark session ended during the work: run again in a new one
 """
 
 from __future__ import annotations
@@ -311,3 +312,10 @@ class OutcomeUnknownError(StoreError):
 
 def _rebuild(kind: type[LodeError], message: str, fields: dict[str, Any]) -> LodeError:
     return kind(message, **fields)
+
+
+class SparkLostError(LodeError):
+    """The Spark session ended during the work: its Java process died, or its context was stopped.
+
+    Batches that were committed stay; a run in a new session goes on after them.
+    """

@@ -88,6 +88,32 @@ def test_executors_write_and_read_a_dataset_on_s3(driver: Driver, s3_server: Any
     assert lode.verify(dataset).ok
 
 
+CHANGED: dict[str, dict[Any, int]] = {
+    "append": {0: 0, 1: 1, 2: 2, 3: 3, 4: 4, 5: 5},
+    "dynamic": {0: 0, 2: 2, 3: 3, 5: 5, 10: 10},
+    "replaceWhere": {0: 0, 2: 20, 3: 3, 5: 5, 10: 10},
+    "merge": {0: 100, 2: 20, 3: 3, 5: 5, 7: 7, 10: 10},
+    "delete": {0: 100, 2: 20, 3: 3, 5: 5, 7: 7},
+    "compact": {0: 100, 2: 20, 3: 3, 5: 5, 7: 7},
+    "pipeline": {"d0": 110, "d2": 25},
+}
+
+
+@pytest.mark.parametrize("connect", [False, True], ids=["classic", "connect"])
+def test_executors_change_a_dataset_on_s3_in_every_way(driver: Driver, s3_server: Any, connect: bool) -> None:
+    url = s3_server.create(f"changes-{connect}".lower())
+    found = driver.run(
+        "change_in_every_way", url=url, options=store_options(s3_server.options), connect=connect
+    )
+    assert found == {name: {str(key): n for key, n in rows.items()} for name, rows in CHANGED.items()}
+    dataset = lode.open_dataset("d", lode.open_store(url, **s3_server.options))
+    operations = [snapshot.operation for snapshot in dataset.snapshots()]
+    assert operations == ["append", "overwrite", "overwrite", "merge", "delete", "compact"]
+    assert {row["id"]: row["n"] for row in dataset.scan().read_all().to_pylist()} == CHANGED["compact"]
+    assert len(dataset.plan().files) == 2
+    assert lode.verify(dataset).ok
+
+
 def test_an_executor_killed_in_the_middle_of_a_write_loses_nothing_and_doubles_nothing(
     cluster: Cluster, driver: Driver, lake: str, tmp_path: Path
 ) -> None:
@@ -144,3 +170,13 @@ def test_an_executor_killed_in_the_middle_of_a_stream_loses_nothing_and_doubles_
     assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 1, 2]
     assert lode.verify(sink).ok
     assert not any(path.exists() for path in staged)
+
+
+def test_a_run_whose_java_process_is_killed_ends_with_one_error_and_the_next_one_goes_on(
+    driver: Driver, lake: str
+) -> None:
+    lode.Dataset("raw", lake, codec=lode.Parquet({"id": "int64!"})).write([{"id": 1}, {"id": 2}])
+    lost, states = driver.run("lose_java", lake=lake)
+    assert lost.startswith("the Java process of the Spark session has ended, killed or out of memory: run")
+    assert states == {"one": "done", "two": "done"}
+    assert ids(lode.open_dataset("copy", lake)) == [1, 2]

@@ -106,7 +106,6 @@ def test_a_client_in_a_process_of_its_own_needs_no_java(connect_url: str, lake: 
     assert numbers(lode.open_dataset("d", lake)) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.usefixtures("connect_functions")
 def test_tasks_rewrite_files(connect: SparkSession, lake: str) -> None:
     dataset = lode.Dataset("d", lake, codec="parquet")
     dataset.write(pa.table({"n": [1, 2, 3], "v": ["a", "b", "c"]}))

@@ -1,4 +1,4 @@
-"""A graph of ten pipelines whose driver is killed again and again, while its input grows and is corrected."""
+"""A graph of ten pipelines whose processes are killed again and again while its input is corrected."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -16,14 +17,18 @@ import pytest
 
 import lode
 from support import SUPPORT
+from support.spark.cluster import Cluster, environment, wait_for
 from support.spark.graph_driver import graph
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import IO
 
 DRIVER = SUPPORT / "spark" / "graph_driver.py"
 DAYS = [f"2026-11-{day:02}" for day in range(1, 9)]
-KILLS = int(os.environ.get("LODE_SOAK_KILLS", "30"))
+KILLS = int(os.environ.get("LODE_SOAK_KILLS", "32"))
+SECONDS = float(os.environ.get("LODE_SOAK_SECONDS", "2400"))
+KINDS = ("executor", "python", "java", "driver")
 
 
 class Lake:
@@ -92,98 +97,166 @@ class Lake:
 
 
 class Driver:
-    """A process that runs the graph, and can be killed with its JVM."""
+    """A process that runs the graph, and can be killed with its JVM or without."""
 
-    def __init__(self, lake: Lake, runs: int, *words: str) -> None:
+    def __init__(self, lake: Lake, cluster: Cluster) -> None:
         self.process = subprocess.Popen(
-            [sys.executable, str(DRIVER), lake.url, str(runs), *words],
+            [sys.executable, str(DRIVER), lake.url, cluster.url],
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            env={**os.environ, "PYTHONPATH": f"{SUPPORT.parent}:{os.environ.get('PYTHONPATH', '')}"},
+            env=environment(),
         )
         self.lines: list[str] = []
         self.errors: list[str] = []
-        self.ready = threading.Event()
-        self._threads = [threading.Thread(target=self._read), threading.Thread(target=self._read_errors)]
+        self._threads = [
+            threading.Thread(target=self._keep, args=(self.process.stdout, self.lines)),
+            threading.Thread(target=self._keep, args=(self.process.stderr, self.errors)),
+        ]
         for thread in self._threads:
             thread.start()
+        self.java = self.wait_for("ready", 0)
 
-    def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            if line.strip() == "ready":
-                self.ready.set()
-            self.lines.append(line.strip())
-        self.ready.set()
+    @staticmethod
+    def _keep(stream: IO[str], lines: list[str]) -> None:
+        lines.extend(line.strip() for line in stream)
 
-    def _read_errors(self) -> None:
-        assert self.process.stderr is not None
-        self.errors.extend(self.process.stderr)
+    def begin(self, **run: Any) -> int:
+        """Begin a run, and return how many lines there were before."""
+        assert self.process.stdin is not None
+        before = len(self.lines)
+        self.process.stdin.write(json.dumps(run) + "\n")
+        self.process.stdin.flush()
+        return before
+
+    def batches(self, before: int) -> list[str]:
+        """The batches since a line."""
+        return [line for line in self.lines[before:] if line.startswith("batch ")]
+
+    def has_ended(self, before: int) -> bool:
+        return any(line.startswith("{") for line in self.lines[before:])
+
+    def result(self, before: int) -> dict[str, Any]:
+        """How the run ended that was begun at a line."""
+        return json.loads(self.wait_for("{", before))  # type: ignore[no-any-return]
+
+    def wait_for(self, start: str, before: int) -> str:
+        """The first line after one that begins so; of ``ready`` the rest."""
+
+        def look() -> str | None:
+            assert self.process.poll() is None, self.errors[-20:]
+            return next((line for line in self.lines[before:] if line.startswith(start)), None)
+
+        return wait_for(f"a line {start!r}", look).removeprefix("ready ")
 
     def kill(self) -> None:
         os.killpg(self.process.pid, signal.SIGKILL)
-        self.wait()
+        self.close()
 
-    def wait(self) -> int:
-        code = self.process.wait()
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.wait()
         for thread in self._threads:
             thread.join()
         for stream in (self.process.stdout, self.process.stderr):
             assert stream is not None
             stream.close()
-        return code
 
-    @property
-    def batches(self) -> int:
-        return sum(line.startswith("batch ") for line in list(self.lines))
 
-    def runs(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in self.lines if line.startswith("{")]
+class Soak:
+    """Runs a graph on a cluster, and kills one process after another while it runs."""
+
+    def __init__(self, lake: Lake, cluster: Cluster) -> None:
+        self.lake = lake
+        self.cluster = cluster
+        self.names = graph(lake.url).graph.order
+        self.seen: Counter[str] = Counter()
+        self.driver = Driver(lake, cluster)
+
+    def kill_once(self, kind: str) -> None:
+        """Change the input, run, and kill a process of this kind while the run goes on."""
+        rng, driver = self.lake.rng, self.driver
+        while True:
+            before = driver.begin(**self._run())
+            wanted = rng.randrange(4)
+            while not driver.has_ended(before) and len(driver.batches(before)) < wanted:
+                time.sleep(0.05)
+            time.sleep(rng.uniform(0, 1.5))
+            if not driver.has_ended(before) and self._kill(kind):
+                break
+            assert self._is_done(driver.result(before))
+        self.seen[kind] += 1
+        if kind == "driver":
+            self.driver = Driver(self.lake, self.cluster)
+        elif kind == "java":
+            found = driver.result(before)
+            # There is one error, and it says what happened.
+            assert "the Java process of the Spark session has ended" in found.get("lost", ""), found
+            driver.java = driver.wait_for("ready", before)
+        else:
+            assert self._is_done(driver.result(before)), (kind, driver.lines[before:])
+        batches = driver.batches(before)
+        self.seen["batches"] += len(batches)
+        self.seen["recomputations"] += sum(line.endswith(" recompute") for line in batches)
+
+    def _kill(self, kind: str) -> bool:
+        rng = self.lake.rng
+        if kind == "driver":
+            self.driver.kill()
+        elif kind == "java":
+            os.kill(int(self.driver.java), signal.SIGKILL)
+        else:
+            look = self.cluster.executors if kind == "executor" else self.cluster.python_workers
+            found = sorted(look())
+            if not found:
+                return False
+            try:
+                os.kill(rng.choice(found), signal.SIGKILL)
+            except ProcessLookupError:
+                return False
+        return True
+
+    def _run(self) -> dict[str, Any]:
+        """Change the input; and now and then compute a pipeline anew, or a range of it."""
+        rng = self.lake.rng
+        self.lake.change()
+        if rng.random() < 0.6:
+            return {}
+        self.seen["backfills"] += 1
+        run: dict[str, Any] = {"full_refresh": [rng.choice(self.names)]}
+        if rng.random() < 0.5:
+            run["since"], run["until"] = sorted(rng.sample(DAYS, 2))
+        return run
+
+    @staticmethod
+    def _is_done(found: dict[str, Any]) -> bool:
+        return {state for state, _, _ in found.values()} == {"done"}
 
 
 @pytest.mark.soak
-def test_a_graph_of_ten_pipelines_survives_any_number_of_kills(tmp_path: Path) -> None:
+def test_a_graph_of_ten_pipelines_survives_kills_of_every_process(tmp_path: Path) -> None:
     seed = int(os.environ.get("LODE_SOAK_SEED", "7"))
     lake = Lake(f"file://{tmp_path / 'lake'}?durable=false", random.Random(seed))
-    names = graph(lake.url).graph.order
-    assert len(names) == 10
-    seen: Counter[str] = Counter()
-    for number in range(KILLS):
-        lake.change()
-        refresh: list[str] = []
-        if number and lake.rng.random() < 0.4:
-            refresh = [lake.rng.choice(names)]
-            if lake.rng.random() < 0.5:
-                refresh += sorted(lake.rng.sample(DAYS, 2))
-            seen["backfills"] += 1
-        driver = Driver(lake, 100, *refresh)
-        driver.ready.wait()
-        # While it runs, more arrives and is corrected. It dies after some batches, wherever it is then.
-        wanted = int(lake.rng.random() ** 2 * 10)
-        while driver.process.poll() is None and driver.batches < wanted:
-            threading.Event().wait(0.5)
-            if lake.rng.random() < 0.2:
-                lake.change()
-        threading.Event().wait(lake.rng.uniform(0, 4))
-        assert driver.process.poll() is None, driver.errors[-20:]
-        driver.kill()
-        seen["kills"] += 1
-        seen["batches"] += driver.batches
-        seen["recomputations"] += sum(line.endswith(" recompute") for line in driver.lines)
-        for run in driver.runs():
-            assert {error for _, _, error in run.values()} == {None}, run
-    assert seen["batches"] >= KILLS
-    last = Driver(lake, 2)
-    assert last.wait() == 0, last.errors[-20:]
-    first, second = last.runs()
-    assert {state for state, _, _ in first.values()} == {"done"}, first
-    assert {batches for _, batches, _ in second.values()} == {0}, second
+    with Cluster(tmp_path) as cluster:
+        soak = Soak(lake, cluster)
+        assert len(soak.names) == 10
+        deadline = time.monotonic() + SECONDS
+        for number in range(KILLS):
+            if number >= len(KINDS) and time.monotonic() > deadline:
+                break
+            soak.kill_once(KINDS[number % len(KINDS)])
+        first = soak.driver.result(soak.driver.begin())
+        assert {state for state, _, _ in first.values()} == {"done"}, first
+        second = soak.driver.result(soak.driver.begin())
+        assert {batches for _, batches, _ in second.values()} == {0}, second
+        soak.driver.close()
     for name, content in lake.expected().items():
         assert lake.content(name) == content, name
     bad = [row for row in lake.raw.scan().read_all().to_pylist() if row["n"] < 0]
     quarantined = lode.open_dataset("clean_quarantine", lake.url).scan().read_all().to_pylist()
     assert sorted(row["id"] for row in quarantined) == sorted(row["id"] for row in bad)
     rows = len(lake.content("clean"))
-    print(f"seed {seed}: {dict(seen)}, input {dict(lake.counts)}, {rows} rows at the end")
+    print(f"seed {seed}: {dict(soak.seen)}, input {dict(lake.counts)}, {rows} rows at the end")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import pickle
+import sys
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,12 @@ import pyarrow as pa
 import pytest
 
 import lode
+from lode.cli import main
 from lode.lineage import Lineage, lineage_of
 from lode.spark import copier, jobs
 from lode.spark.dataset_ref import DatasetRef
 from lode.spark.spread import _balanced
+from lode.upkeep import share
 from lode.upkeep.leftovers import Errand
 
 if TYPE_CHECKING:
@@ -319,6 +322,78 @@ def test_sweep_removes_what_lode_sweep_finds_and_no_committed_file(
     assert {each.path for each in found.leftovers} == {each.path for each in expected.leftovers}
     assert not any((tmp_path / "lake" / each.path).exists() for each in found.leftovers)
     assert rows_of(dataset) == before
+
+
+def test_jobs_that_take_the_files_in_shares_find_the_same(
+    spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = sales_in(lake, 6)
+    dataset.tag("kept", dataset.snapshot("2"))
+    dataset.overwrite([{"day": "d0", "n": 1}])
+    dataset.delete("day = 'd1'")
+    dataset.restore("5")
+    dataset.compact()
+    for number in range(3):
+        dataset.transaction().stage([{"day": "d0", "n": number}, {"day": "d1", "n": 2}])
+    lost = dataset.latest().files[0].path
+    (tmp_path / "lake" / lost).unlink()
+    expected = lode.verify(dataset), lode.sweep(dataset, timedelta(0)), lode.expire(dataset, keep=1)
+    assert not expected[0].ok
+    assert expected[1].leftovers
+    assert expected[2].paths
+    monkeypatch.setattr(share, "BYTES_PER_SHARE", 2_000)
+    assert len(share.shares_of(dataset.chain)) > 4
+    found = jobs.verify(spark, dataset)
+    assert (found.snapshots, found.files, found.bytes) == (
+        expected[0].snapshots,
+        expected[0].files,
+        expected[0].bytes,
+    )
+    assert set(found.problems) == set(expected[0].problems)
+    assert len(found.problems) == len(expected[0].problems)
+    swept = jobs.sweep(spark, dataset, timedelta(0), dry_run=False)
+    assert {each.path for each in swept.leftovers} == {each.path for each in expected[1].leftovers}
+    expired = jobs.expire(spark, dataset, keep=1, dry_run=False)
+    assert sorted(expired.paths) == sorted(expected[2].paths)
+    assert (expired.files, expired.bytes, expired.snapshots) == (
+        expected[2].files,
+        expected[2].bytes,
+        expected[2].snapshots,
+    )
+    assert not any((tmp_path / "lake" / path).exists() for path in expired.paths)
+    assert [problem.path for problem in lode.verify(dataset).problems] == [lost]
+    assert dataset.scan(as_of="kept").read_all().num_rows == 100
+
+
+def test_the_commands_remove_nothing_unless_it_is_asked_for(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = sys.modules["lode.spark.session"]
+    monkeypatch.setattr(module, "session", lambda *_, **__: spark)
+    monkeypatch.setattr(module, "stop", lambda _: None)
+    dataset = sales_in(lake)
+    dead = dataset.transaction()
+    dead.stage([{"day": "d0", "n": 1}])
+
+    def run(command: str, *words: str) -> Any:
+        assert main(["spark", command, "sales", "--root", lake, *words, "--json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    expected = len(dataset.plan().files)
+    assert run("compact", "--dry-run")["id"] is None
+    assert len(dataset.plan().files) == expected
+    assert run("compact")["id"] is not None
+    assert len(dataset.plan().files) == 2
+    for command, words, key in (("expire", ("--keep", "1"), "files"), ("sweep", ("--older-than", "0s"), "")):
+        found = run(command, *words)
+        assert not found["removed"]
+        again = run(command, *words, "--delete")
+        assert again["removed"]
+        assert again[key] == found[key] == expected if key else again["leftovers"] == found["leftovers"]
+        assert run(command, *words)["bytes"] == 0
+    assert lode.verify(dataset).ok
+    assert main(["spark", "expire", "sale", "--root", lake, "--keep", "1"]) == 3
+    assert "did you mean 'sales'" in capsys.readouterr().err
 
 
 def test_a_file_whose_manifest_appears_before_it_is_removed_stays(lake: str) -> None:

@@ -466,3 +466,36 @@ def test_steps_are_tested_on_small_frames_beside_them(
     (cases / "totals").mkdir()
     assert lode_spark("test", file) == 1
     assert "no pipeline 'totals': did you mean 'total'" in capsys.readouterr().err
+
+
+EXPECTING = """
+  checked:
+    from: raw
+    into: checked
+    expect:
+      small: {check: n < 10, on_fail: drop}
+      known: {check: name IS NOT NULL, on_fail: quarantine}
+      odd: n % 2 = 1
+      sane: {check: n > -5, on_fail: fail}
+"""
+
+
+def test_expectations_hold_in_tests_of_steps(
+    lode_spark: Callable[..., int], file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file.write_text(file.read_text() + EXPECTING)
+    case = file.parent / "tests" / "checked" / "some"
+    case.mkdir(parents=True)
+    rows = [{"n": 1, "name": "a"}, {"n": 2, "name": "b"}, {"n": 10, "name": "c"}, {"n": 3, "name": None}]
+    (case / "raw.json").write_text(json.dumps({"schema": "n long, name string", "rows": rows}))
+    (case / "expected.json").write_text(json.dumps(rows[:2]))
+    (case / "quarantined.json").write_text(json.dumps(rows[3:]))
+    assert lode_spark("test", file, "--json") == 0
+    (found,) = lines(capsys)
+    assert found["failed"] == {"small": 1, "known": 1, "odd": 2}
+    (case / "quarantined.json").write_text(json.dumps([{"n": 4, "name": None}]))
+    assert lode_spark("test", file) == 1
+    assert "some: of the quarantine, 1 rows are missing, 1 are not expected" in capsys.readouterr().out
+    (case / "raw.json").write_text(json.dumps([{"n": -5, "name": "a"}]))
+    assert lode_spark("test", file) == 1
+    assert "some: 1 rows fail expectation 'sane' (n > -5)" in capsys.readouterr().out

@@ -21,16 +21,16 @@ from lode.cli.write_target import names_in
 from lode.errors import InvalidOptionError
 from lode.units import byte_count
 
-_TARGET: Final[Any] = typer.Option(
+TARGET_FILE_SIZE: Final[Any] = typer.Option(
     "128MiB", "--target-file-size", metavar="SIZE", help="The size of the new files."
 )
-_SORT_BY: Final[Any] = typer.Option(
+SORT_BY: Final[Any] = typer.Option(
     None,
     "--sort-by",
     metavar="A,B",
     help="Sort the rows of each new file by these columns. Default: those of the dataset.",
 )
-_WHERE: Final[Any] = typer.Option(
+WHERE: Final[Any] = typer.Option(
     None, "--where", "-w", metavar="SQL", help="Only files that may have rows for which this is true."
 )
 
@@ -38,9 +38,9 @@ _WHERE: Final[Any] = typer.Option(
 def compact(
     dataset: str = DATASET,
     root: str = ROOT,
-    target_file_size: str = _TARGET,
-    sort_by: str | None = _SORT_BY,
-    where: str | None = _WHERE,
+    target_file_size: str = TARGET_FILE_SIZE,
+    sort_by: str | None = SORT_BY,
+    where: str | None = WHERE,
     metadata: list[str] = METADATA,
     idempotency_key: str | None = KEY,
     dry_run: bool = DRY_RUN,
@@ -52,10 +52,7 @@ def compact(
     No row changes, and writers are not disturbed. The small files stay until lode expire.
     """
     merged = parse_metadata(metadata)
-    try:
-        target_bytes = byte_count(target_file_size)
-    except ValueError as error:
-        raise InvalidOptionError(f"--target-file-size: {error}") from None
+    target_bytes = file_bytes(target_file_size)
     columns = names_in("--sort-by", sort_by)
     target = open_existing(dataset, root, store_option)
     with rewriting(f"compacting {dataset}") as advance:
@@ -69,3 +66,11 @@ def compact(
             progress=advance,
         )
     print_change(dataset, change, json=json, dry_run=dry_run)
+
+
+def file_bytes(text: str) -> int:
+    """The bytes in --target-file-size."""
+    try:
+        return byte_count(text)
+    except ValueError as error:
+        raise InvalidOptionError(f"--target-file-size: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -11,14 +11,19 @@ from lode.cli.terminal import print_json, print_lines, progress
 from lode.errors import InvalidOptionError
 from lode.units import count, size
 
-_OLDER: Final[Any] = typer.Option(
+if TYPE_CHECKING:
+    from datetime import timedelta
+
+    from lode.upkeep.expire import ExpireReport
+
+OLDER_THAN: Final[Any] = typer.Option(
     None,
     "--older-than",
     metavar="AGE|TIME",
     help="Keep the dataset as it was at any time since then: an age such as 30d, a date or a time.",
 )
-_KEEP: Final[Any] = typer.Option(None, "--keep", min=1, metavar="N", help="Keep the newest N snapshots.")
-_DELETE: Final[Any] = typer.Option(
+KEEP: Final[Any] = typer.Option(None, "--keep", min=1, metavar="N", help="Keep the newest N snapshots.")
+DELETE: Final[Any] = typer.Option(
     False, "--delete", help="Expire the snapshots and remove the files. Without it they are only counted."
 )
 
@@ -26,9 +31,9 @@ _DELETE: Final[Any] = typer.Option(
 def expire(
     dataset: str = DATASET,
     root: str = ROOT,
-    older_than: str | None = _OLDER,
-    keep: int | None = _KEEP,
-    delete: bool = _DELETE,
+    older_than: str | None = OLDER_THAN,
+    keep: int | None = KEEP,
+    delete: bool = DELETE,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
 ) -> None:
@@ -39,12 +44,22 @@ def expire(
     from lode.discover import open_dataset
     from lode.upkeep.expire import expire as expire_snapshots
 
-    if (older_than is None) == (keep is None):
-        raise InvalidOptionError("give --older-than, such as 30d, or --keep, such as 10")
-    limit = None if older_than is None else age_or_time(older_than)
+    limit = expire_limit(older_than, keep)
     opened = open_dataset(dataset, open_root(root, store_option))
     with progress(f"expiring {dataset}", "files") as advance:
         done = expire_snapshots(opened, older_than=limit, keep=keep, dry_run=not delete, progress=advance)
+    print_expired(dataset, done, json=json)
+
+
+def expire_limit(older_than: str | None, keep: int | None) -> timedelta | None:
+    """The age in --older-than; exactly one of the two options is given."""
+    if (older_than is None) == (keep is None):
+        raise InvalidOptionError("give --older-than, such as 30d, or --keep, such as 10")
+    return None if older_than is None else age_or_time(older_than)
+
+
+def print_expired(dataset: str, done: ExpireReport, *, json: bool) -> None:
+    """Print what an expiry has removed, or would."""
     if json:
         print_json(
             {

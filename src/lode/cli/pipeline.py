@@ -80,6 +80,8 @@ def run(
         if dry_run:
             _print_plans(found, select, full_refresh, json=json)
             return
+        from lode.spark.session import stop as stop_session
+
         stop = threading.Event()
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: stop.set())
@@ -96,7 +98,7 @@ def run(
                 stop=stop,
             )
         finally:
-            spark.stop()
+            stop_session(spark)
     _print_runs(runs, json=json)
     if any(run.state in ("failed", "skipped") for run in runs.values()):
         raise typer.Exit(FAILED)
@@ -186,6 +188,7 @@ def check_steps(project: Path = _PROJECT, select: list[str] = _SELECT, json: boo
     The exit code is 1 if a case fails.
     """
     from lode.pipeline.cases import cases_of, run_case
+    from lode.spark.session import stop as stop_session
 
     with failing_as("lode"):
         found = _load(project)
@@ -203,13 +206,15 @@ def check_steps(project: Path = _PROJECT, select: list[str] = _SELECT, json: boo
                 failed += not result.ok
                 if json:
                     about = {"pipeline": case.pipeline, "case": case.name, "ok": result.ok}
-                    print_json({**about, "problem": result.problem, "diff": result.diff()})
+                    more = {"problem": result.problem, "diff": result.diff(), "failed": result.failed}
+                    print_json({**about, **more})
                     continue
                 problem = "" if result.ok else f": {result.problem}"
                 print_lines(f"{'ok    ' if result.ok else 'FAILED'}  {case.pipeline}/{case.name}{problem}")
                 print_lines(*(f"    {printable(line)}" for line in result.diff()))
+                print_lines(*(f"    {count(n, 'row')} not as {name}" for name, n in result.failed.items()))
         finally:
-            spark.stop()
+            stop_session(spark)
     if not json:
         print(f"{count(len(cases), 'case')}, {failed:,} failed")
     if failed:

@@ -8,17 +8,29 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import typer
 
 from lode.cli import pipeline
+from lode.cli.change import open_existing, print_change
+from lode.cli.compact import SORT_BY, TARGET_FILE_SIZE, WHERE, file_bytes
+from lode.cli.expire import DELETE as EXPIRE
+from lode.cli.expire import KEEP, expire_limit, print_expired
+from lode.cli.expire import OLDER_THAN as EXPIRE_OLDER_THAN
 from lode.cli.parameters import (
     AS_OF,
     DATASET,
+    DRY_RUN,
     JSON,
+    KEY,
     METADATA,
     ROOT,
     SINCE,
     STORE_OPTION,
+    age_or_time,
     key_values,
+    open_root,
     parse_metadata,
 )
+from lode.cli.sweep import DELETE as SWEEP
+from lode.cli.sweep import OLDER_THAN as SWEEP_OLDER_THAN
+from lode.cli.sweep import print_swept
 from lode.cli.terminal import print_json, progress
 from lode.units import count
 
@@ -264,17 +276,98 @@ def verify(
     print_verification(dataset, found, json=json)
 
 
+@app.command("expire")
+def expire(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    older_than: str | None = EXPIRE_OLDER_THAN,
+    keep: int | None = KEEP,
+    delete: bool = EXPIRE,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Count the snapshots that are too old, or --delete them, in tasks.
+
+    As lode expire does. The newest snapshot and tagged ones stay.
+    """
+    from lode.spark import jobs
+
+    limit = expire_limit(older_than, keep)
+    place = open_existing(dataset, root, store_option)
+    with _session(master, conf) as spark, progress(f"expiring {dataset}", "files") as advance:
+        done = jobs.expire(spark, place, older_than=limit, keep=keep, dry_run=not delete, progress=advance)
+    print_expired(dataset, done, json=json)
+
+
+@app.command("sweep")
+def sweep(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    older_than: str = SWEEP_OLDER_THAN,
+    delete: bool = SWEEP,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """List the files of writers that failed, or --delete them, in tasks."""
+    from lode.discover import open_damaged
+    from lode.spark import jobs
+
+    min_age = age_or_time(older_than)
+    place = open_damaged(dataset, open_root(root, store_option))
+    with _session(master, conf) as spark, progress(f"sweeping {dataset}", "objects") as advance:
+        found = jobs.sweep(spark, place, min_age, dry_run=not delete, progress=advance)
+    print_swept(dataset, found, json=json)
+
+
+@app.command("compact")
+def compact(
+    dataset: str = DATASET,
+    root: str = ROOT,
+    target_file_size: str = TARGET_FILE_SIZE,
+    sort_by: str | None = SORT_BY,
+    where: str | None = WHERE,
+    metadata: list[str] = METADATA,
+    idempotency_key: str | None = KEY,
+    dry_run: bool = DRY_RUN,
+    master: str = _MASTER,
+    conf: list[str] = _SETTING,
+    json: bool = JSON,
+    store_option: list[str] = STORE_OPTION,
+) -> None:
+    """Put the rows of small files into fewer large ones, in tasks."""
+    from lode.spark.change import compact as compact_files
+
+    said, size = parse_metadata(metadata), file_bytes(target_file_size)
+    place = open_existing(dataset, root, store_option)
+    with _session(master, conf, f"compacting {dataset}") as spark:
+        change = compact_files(
+            place,
+            said,
+            target_file_bytes=size,
+            sort_by=_names(sort_by) or None,
+            where=where,
+            idempotency_key=idempotency_key,
+            dry_run=dry_run,
+            spark=spark,
+        )
+    print_change(dataset, change, json=json, dry_run=dry_run)
+
+
 @contextmanager
 def _session(master: str, settings: list[str], what: str | None = None) -> Iterator[SparkSession]:
     """A session of Spark. With ``what``, a sign that work is going on; Spark's own progress is in its UI."""
-    from lode.spark.session import session
+    from lode.spark.session import session, stop
 
     with progress(what, "") if what is not None else nullcontext():
         spark = session(master, settings=key_values(settings, "--conf"))
         try:
             yield spark
         finally:
-            spark.stop()
+            stop(spark)
 
 
 def _dataset_ref(root: str, dataset: str, options: list[str], partition_by: str | None = None) -> DatasetRef:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
@@ -10,14 +10,17 @@ from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, VOLUME, age_o
 from lode.cli.terminal import TextTable, print_json, print_lines, progress
 from lode.units import count, size
 
-_OLDER: Final[Any] = typer.Option(
+if TYPE_CHECKING:
+    from lode.upkeep.leftovers import Sweep
+
+OLDER_THAN: Final[Any] = typer.Option(
     "1d",
     "--older-than",
     metavar="AGE|TIME",
     help="The minimum age, such as 36h, or the date or time before which they were last written. Must exceed "
     "the duration of your longest write.",
 )
-_DELETE: Final[Any] = typer.Option(
+DELETE: Final[Any] = typer.Option(
     False, "--delete", help="Remove the files. Without it they are only listed."
 )
 
@@ -25,8 +28,8 @@ _DELETE: Final[Any] = typer.Option(
 def sweep(
     dataset: str = DATASET,
     root: str = ROOT,
-    older_than: str = _OLDER,
-    delete: bool = _DELETE,
+    older_than: str = OLDER_THAN,
+    delete: bool = DELETE,
     volume: bool = VOLUME,
     json: bool = JSON,
     store_option: list[str] = STORE_OPTION,
@@ -40,6 +43,11 @@ def sweep(
     target = open_damaged_volume(dataset, store) if volume else open_damaged(dataset, store)
     with progress(f"sweeping {dataset}", "objects") as advance:
         found = clean(target, min_age, dry_run=not delete, progress=advance)
+    print_swept(dataset, found, json=json)
+
+
+def print_swept(dataset: str, found: Sweep, *, json: bool) -> None:
+    """Print what a sweep has removed, or would."""
     if json:
         summary = {"dataset": dataset, "removed": found.removed, "bytes": found.bytes}
         print_json({**summary, "leftovers": found.leftovers, "spared": found.spared})

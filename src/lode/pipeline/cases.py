@@ -1,6 +1,7 @@
 """Tests of steps: small frames in files beside a project, and the rows that they must become.
 
-tests/<pipeline>/<case>/<input or table>.yaml, .json or .csv, and expected.yaml, .json or .csv
+tests/<pipeline>/<case>/<input or table>.yaml, .json or .csv, and expected.yaml, .json or .csv; and, if an
+expectation puts rows aside, quarantined.yaml, .json or .csv
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.extras import needs
+from lode.pipeline.expectation import FAILED, bits_of, with_failed
 from lode.pipeline.project import mapping
-from lode.spark.session import is_connect
+from lode.spark.session import functions_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
+    from lode.pipeline.expectation import Expectation
     from lode.pipeline.project import Project
 
 FOLDER: Final = "tests"
 EXPECTED: Final = "expected"
+QUARANTINED: Final = "quarantined"
 _FORMATS: Final = (".json", ".yaml", ".yml", ".csv")
 _SHOWN_ROWS: Final = 20
 
@@ -48,13 +52,15 @@ class Case:
 class CaseResult:
     """How a case ended: ``problem`` is None if the rows are those expected.
 
-    ``missing`` are expected rows that were not made, ``unexpected`` are the others, as JSON.
+    ``missing`` are expected rows that were not made, ``unexpected`` are the others, as JSON. ``failed`` is
+    the number of rows that fail each expectation, if some do.
     """
 
     case: Case
     problem: str | None = None
     missing: tuple[str, ...] = ()
     unexpected: tuple[str, ...] = ()
+    failed: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -97,15 +103,53 @@ def run_case(project: Project, spark: SparkSession, case: Case) -> CaseResult:
         files = _files(case.path)
         expected = _read(_only(files, EXPECTED, case))
         names = [*task.input_names, *pipeline.tables]
+        has_quarantine = any(each.on_fail == "quarantine" for each in pipeline.expect.values())
+        results = (EXPECTED, QUARANTINED) if has_quarantine else (EXPECTED,)
         for name in files:
-            if name not in (*names, EXPECTED):
+            if name not in (*names, *results):
                 raise InvalidOptionError(f"{files[name].name} is no input: there are {', '.join(names)}")
         frames = {name: _frame(spark, _read(_only(files, name, case))) for name in names}
-        return _compared(case, spark, task.output(frames), expected)
+        made = task.output(frames)
+        if not pipeline.expect:
+            return _compared(case, spark, made, expected)
+        checked = _checked(made, pipeline.expect)
+        if checked.refused:
+            return CaseResult(case, checked.refused, failed=checked.failed)
+        result = _compared(case, spark, checked.written, expected)
+        if result.ok and has_quarantine and QUARANTINED in files:
+            result = _compared(case, spark, checked.quarantined, _read(files[QUARANTINED]))
+            if not result.ok:
+                result = replace(result, problem=f"of the quarantine, {result.problem}")
+        return replace(result, failed=checked.failed)
     except Exception as error:  # a case that cannot run has failed, and the others go on
         text = str(error).strip().partition("\n")[0]
         kind = "" if isinstance(error, InvalidOptionError) else f"{type(error).__name__}: "
         return CaseResult(case, project.without_secrets(kind + text))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """What expectations make of rows. ``refused`` says why nothing would be written."""
+
+    written: DataFrame
+    quarantined: DataFrame
+    failed: dict[str, int]
+    refused: str | None
+
+
+def _checked(made: DataFrame, expect: Mapping[str, Expectation]) -> _Checked:
+    rows = with_failed(made, expect, None).persist()
+    bits = functions_of(made.sparkSession).col(FAILED)
+    failed, refused = {}, None
+    for number, (name, each) in enumerate(expect.items()):
+        wrong = rows.where(bits.bitwiseAND(1 << number) != 0)
+        if count := wrong.count():
+            failed[name] = count
+            if each.on_fail == "fail":
+                refused = refused or f"{count:,} rows fail expectation {name!r} ({each.check})"
+    written = rows.where(bits.bitwiseAND(bits_of(expect, "drop", "quarantine")) == 0)
+    quarantined = rows.where(bits.bitwiseAND(bits_of(expect, "quarantine")) != 0)
+    return _Checked(written.drop(FAILED), quarantined.drop(FAILED), failed, refused)
 
 
 def _compared(case: Case, spark: SparkSession, made: DataFrame, expected: _Rows) -> CaseResult:
@@ -167,13 +211,11 @@ def _typed(spark: SparkSession, rows: list[dict[str, Any]], schema: str | Struct
 
     texts = [(json.dumps(row, default=str),) for row in rows]
     frame = spark.createDataFrame(texts, "value string")
-    if is_connect(spark):
-        from pyspark.sql.connect.functions import from_json
-    else:
-        from pyspark.sql.functions import from_json
     # A value that does not fit fails; without this it would be null. Null is allowed everywhere.
     kind = schema.simpleString() if isinstance(schema, StructType) else schema
-    return frame.select(from_json("value", kind, {"mode": "FAILFAST"}).alias("row")).select("row.*")
+    return frame.select(
+        functions_of(spark).from_json("value", kind, {"mode": "FAILFAST"}).alias("row")
+    ).select("row.*")
 
 
 def _folders(root: Path) -> list[Path]:

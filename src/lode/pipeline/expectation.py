@@ -66,6 +66,11 @@ def counts_of(snapshot: Snapshot) -> dict[str, Counts]:
     return {each.name: Counts(each.passed, each.failed, each.on_fail) for each in expectations_of(snapshot)}
 
 
+def bits_of(expect: Mapping[str, Expectation], *on_fail: OnFail) -> int:
+    """The bits of the checks with one of these consequences."""
+    return sum(1 << number for number, each in enumerate(expect.values()) if each.on_fail in on_fail)
+
+
 def with_failed(frame: DataFrame, expect: Mapping[str, Expectation], inside: Column | None) -> DataFrame:
     """The frame with a column whose bits say which checks a row fails.
 

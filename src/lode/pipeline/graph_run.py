@@ -9,9 +9,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
 
-from lode.errors import DataError, LodeError, UsageError
+from lode.errors import DataError, LodeError, SparkLostError, UsageError
 from lode.lineage.runs import Run
-from lode.spark.session import is_connect
+from lode.spark.session import is_connect, noticing_loss
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -105,12 +105,16 @@ class GraphRun:
         self._shown = shown
         self._stop = stop or threading.Event()
         self._lock = threading.Lock()
+        self._lost: SparkLostError | None = None
 
     def once(self) -> dict[str, Run]:
         """Process what is waiting, and return each pipeline's run, in order.
 
         A pipeline begins when those that it reads from are done. If one fails, those that read from it,
         directly or not, are skipped; all others run.
+
+        Raises:
+            SparkLostError: The session has ended. No pipeline is begun after that.
         """
         done: dict[str, Run] = {}
         waiting = list(self._names)
@@ -123,12 +127,20 @@ class GraphRun:
                 ended, _ = wait(running, return_when=FIRST_COMPLETED)
                 for future in ended:
                     done[running.pop(future)] = future.result()
+        if self._lost is not None:
+            raise self._lost
         return {name: done[name] for name in self._names}
 
     def forever(self) -> dict[str, Run]:
-        """Process what is waiting and what comes, until ``stop`` is set. Errors end nothing."""
+        """Process what is waiting and what comes, until ``stop`` is set. Other errors end nothing.
+
+        Raises:
+            SparkLostError: The session has ended.
+        """
         with ThreadPoolExecutor(len(self._names), thread_name_prefix="pipeline") as threads:
             running = {name: threads.submit(self._forever, name) for name in self._names}
+        if self._lost is not None:
+            raise self._lost
         return {name: future.result() for name, future in running.items()}
 
     def _once(self, name: str, done: Mapping[str, Run]) -> Run:
@@ -148,6 +160,8 @@ class GraphRun:
         while True:
             try:
                 self._process(name, tally)
+            except SparkLostError as error:
+                return self._end(name, tally, error)
             except Exception as error:
                 text = self._text(error)
                 if tally.tries <= task.retries and _may_pass(error) and not self._stop.is_set():
@@ -180,15 +194,19 @@ class GraphRun:
     def _forever(self, name: str) -> Run:
         task, tally, failures = self._tasks[name], _Tally(), 0
         error_text: str | None = None
-        self._use_pool(name)
         while not self._stop.is_set():
             try:
+                self._use_pool(name)
                 for batch in task.pipeline.batches(self._spark, stop=self._stop):
                     self._count(name, tally, batch)
                     quiet = (datetime.now(UTC) - tally.noted_at).total_seconds()
                     if failures or tally.batches == 1 or quiet > _NOTE_SECONDS:
                         self._note(name, tally.run("running"))
                     failures, error_text = 0, None
+            except SparkLostError as error:
+                run = self._end(name, tally, error)
+                self._note(name, run)
+                return run
             except Exception as error:
                 failures += 1
                 error_text = self._text(error)
@@ -202,6 +220,15 @@ class GraphRun:
         run = tally.run("stopped" if error_text is None else "failed", error_text)
         self._note(name, run)
         return run
+
+    def _end(self, name: str, tally: _Tally, error: SparkLostError) -> Run:
+        """End the whole run: nothing works without the session."""
+        with self._lock:
+            first, self._lost = self._lost is None, error
+        self._stop.set()
+        if first:
+            self._call_hook(name, error)
+        return tally.run("failed", str(error))
 
     def _count(self, name: str, tally: _Tally, batch: Batch) -> None:
         tally.count(batch)
@@ -227,7 +254,9 @@ class GraphRun:
 
     def _use_pool(self, name: str) -> None:
         """Share the cores fairly: without pools the jobs of the first pipeline come first."""
-        if not is_connect(self._spark):
+        if is_connect(self._spark):
+            return
+        with noticing_loss(self._spark):
             self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", name)
 
 

@@ -12,6 +12,7 @@ from lode.pipeline.batch import Batch, Plan
 from lode.pipeline.definition import PipelineDefinition
 from lode.pipeline.inputs import Inputs
 from lode.pipeline.runner import Runner, changed_after
+from lode.spark.session import noticing_loss
 from lode.spark.workers import TaskWorkers
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ class Pipeline(PipelineDefinition):
         runner = Runner(self, spark)
         number = 0
         while not stop.is_set():
-            batch = runner.next(number)
+            with noticing_loss(spark):
+                batch = runner.next(number)
             if batch is not None:
                 number += 1
                 logger.info("pipeline %s: %s", self.name, batch.as_dict())
@@ -105,7 +107,8 @@ class Pipeline(PipelineDefinition):
         Returns:
             The batch; None if an input has nothing to read yet, or a range is asked for before the first run.
         """
-        batch = Runner(self, spark).refresh(since, until)
+        with noticing_loss(spark):
+            batch = Runner(self, spark).refresh(since, until)
         if batch is not None:
             logger.info("pipeline %s: %s", self.name, batch.as_dict())
         return batch

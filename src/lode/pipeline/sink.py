@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pyspark.sql.types import ArrayType, StringType
 
 from lode.errors import ExpectationFailedError, InvalidOptionError
-from lode.pipeline.expectation import FAILED, KEY, MAX_EXPECTATIONS, OUTSIDE, Counts, with_failed
+from lode.pipeline.expectation import FAILED, KEY, MAX_EXPECTATIONS, OUTSIDE, Counts, bits_of, with_failed
 from lode.spark.change import merge
 from lode.spark.options import Options, file_options
 from lode.spark.replacement import Replacement
@@ -113,7 +113,7 @@ class SinkWriter:
                 checked = with_failed(frame, self._expect, None).persist()
                 metadata |= self._without_sink(checked, frame.schema, key)
                 failed = functions_of(frame.sparkSession).col(FAILED)
-                keep = failed.bitwiseAND(self._bits("drop", "quarantine")) == 0
+                keep = failed.bitwiseAND(bits_of(self._expect, "drop", "quarantine")) == 0
                 frame = checked.where(keep).drop(FAILED)
             change = merge(
                 self._sink,
@@ -156,9 +156,9 @@ class SinkWriter:
             job.stager.with_files(sort_by=()),
             None if quarantine is None else quarantine.job.stager,
             tuple(self._expect),
-            self._bits("drop", "quarantine"),
-            self._bits("quarantine"),
-            self._bits("fail") | OUTSIDE,
+            bits_of(self._expect, "drop", "quarantine"),
+            bits_of(self._expect, "quarantine"),
+            bits_of(self._expect, "fail") | OUTSIDE,
             key[1],
         )
         try:
@@ -205,9 +205,9 @@ class SinkWriter:
             None,
             None if quarantine is None else quarantine.job.stager,
             tuple(self._expect),
-            self._bits("drop", "quarantine"),
-            self._bits("quarantine"),
-            self._bits("fail") | OUTSIDE,
+            bits_of(self._expect, "drop", "quarantine"),
+            bits_of(self._expect, "quarantine"),
+            bits_of(self._expect, "fail") | OUTSIDE,
             key[1],
         )
         try:
@@ -220,11 +220,6 @@ class SinkWriter:
                 quarantine.discard()
             raise
         return counted
-
-    def _bits(self, *on_fail: str) -> int:
-        return sum(
-            1 << number for number, each in enumerate(self._expect.values()) if each.on_fail in on_fail
-        )
 
     def _counted(self, results: list[_Result]) -> dict[str, Any]:
         """The counts as metadata; raises if rows fail what must not fail."""

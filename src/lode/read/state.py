@@ -67,17 +67,24 @@ class States:
             return self._history.up_to(head)
         return LazyHistory(self.fold(head).manifests())
 
-    def fold(self, head: Manifest | None, *, checkpoints: bool = True) -> Fold:
+    def fold(
+        self,
+        head: Manifest | None,
+        *,
+        checkpoints: bool = True,
+        only: Callable[[str], bool] | None = None,
+    ) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots.
 
         Args:
             head: The snapshot; None for no files.
             checkpoints: Begin with the newest checkpoint; else the whole history is read.
+            only: Only files whose path this is true for; no others are held in memory.
         """
         state = Fold(self._partition_of, self._rows_of)
         if head is None:
             return state
-        base, steps = self._since_checkpoint(head, checkpoints=checkpoints)
+        base, steps = self._since_checkpoint(head, checkpoints=checkpoints, only=only)
         for manifest in base:
             state.add(manifest)
         for manifest in self._defined(steps[::-1], head):
@@ -118,7 +125,7 @@ class States:
             logger.debug("%s: no checkpoint at %s: %s", self._chain.name, head.snapshot_id, error)
 
     def _since_checkpoint(
-        self, head: Manifest, *, checkpoints: bool
+        self, head: Manifest, *, checkpoints: bool, only: Callable[[str], bool] | None = None
     ) -> tuple[Iterable[Manifest], list[Manifest]]:
         """The newest known state, and the manifests after it, newest first."""
         steps: list[Manifest] = []
@@ -128,7 +135,7 @@ class States:
             start, current = current, None
             for manifest in self._history.newest_first(start):
                 if _replaces_everything(manifest):
-                    steps.append(manifest)
+                    steps.append(manifest if only is None else _with_only(manifest, only))
                     return (), steps
                 if checkpoints and is_checkpoint(manifest):
                     known = load_checkpoint(self._chain, manifest.snapshot_id)
@@ -141,7 +148,7 @@ class States:
                     current = self._restored(manifest, manifest.restores)
                     steps.append(manifest)
                     break
-                steps.append(manifest)
+                steps.append(manifest if only is None else _with_only(manifest, only))
         return (), steps
 
     def _defined(self, steps: list[Manifest], head: Manifest) -> list[Manifest]:
@@ -208,6 +215,17 @@ def reduced(entries: Iterable[Entry], rows_of: Callable[[Manifest, FileRef], int
             manifest = msgspec.structs.replace(manifest, files=files, row_count=rows)
         found.append(manifest)
     return found
+
+
+def _with_only(manifest: Manifest, only: Callable[[str], bool]) -> Manifest:
+    """A manifest with only some of the files that it adds and removes."""
+    files = [file for file in manifest.files if only(file.path)]
+    removes = manifest.removes
+    if removes is None or manifest.x is None:
+        return msgspec.structs.replace(manifest, files=files)
+    paths = [path for path in removes.files if only(path)]
+    removed = {"partitions": list(removes.partitions), "files": paths}
+    return msgspec.structs.replace(manifest, files=files, x={**manifest.x, "removes": removed})
 
 
 class Fold:

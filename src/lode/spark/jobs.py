@@ -21,12 +21,14 @@ from lode.spark.options import Options
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
 from lode.upkeep.expire import expire_with
+from lode.upkeep.share import shares_of
 from lode.upkeep.sweep import sweep_with
 from lode.upkeep.verify import (
     ExpectedCopy,
     ExpectedObject,
     Problem,
     Verification,
+    check_checkpoints,
     check_copy,
     check_object,
     take_inventory,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.upkeep.expire import ExpireReport
     from lode.upkeep.leftovers import Errand, Remover, Sweep
+    from lode.upkeep.share import Share
 
 __all__ = ["Export", "copy", "expire", "export", "import_", "rewrite", "sweep", "verify"]
 
@@ -64,7 +67,20 @@ def verify(spark: SparkSession, where: Where, *, checksums: bool = True) -> Veri
         checksums: Also read every file that has a checksum and compare it; else only sizes are compared.
     """
     dataset = reachable(opened(where))
-    found = take_inventory(dataset)
+    shares = shares_of(dataset.chain)
+    checked = [_verify_share(spark, dataset, share, checksums=checksums) for share in shares]
+    problems = [problem for each in checked for problem in each.problems]
+    if len(shares) > 1:
+        # The state of a dataset can be large, so it is not computed in this process.
+        for found in spread(spark, _CheckpointCheck(), [dataset], [1]):
+            problems += found
+    files, size = sum(each.files for each in checked), sum(each.bytes for each in checked)
+    # What is wrong with a manifest is found in every share.
+    return Verification(checked[0].snapshots, files, size, tuple(dict.fromkeys(problems)))
+
+
+def _verify_share(spark: SparkSession, dataset: Dataset, share: Share, *, checksums: bool) -> Verification:
+    found = take_inventory(dataset, share=share)
     for problems in spread(spark, _CopyCheck(dataset.store), found.copies, [_LOOK] * len(found.copies)):
         found.problems += problems
     check = _ObjectCheck(dataset.store, checksums)
@@ -249,6 +265,14 @@ class _CopyCheck:
 
     def __call__(self, expected: ExpectedCopy) -> list[Problem]:
         return check_copy(self.store, expected)
+
+
+@dataclass(frozen=True, slots=True)
+class _CheckpointCheck:
+    """Checks the checkpoints of a dataset. Pickles."""
+
+    def __call__(self, dataset: Dataset) -> list[Problem]:
+        return list(check_checkpoints(dataset))
 
 
 @dataclass(frozen=True, slots=True)

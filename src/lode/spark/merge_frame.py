@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import functions as F  # noqa: N812 - as everywhere
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from lode.change.keys import Source
@@ -23,6 +22,7 @@ from lode.codec.columnar import to_batch
 from lode.errors import InvalidOptionError, SchemaViolationError
 from lode.evolution import check_columns
 from lode.spark.schema import arrow_schema, spark_schema, written_schema
+from lode.spark.session import functions_of
 from lode.spark.spread import slices_of, work_frame
 from lode.spark.staging import in_utc
 from lode.spark.workers import attempt_number, cost_of
@@ -52,6 +52,7 @@ class MergedFrame:
     def __init__(self, df: DataFrame, workers: TaskWorkers) -> None:
         self._df = df
         self._workers = workers
+        self._functions = functions_of(workers.spark)
         self._keys: list[str] = []
         # The columns of the rows, as the dataset has them; and its key columns, as Spark has them.
         self._columns = pa.schema([])
@@ -83,16 +84,19 @@ class MergedFrame:
         self._fit(base)
         self._rows = self._df.select(
             *(
-                _column(name).cast(self._key_types[name].dataType).alias(name)
+                self._column(name).cast(self._key_types[name].dataType).alias(name)
                 if name in keys
-                else _column(name)
+                else self._column(name)
                 for name in self._columns.names
             )
         ).persist()
         self._check_keys()
         self._count = self.rows.count()
         if self._count <= MAX_DRIVER_KEYS:
-            self._few = self.rows.select(*map(_column, keys)).toArrow()
+            self._few = self.rows.select(*map(self._column, keys)).toArrow()
+
+    def _column(self, name: str) -> Column:
+        return self._functions.col(quoted(name))  # type: ignore[no-any-return]
 
     def _fit(self, base: Base) -> None:
         """Fit the rows to the columns that the dataset has at a snapshot."""
@@ -109,9 +113,11 @@ class MergedFrame:
 
     def _check_keys(self) -> None:
         """Refuse rows without a key, and two rows with the same key."""
-        missing = reduce(or_, (_column(key).isNull() for key in self._keys))
-        groups = self.rows.groupBy(*map(_column, self._keys)).agg(F.count(F.lit(1)).alias(_COUNT))
-        wrong = groups.where(missing | (F.col(_COUNT) > 1)).first()
+        missing = reduce(or_, (self._column(key).isNull() for key in self._keys))
+        groups = self.rows.groupBy(*map(self._column, self._keys)).agg(
+            self._functions.count(self._functions.lit(1)).alias(_COUNT)
+        )
+        wrong = groups.where(missing | (self._functions.col(_COUNT) > 1)).first()
         if wrong is None:
             return
         for key in self._keys:
@@ -133,8 +139,8 @@ class MergedFrame:
             return Found(missing=self._count)
         there = self._keys_of(base, candidates)
         self._matched = self.rows.join(there, self._keys).persist()
-        counts = self.matched.groupBy(_PATH).agg(F.sum(_COUNT).alias(_COUNT)).collect()
-        found = self.matched.select(*map(_column, self._keys)).distinct().count()
+        counts = self.matched.groupBy(_PATH).agg(self._functions.sum(_COUNT).alias(_COUNT)).collect()
+        found = self.matched.select(*map(self._column, self._keys)).distinct().count()
         return Found({row[_PATH]: row[_COUNT] for row in counts}, missing=self._count - found)
 
     def _candidates(self, base: Base) -> list[str]:
@@ -146,9 +152,9 @@ class MergedFrame:
             return few.candidates(base)
         ends = self.rows.agg(
             *(
-                end(_column(key)).alias(f"{end.__name__} {key}")
+                end(self._column(key)).alias(f"{end.__name__} {key}")
                 for key in self._keys
-                for end in (F.min, F.max)
+                for end in (self._functions.min, self._functions.max)
             )
         ).toArrow()
         assert base.definition.schema is not None
@@ -208,7 +214,7 @@ class MergedFrame:
     def insert(self, found: Found, stager: Stager) -> list[Staged]:
         if self._matched is None:
             return self._workers.stage(self.rows, stager)
-        known = self.matched.select(*map(_column, self._keys)).distinct()
+        known = self.matched.select(*map(self._column, self._keys)).distinct()
         return self._workers.stage(self.rows.join(known, self._keys, "left_anti"), stager)
 
     def close(self) -> None:
@@ -236,10 +242,6 @@ def _check_key(name: str, given: Any, stored: Any, as_spark: Any) -> None:
             "dataset: cast it first",
             column=name,
         )
-
-
-def _column(name: str) -> Column:
-    return F.col(quoted(name))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from py4j.protocol import Py4JError  # type: ignore[import-untyped, unused-ignore]
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from lode import java
+from lode.errors import SparkLostError
 from lode.spark.gateway import without_fork
 
 if TYPE_CHECKING:
@@ -50,6 +52,7 @@ def session(
     """
     if is_remote_url(master):
         return _remote_session(master, settings or {})
+    _forget_dead_java()
     # spark-submit has started Java already.
     if SparkSession.getActiveSession() is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         java.use()
@@ -78,6 +81,65 @@ def functions_of(spark: SparkSession) -> Any:
     """Spark's functions, as a session takes their columns: pyspark's own choice is one for the process."""
     name = "pyspark.sql.connect.functions" if is_connect(spark) else "pyspark.sql.functions"
     return import_module(name)
+
+
+def stop(spark: SparkSession) -> None:
+    """Stop a session; one whose Java process has died is forgotten."""
+    if is_connect(spark) or _java_lives():
+        spark.stop()
+    else:
+        _forget_dead_java()
+
+
+@contextmanager
+def noticing_loss(spark: SparkSession) -> Iterator[None]:
+    """Raise one error for all those that follow from the end of a session.
+
+    Raises:
+        SparkLostError: Instead of any error, if the session has ended meanwhile.
+    """
+    try:
+        yield
+    except SparkLostError:
+        raise
+    except Exception as error:
+        if is_connect(spark):
+            raise  # its client finds the server again
+        if not _java_lives():
+            raise SparkLostError(
+                "the Java process of the Spark session has ended, killed or out of memory: run again; what "
+                "was committed stays"
+            ) from error
+        if spark.sparkContext._jsc is None or spark.sparkContext._jsc.sc().isStopped():
+            raise SparkLostError(
+                "the Spark session was stopped during the work, by a caller or by its master: run again; "
+                "what was committed stays"
+            ) from error
+        raise
+
+
+def _java_lives() -> bool:
+    """Whether the Java process of this one answers, if there is one."""
+    machine: Any = SparkContext._jvm
+    if machine is None:
+        return True
+    try:
+        machine.System.nanoTime()
+    except (Py4JError, OSError):
+        return False
+    return True
+
+
+def _forget_dead_java() -> None:
+    """Let pyspark start another Java process: by itself it asks the dead one for its session."""
+    context: Any = SparkContext._active_spark_context
+    if _java_lives():
+        return
+    if context is not None:
+        context._jsc = None
+        context.stop()  # ends its threads
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = None
 
 
 def _remote_session(url: str, settings: Mapping[str, str]) -> SparkSession:

@@ -22,6 +22,7 @@ from lode.read.which import moment_of
 from lode.runtime import REAL, Runtime
 from lode.upkeep.leftovers import Errand
 from lode.upkeep.retained import retained
+from lode.upkeep.share import ALL, shares_of
 from lode.volume import Volume
 
 if TYPE_CHECKING:
@@ -34,11 +35,14 @@ if TYPE_CHECKING:
     from lode.store.protocol import Store
     from lode.upkeep.leftovers import Remover
     from lode.upkeep.retained import Retained
+    from lode.upkeep.share import Share
 
 EXPIRE: Final = "expire"
 # Objects that are removed between two calls of ``progress``, here and in tasks.
 _BATCH: Final = 64
 _LARGE_BATCH: Final = 10_000
+# Paths in a report.
+_MAX_PATHS: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,7 @@ class ExpireReport:
         snapshots: The snapshots that cannot be read any more from now on.
         files: The data files that were removed, also those that an interrupted expiry had left.
         bytes: Their size.
-        paths: Their paths.
+        paths: Their paths, at most the first 100,000.
         checkpoints: The state checkpoints that were removed.
         removed: Whether this was done, or only found out.
     """
@@ -120,7 +124,9 @@ def expire_with(
     if keep is not None and (not isinstance(keep, int) or isinstance(keep, bool) or keep < 1):
         raise InvalidOptionError(f"keep is {shortened(keep)}: it must be a number of snapshots from 1")
     if remover is not None:
-        return _Expiry(target, progress, remover, _LARGE_BATCH).run(limit, keep, dry_run=dry_run)
+        return _Expiry(target, progress, remover, _LARGE_BATCH, in_shares=True).run(
+            limit, keep, dry_run=dry_run
+        )
     remover = partial(_remove, target.store, runtime)
     return _Expiry(target, progress, remover, _BATCH).run(limit, keep, dry_run=dry_run)
 
@@ -164,7 +170,10 @@ class _Expiry:
         progress: Callable[[int, int | None], None] | None,
         remover: Remover,
         batch: int,
+        *,
+        in_shares: bool = False,
     ) -> None:
+        self._in_shares = in_shares
         self._id = dataset.id
         self._context = dataset._changes
         self._handle = self._context.handle
@@ -181,9 +190,11 @@ class _Expiry:
             raise self._context.reads.no_snapshots(near=True)
         before = found.definitions.floor_at(newest)
         floor = max(before, self._floor(found, newest, limit, keep))
-        # Read all that matters before anything changes: a damaged history or tag is refused here.
-        plan = self._plan(found, newest, floor)
+        shares = shares_of(found.chain) if self._in_shares else [ALL]
+        tags: list[Tag] | None = None
         if not dry_run:
+            # Read all that matters before anything changes: a damaged history or tag is refused here.
+            retained(found, newest, floor, share=shares[0])
             if floor > before:
                 self._commit(found, floor)
             # The tags first: a restore of a tagged snapshot keeps a tag until it is committed.
@@ -192,16 +203,20 @@ class _Expiry:
             assert newest is not None
             # Others may have raised it further.
             floor = found.definitions.floor_at(newest)
-            plan = self._plan(found, newest, floor, tags)
-            self._remove([*plan.files, *plan.checkpoints])
+        files = size = checkpoints = 0
+        paths: list[str] = []
+        for share in shares:
+            plan = self._plan(found, newest, floor, tags, share)
+            if not dry_run:
+                self._remove([*plan.files, *plan.checkpoints])
+            files += len(plan.files)
+            size += sum(plan.files.values())
+            checkpoints += len(plan.checkpoints)
+            paths += islice(plan.files, _MAX_PATHS - len(paths))
+        kept = sum(sequence >= before for sequence in plan.tagged)
+        removed = not dry_run
         return ExpireReport(
-            floor,
-            floor - before - sum(sequence >= before for sequence in plan.tagged),
-            len(plan.files),
-            sum(plan.files.values()),
-            tuple(plan.files),
-            len(plan.checkpoints),
-            removed=not dry_run,
+            floor, floor - before - kept, files, size, tuple(paths), checkpoints, removed=removed
         )
 
     def _floor(self, found: FoundDataset, newest: Manifest, limit: datetime | None, keep: int | None) -> int:
@@ -236,12 +251,12 @@ class _Expiry:
     # -- what can be removed -------------------------------------------------------------------
 
     def _plan(
-        self, found: FoundDataset, newest: Manifest, floor: int, tags: list[Tag] | None = None
+        self, found: FoundDataset, newest: Manifest, floor: int, tags: list[Tag] | None, share: Share
     ) -> _Plan:
-        needed = retained(found, newest, floor, tags)
+        needed = retained(found, newest, floor, tags, share)
         return _Plan(
             dict(self._existing(found, needed.expired)),
-            list(self._old_checkpoints(found, needed)),
+            [] if share.number else list(self._old_checkpoints(found, needed)),
             tuple((needed.tagged or {}).values()),
         )
 

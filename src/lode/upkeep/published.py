@@ -15,7 +15,7 @@ from lode.runtime import Runtime, one_by_one
 from lode.store.protocol import is_nearby
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from lode.store.protocol import Store
 
@@ -36,8 +36,9 @@ class PublishedManifests:
         self.copies: dict[str, list[str]] = {}
         # Paths of manifests that were read from their own object.
         self._read: set[str] = set()
-        # Files that a manifest names.
+        # Files that a manifest names, of those that are wanted.
         self.files: set[str] = set()
+        self.wants: Callable[[str], bool] | None = None
         # Snapshots that history mentions, each with a snapshot that mentions it.
         self.mentioned: dict[str, str] = {}
         # Snapshots whose manifest cannot be used, with the reason.
@@ -106,7 +107,8 @@ class PublishedManifests:
                 self.damaged[snapshot_id] = f"its manifest {path} is the copy of one partition"
 
     def _take(self, manifest: Manifest) -> None:
-        self.files.update(file.path for file in manifest.files)
+        wants = self.wants
+        self.files.update(file.path for file in manifest.files if wants is None or wants(file.path))
         self.mention(manifest.snapshot_id, manifest.snapshot_id)
         self.mention(manifest.parent_snapshot_id, manifest.snapshot_id)
         try:
@@ -127,8 +129,9 @@ class PublishedManifests:
                     paths.append(path)
                     covered.update(parts)
         each = one_by_one if is_nearby(self._store) else self._runtime.each
-        for start in range(0, len(paths), _MAX_SEGMENTS_AT_ONCE):
-            for manifests in each(self._segment, paths[start : start + _MAX_SEGMENTS_AT_ONCE]):
+        at_once = _MAX_SEGMENTS_AT_ONCE if self.wants is None else 1
+        for start in range(0, len(paths), at_once):
+            for manifests in each(self._segment, paths[start : start + at_once]):
                 yield from manifests
 
     def _segment(self, path: str) -> list[Manifest]:

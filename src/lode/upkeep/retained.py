@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from lode.definition import REMOVALS
 from lode.read.tags import load_tags, missing_target
+from lode.upkeep.share import ALL, Share
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,7 +37,11 @@ class Retained:
 
 
 def retained(
-    found: FoundDataset, newest: Manifest, floor: int, tags: Iterable[Tag] | None = None
+    found: FoundDataset,
+    newest: Manifest,
+    floor: int,
+    tags: Iterable[Tag] | None = None,
+    share: Share = ALL,
 ) -> Retained:
     """Find out which files are needed if snapshots below a floor cannot be read.
 
@@ -48,6 +53,7 @@ def retained(
         newest: The newest snapshot.
         floor: The sequence of the oldest snapshot that can be read.
         tags: Its tags; read if not given.
+        share: Only the files in this share.
 
     Raises:
         ManifestInvalidError: The history or a tag is damaged.
@@ -66,7 +72,7 @@ def retained(
     earlier: set[str] = set()
     below: list[str] = []
     for manifest in found.history.newest_first(newest):
-        paths = [file.path for file in manifest.files]
+        paths = [file.path for file in manifest.files if share.has(file.path)]
         if sequence >= floor:
             lowest = manifest
             kept.update(paths)
@@ -80,7 +86,7 @@ def retained(
         raise chain.damaged(newest.snapshot_id, f"has the floor {floor}, which is not in history")
     for snapshot_id in dict.fromkeys([lowest.snapshot_id, *restored, *tagged]):
         manifest = chain.ancestor(snapshot_id, newest.snapshot_id)
-        kept |= found.states.fold(manifest, checkpoints=False).paths
+        kept |= found.states.fold(manifest, checkpoints=False, only=share.has).paths
     return Retained(floor, frozenset(earlier - kept), tuple(below), tagged, lowest)
 
 

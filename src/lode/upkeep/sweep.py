@@ -14,6 +14,7 @@ from lode.dataset import Dataset
 from lode.errors import InvalidOptionError, InvalidPathError
 from lode.runtime import REAL, Runtime
 from lode.upkeep.leftovers import Leftover, Sweep
+from lode.upkeep.share import ALL, shares_of
 from lode.upkeep.sweep_dataset import DatasetSweeper, is_reserved
 from lode.upkeep.sweep_volume import VolumeSweeper
 from lode.volume import Volume
@@ -115,5 +116,9 @@ def sweep_with(
             f"dataset id {target.id!r} is reserved because other objects are below it: it cannot be swept"
         )
     # Without a layout that the caller has given, the objects of every layout are looked at.
-    sweeper = DatasetSweeper(target.store, target.id, target.given_layout, progress, runtime, remover)
-    return sweeper.run(limit, dry_run=dry_run)
+    layout, found = target.given_layout, []
+    for share in [ALL] if remover is None else shares_of(target.chain):
+        sweeper = DatasetSweeper(target.store, target.id, layout, progress, runtime, remover, share)
+        found.append(sweeper.run(limit, dry_run=dry_run))
+    leftovers = tuple(item for each in found for item in each.leftovers)
+    return Sweep(leftovers, not dry_run, {id: why for each in found for id, why in each.spared.items()})

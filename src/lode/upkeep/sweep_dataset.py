@@ -26,6 +26,7 @@ from lode.read.source import get_bounded
 from lode.store.protocol import SupportsCompareAndSwap
 from lode.upkeep.leftovers import Errand, Leftover, Pointer, Sweep, leftover, sweep_slots, sweep_temporaries
 from lode.upkeep.published import PublishedManifests
+from lode.upkeep.share import ALL, Share
 from lode.write.intent import TOMBSTONE
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class _StagedObjects:
 
     layout: Layout
     paths: ChainPaths
+    share: Share = ALL
     staged: dict[str, list[ObjectInfo]] = field(default_factory=dict)
     intents: dict[str, ObjectInfo] = field(default_factory=dict)
 
@@ -80,10 +82,11 @@ class _StagedObjects:
     def take(self, dataset_id: str, entry: ObjectInfo) -> bool:
         staged_for = self.layout.staged(dataset_id, entry.path)
         if staged_for is not None:
-            self.staged.setdefault(staged_for, []).append(entry)
+            if self.share.has(staged_for):
+                self.staged.setdefault(staged_for, []).append(entry)
             return True
         intended = self.paths.intended_at(entry.path)
-        if intended is not None:
+        if intended is not None and self.share.has(intended):
             self.intents[intended] = entry
         return intended is not None
 
@@ -99,7 +102,10 @@ class DatasetSweeper:
         progress: Callable[[int, int | None], None] | None,
         runtime: Runtime,
         remover: Remover | None = None,
+        share: Share = ALL,
     ) -> None:
+        # Only the snapshots in this share are swept. Whatever has no snapshot is in the first one.
+        self._share = share
         self._store = store
         self._dataset_id = dataset_id
         self._layout = layout
@@ -117,6 +123,10 @@ class DatasetSweeper:
         objects = self._list()
         paths = objects.paths
         published = self._published
+        if self._share != ALL:
+            published.wants = lambda path: self._share.has(
+                objects.layout.staged(self._dataset_id, path) or ""
+            )
         published.read_all()
         intents = {id: self._intent(paths, id) for id in sorted(objects.snapshots) if id not in published}
         for intent in intents.values():
@@ -151,8 +161,9 @@ class DatasetSweeper:
             spared[snapshot_id] = "it was published just now"
             del leftovers[snapshot_id]
         removed = [item for found in leftovers.values() for item in found]
-        removed += sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
-        removed += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
+        if not self._share.number:
+            removed += sweep_slots(self._store, self._slots, pointer, limit, dry_run=dry_run)
+            removed += sweep_temporaries(self._store, paths.root, limit, dry_run=dry_run)
         return Sweep(tuple(removed), not dry_run, spared)
 
     def _remove(self, paths: ChainPaths, leftovers: dict[str, list[Leftover]], *, dry_run: bool) -> list[str]:
@@ -182,7 +193,9 @@ class DatasetSweeper:
     def _list(self) -> _StagedObjects:
         """List the dataset's root. Without a given layout, the objects found there decide it."""
         layouts: list[Layout] = [self._layout] if self._layout else [DefaultLayout(), ANY_KEYS, *self._flat()]
-        candidates = [_StagedObjects(layout, layout.chain(self._dataset_id)) for layout in layouts]
+        candidates = [
+            _StagedObjects(layout, layout.chain(self._dataset_id), self._share) for layout in layouts
+        ]
         for root in dict.fromkeys(each.paths.root for each in candidates):
             here = [each for each in candidates if each.paths.root == root]
             self._list_root(root, here)

@@ -40,6 +40,7 @@ from lode.read.source import get_bounded, verify_file
 from lode.read.tags import load_tag, tag_names
 from lode.runtime import REAL, Runtime
 from lode.upkeep.retained import retained
+from lode.upkeep.share import ALL, Share
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -139,10 +140,16 @@ def verify(
     return found.verification()
 
 
-def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Inventory:
+def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Share = ALL) -> Inventory:
     """Read every manifest, several at once, and check that they form one line that ends at the pointer.
 
     Manifests are read from their own objects. History segments repeat them and would hide damage.
+
+    Args:
+        target: The dataset or the volume.
+        runtime: Provides the threads.
+        share: Only the files and copies in this share, without the checkpoints. The problems of manifests
+            are in every share.
     """
     chain: Chain[Any] = target.chain
     listed = [
@@ -156,7 +163,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     known: set[tuple[str, int, str | None]] = set()
     definitions: set[str] = set()
     copies: dict[str, list[ExpectedCopy]] = {}
-    expired = _expired(target)
+    expired = _expired(target, share)
     # The sequence of the drop that history follows.
     first = 1
 
@@ -173,7 +180,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
         misplaced = list(_check_place(path, snapshot_id, target.id, manifest))
         found.problems += misplaced
         if not misplaced:
-            copies[snapshot_id] = list(_expected_copies(chain, encoded))
+            copies[snapshot_id] = [each for each in _expected_copies(chain, encoded) if share.has(each.path)]
         if manifest.operation == DROP:
             first = max(first, manifest.sequence or 1)
         parent = None if manifest.operation == DROP else manifest.parent_snapshot_id
@@ -182,7 +189,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
             definitions.add(manifest.definition)
         for expected in _expected_by(manifest):
             key = (expected.file.path, expected.file.size_bytes, expected.file.checksum)
-            if key not in known and expected.file.path not in expired:
+            if share.has(key[0]) and key not in known and key[0] not in expired:
                 known.add(key)
                 found.objects.append(expected)
     if first > 1:
@@ -195,12 +202,12 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL) -> Invento
     for problems in runtime.each(lambda digest: list(_check_definition(chain, digest)), sorted(definitions)):
         found.problems += problems
     found.problems += _check_tags(chain, first)
-    if isinstance(target, Dataset):
-        found.problems += _check_checkpoints(target)
+    if isinstance(target, Dataset) and share == ALL:
+        found.problems += check_checkpoints(target)
     return found
 
 
-def _expired(target: Dataset | Volume) -> frozenset[str]:
+def _expired(target: Dataset | Volume, share: Share) -> frozenset[str]:
     """The files that an expiry has removed, or will. Nothing if history is too damaged to tell."""
     if not isinstance(target, Dataset):
         return frozenset()
@@ -208,7 +215,7 @@ def _expired(target: Dataset | Volume) -> frozenset[str]:
         found, head = target._changes.handle.look()
         if head.manifest is None:
             return frozenset()
-        return retained(found, head.manifest, found.definitions.floor_at(head.manifest)).expired
+        return retained(found, head.manifest, found.definitions.floor_at(head.manifest), share=share).expired
     except (DataError, MissingError, UsageError):
         return frozenset()
 
@@ -227,7 +234,7 @@ def _check_tags(chain: Chain[Any], first: int) -> Iterator[Problem]:
             yield Problem("tag", path, str(error))
 
 
-def _check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
+def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
     """Check that every checkpoint that a reader would use holds the files that history says."""
     paths = dataset.chain.paths
     existing = {entry.path for entry in dataset.store.list(paths.states)}

@@ -52,7 +52,7 @@ def environment() -> dict[str, str]:
         "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_LAUNCHER_OPTS"],
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,
-        "PYTHONPATH": str(SUPPORT.parent),
+        "PYTHONPATH": os.pathsep.join([str(SUPPORT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
 
 
@@ -102,6 +102,16 @@ class Cluster:
             for pid, (parent, command) in _processes().items()
             if parent in workers and "CoarseGrainedExecutorBackend" in command
         }
+
+    def python_workers(self) -> set[int]:
+        """The Python processes of the executors, also those that wait for tasks."""
+        processes, above = _processes(), self.executors()
+        found: set[int] = set()
+        while above:
+            below = {pid for pid, (parent, _) in processes.items() if parent in above}
+            above = {pid for pid in below if "pyspark" in processes[pid][1]}
+            found |= above
+        return found
 
     def executor_above(self, pid: int) -> int:
         """The executor of this cluster for which this Python process works."""

@@ -1,20 +1,32 @@
 """A driver of a graph of ten pipelines in a process of its own, which runs it until it is killed.
 
-    python graph_driver.py LAKE RUNS [REFRESH [SINCE UNTIL]]
+    python graph_driver.py LAKE MASTER
 
-Prints ``ready`` when Spark has started, a line for each batch, and a line of JSON for each run.
+Takes runs as lines of JSON, the arguments of ``Project.run``. Prints ``ready`` and the id of the Java process
+when Spark has started, a line for each batch, and a line of JSON for each run: how each pipeline ended, or
+``{"lost": …}`` if the Java process did. Then it starts another one.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import lode
 import lode.spark
 from lode.pipeline import Project
 
-SETTINGS = {"spark.log.level": "OFF", "spark.driver.memory": "512m", "spark.scheduler.mode": "FAIR"}
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = {
+    "spark.log.level": "OFF",
+    "spark.driver.memory": "512m",
+    "spark.executor.memory": "512m",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+}
 BY_DAY = {"write": "overwrite", "partition_by": "day"}
 
 
@@ -49,17 +61,27 @@ def graph(lake: str) -> Project:
     return project
 
 
-def main(lake: str, runs: str, refresh: str = "", since: str = "", until: str = "") -> None:
+def begin(master: str) -> SparkSession:
+    spark = lode.spark.session(master, settings=SETTINGS)
+    gateway: Any = spark.sparkContext._gateway
+    print(f"ready {gateway.proc.pid}", flush=True)
+    return spark
+
+
+def main(lake: str, master: str) -> None:
     project = graph(lake)
-    spark = lode.spark.session("local[2]", settings=SETTINGS)
-    print("ready", flush=True)
-    for number in range(int(runs)):
-        first = {"full_refresh": [refresh], "since": since or None, "until": until or None}
-        found = project.run(
-            spark,
-            progress=lambda name, batch: print(f"batch {name} {batch.action}", flush=True),
-            **(first if refresh and not number else {}),  # type: ignore[arg-type]
-        )
+    spark = begin(master)
+    for line in sys.stdin:
+        try:
+            found = project.run(
+                spark,
+                progress=lambda name, batch: print(f"batch {name} {batch.action}", flush=True),
+                **json.loads(line),
+            )
+        except lode.SparkLostError as error:
+            print(json.dumps({"lost": str(error)}), flush=True)
+            spark = begin(master)
+            continue
         states = {name: [run.state, run.batches, run.error] for name, run in found.items()}
         print(json.dumps(states), flush=True)
     spark.stop()

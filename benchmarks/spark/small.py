@@ -1,0 +1,82 @@
+"""What rows in many small files take, against the same rows in one file."""
+
+from __future__ import annotations
+
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.rounds import Sample, verify
+from benchmarks.spark.session import DATASET, frame, in_turn, session, timed, url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import DataFrame
+
+    import lode
+
+PLAIN = "Spark, one file of the same rows"
+MANY = "Spark, spark.read.parquet on the small files"
+OURS = "Lode, lode.spark.read of the small files"
+COMPACTED = "Lode, lode.spark.read after compaction"
+READERS = (PLAIN, MANY, OURS, COMPACTED)
+COUNTS = (500, 5_000)
+_ROWS_PER_FILE = 200
+
+
+def measure(root: str, rounds: int, only: list[str]) -> list[Any]:
+    """In a child: seconds of each, for every number of files."""
+    with session() as spark:
+        found = []
+        for count in COUNTS:
+            with tempfile.TemporaryDirectory(dir=root) as target:
+                rows = count * _ROWS_PER_FILE
+                df = frame(spark, rows, 1)
+                one = f"{target}/one"
+                df.write.options(compression="zstd").parquet(one)
+                dataset = _small_files(target, df)
+                files = [f"{target}/{file.path}" for file in dataset.latest().files]
+                verify(len(files), count, "small files")
+                before = dataset.latest().id
+                dataset.compact()
+                verify(len(dataset.plan().files), 1, "files after compaction")
+
+                readers: dict[str, Callable[[], DataFrame]] = {
+                    PLAIN: _parquet(spark, one),
+                    # Spark alone lists each of them in a task, which takes a minute for the larger number.
+                    **({MANY: _parquet(spark, *files)} if count == COUNTS[0] else {}),
+                    OURS: _dataset(spark, target, before),
+                    COMPACTED: _dataset(spark, target, None),
+                }
+
+                def measured(reader: Callable[[], DataFrame], rows: int = rows) -> Sample:
+                    took, totals = timed(lambda: _totals(reader()))
+                    verify(totals, [rows, rows * (rows - 1) // 2], "the aggregate")
+                    return [took]
+
+                found.append(in_turn(readers, measured, rounds, only, f"{count:,} small files"))
+        return found
+
+
+def _small_files(target: str, df: DataFrame) -> lode.Dataset:
+    """A dataset with the rows in files of a few each, as a busy writer leaves them."""
+    import lode
+
+    codec = lode.Parquet(row_group_rows=_ROWS_PER_FILE)
+    dataset = lode.Dataset(DATASET, url(target), codec=codec, checksum="xxh3-128")
+    dataset.write(df.toArrow(), target_file_bytes=1)
+    return dataset
+
+
+def _parquet(spark: Any, *paths: str) -> Callable[[], DataFrame]:
+    return lambda: spark.read.parquet(*paths)
+
+
+def _dataset(spark: Any, target: str, as_of: str | None) -> Callable[[], DataFrame]:
+    import lode.spark
+
+    return lambda: lode.spark.read(spark, url(target), DATASET, as_of=as_of)
+
+
+def _totals(df: DataFrame) -> list[Any]:
+    return list(df.selectExpr("count(*)", "sum(id)").collect()[0])
