@@ -46,8 +46,8 @@ class Settings:
         window_bytes: The memory for all requests together, and as much again for their decoded rows.
         staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams and the files of load
             jobs together.
-        extract_to: The directory that extract jobs write to: gs://bucket/file becomes bucket/file in it.
-            They are refused if not given.
+        buckets: The directory with the buckets that load jobs read and extract jobs write: gs://bucket/file
+            is bucket/file in it. Such jobs are refused if not given.
         streams: The number of streams that may be open.
         stream_ttl: The time after which an unused stream is removed with its staged rows.
         compact: Put small files of the tables that it writes together, in a tenth of one core's time.
@@ -70,7 +70,7 @@ class Settings:
     request_bytes: Bytes = 20 << 20
     window_bytes: Bytes = 96 << 20
     staged_bytes: Bytes = 64 << 30
-    extract_to: Path | None = None
+    buckets: Path | None = None
     streams: int = 10_000
     stream_ttl: Seconds = 3 * 24 * 3600
     compact: bool = False

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.context import Outcome
 
@@ -76,13 +77,19 @@ class QueryJobs:
         engine: The tables.
         limits: What one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
+        buckets: Where EXPORT DATA writes.
     """
 
     durable = False
 
     def __init__(
-        self, engine: Engine, limits: Limits | None = None, properties: Properties | None = None
+        self,
+        engine: Engine,
+        limits: Limits | None = None,
+        properties: Properties | None = None,
+        buckets: Buckets | None = None,
     ) -> None:
+        self._buckets = buckets
         self._engine = engine
         self._limits = limits or Limits()
         self._properties = properties
@@ -126,6 +133,7 @@ class QueryJobs:
                 key=job.idempotency_key,
                 limits=self._limits_of(job),
                 cancelled=lambda: job.is_cancelled,
+                buckets=self._buckets,
             ) as session:
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
                 script = Script(session, settings["query"], named, positional, dry=dry)
@@ -314,6 +322,10 @@ def _statistics(outcome: Outcome, *, dry: bool) -> dict[str, Any]:
     if outcome.is_dml:
         query["numDmlAffectedRows"] = str(outcome.affected)
         query["dmlStats"] = dml_stats(outcome)
+    if outcome.exported is not None:
+        files, rows = outcome.exported
+        query["exportDataStatistics"] = {"fileCount": str(files), "rowCount": str(rows)}
+        query |= {"totalPartitionsProcessed": "0", "transferredBytes": "0"}
     if outcome.ddl_operation:
         query["ddlOperationPerformed"] = outcome.ddl_operation
     if outcome.ddl_operation and outcome.table is not None:

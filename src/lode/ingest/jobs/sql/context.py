@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
+from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.sql.names import CatalogTables
 from lode.sql.engine import Engine
 
@@ -32,6 +33,8 @@ class Outcome:
     ddl_operation: str = ""
     table: TableName | None = None
     bytes: int = 0
+    # The number of files and rows of EXPORT DATA.
+    exported: tuple[int, int] | None = None
     children: list[Outcome] = field(default_factory=list)
 
     @property
@@ -49,6 +52,7 @@ class Context:
         key: The idempotency key of what it writes.
         limits: What it may use.
         cancelled: Whether it was asked to stop.
+        buckets: Where EXPORT DATA writes; nowhere if not given.
     """
 
     def __init__(
@@ -60,7 +64,9 @@ class Context:
         key: tuple[str, str],
         limits: Limits,
         cancelled: Callable[[], bool] = lambda: False,
+        buckets: Buckets | None = None,
     ) -> None:
+        self.buckets = buckets or Buckets(None)
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
         self.sql = Engine(self.names, limits, cancelled)

@@ -39,7 +39,7 @@ _BLOCKS: Final = (
     "BREAK",
     "LEAVE",
 )
-_UNSUPPORTED: Final = {"CALL", "EXECUTE", "EXPORT", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
+_UNSUPPORTED: Final = {"CALL", "EXECUTE", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
 
 
 @dataclass(slots=True)
