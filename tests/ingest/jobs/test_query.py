@@ -327,7 +327,7 @@ def test_errors_have_the_reason_and_the_status_of_the_service(client: bigquery.C
 
 
 def test_a_query_is_bounded_by_bytes_and_time(client: bigquery.Client, filled: str) -> None:
-    with pytest.raises(BadRequest, match="exceeded limit for bytes billed"):
+    with pytest.raises(GoogleAPICallError, match="exceeded limit for bytes billed"):
         ask(client, f"SELECT * FROM `{filled}`", maximum_bytes_billed=1)
     numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
     with pytest.raises(GoogleAPICallError, match="time limit"):

@@ -49,11 +49,10 @@ class JobMethods:
 
     @staticmethod
     def answer(call: RestCall, job: Job, _done: bool) -> dict[str, Any]:
-        shown = job.resource(call.root)
-        if job.kind == "query" and job.failed:
-            # Clients learn of the failure from getQueryResults, whose HTTP status says more than a reason.
-            shown["status"] = {"state": "RUNNING"}
-        return shown
+        if job.refusal is not None and job.refusal.reason == "bytesBilledLimitExceeded":
+            # The service refuses it before it runs. Clients have no HTTP status for this reason.
+            raise job.refusal
+        return job.resource(call.root)
 
     def find(self, project: str, id: str, root: object) -> dict[str, Any]:
         """Return a job that an upload has started."""
