@@ -1,10 +1,10 @@
-"""The ingest server against bqemulator: the same appends of the Storage Write API to both."""
+"""The ingest server against bqemulator: the same appends, queries and load jobs to both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.ingest import idle, lone, rates
+from benchmarks.ingest import beside, idle, lone, rates, sql, upserts
 from benchmarks.ingest.runs import SERVERS, Runs
 
 if TYPE_CHECKING:
@@ -17,4 +17,13 @@ CONTENDERS: Final = tuple(each.name for each in SERVERS)
 def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         runs = Runs(root, options)
-        return [*rates.tables(runs), lone.table(runs), idle.table(runs), *rates.throughout(runs)]
+        return [
+            *rates.tables(runs),
+            lone.table(runs),
+            idle.table(runs),
+            sql.queries(runs, root),
+            sql.loads(runs, root),
+            upserts.table(runs),
+            beside.table(runs, root),
+            *rates.throughout(runs),
+        ]
