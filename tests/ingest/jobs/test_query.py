@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -12,6 +13,8 @@ import pytest
 from google.api_core.exceptions import BadRequest, Conflict, GoogleAPICallError, NotFound
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
+
+from lode.ingest.jobs.sql.turns import short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -342,3 +345,15 @@ def test_names_lead_to_no_other_lake(client: bigquery.Client) -> None:
     for name in ("../secret", "p.d.../../state", "`p.d`.`..`", "p.catalog.lake", "/etc/passwd"):
         with pytest.raises(GoogleAPICallError):
             ask(client, f"SELECT * FROM `{name}`" if "`" not in name else f"SELECT * FROM {name}")
+
+
+def test_threads_get_short_turns_only_while_queries_run(client: bigquery.Client) -> None:
+    usual = sys.getswitchinterval()
+    seen: list[float] = []
+    with short_turns(), short_turns():
+        seen.append(sys.getswitchinterval())
+    assert seen == [0.0005]
+    with pytest.raises(ValueError, match="ends"), short_turns():
+        raise ValueError("ends")
+    ask(client, "SELECT 1 AS x")
+    assert sys.getswitchinterval() == usual

@@ -38,6 +38,7 @@ class CopyJobs:
     """
 
     durable = True
+    workers = 4
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

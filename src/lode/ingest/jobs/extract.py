@@ -25,6 +25,7 @@ class ExtractJobs:
     """
 
     durable = True
+    workers = 4
 
     def __init__(self, engine: Engine, buckets: Buckets) -> None:
         self._engine = engine

@@ -28,6 +28,10 @@ class JobType(Protocol):
     def durable(self) -> bool:
         """Whether a finished job is known after a restart of the server."""
 
+    @property
+    def workers(self) -> int:
+        """The number of jobs that run at once; others wait. Ingest has threads of its own."""
+
     def check(self, job: Job) -> None:
         """Refuse a request before there is a job. May complete ``job.configuration``."""
 

@@ -78,6 +78,7 @@ class LoadJobs:
     """
 
     durable = True
+    workers = 4
 
     def __init__(self, engine: Engine, properties: Properties, buckets: Buckets) -> None:
         self._engine = engine

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -16,6 +17,7 @@ from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
+from lode.ingest.jobs.sql.turns import short_turns
 from lode.ingest.jobs.sql.writing import write
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused, invalid
@@ -81,6 +83,8 @@ class QueryJobs:
     """
 
     durable = False
+    # They compute, and ingest needs processors, too.
+    workers = max(2, min(8, (os.cpu_count() or 1) // 2))
 
     def __init__(
         self,
@@ -126,15 +130,18 @@ class QueryJobs:
         dry = bool(job.configuration.get("dryRun"))
         try:
             named, positional = parameters.read(settings.get("queryParameters") or [])
-            with Session(
-                self._engine,
-                default.get("projectId") or job.project,
-                default.get("datasetId"),
-                key=job.idempotency_key,
-                limits=self._limits_of(job),
-                cancelled=lambda: job.is_cancelled,
-                buckets=self._buckets,
-            ) as session:
+            with (
+                short_turns(),
+                Session(
+                    self._engine,
+                    default.get("projectId") or job.project,
+                    default.get("datasetId"),
+                    key=job.idempotency_key,
+                    limits=self._limits_of(job),
+                    cancelled=lambda: job.is_cancelled,
+                    buckets=self._buckets,
+                ) as session,
+            ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
