@@ -41,8 +41,8 @@ _TRUE: Final = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 # Types whose text Arrow reads as this module does.
 _CAST_TYPES: Final = frozenset(
-    ("STRING", "NUMERIC", "BIGNUMERIC", "GEOGRAPHY", "INTERVAL", "JSON")
-    + ("INT64", "FLOAT64", "BOOL", "TIMESTAMP", "DATE", "DATETIME")
+    {"STRING", "NUMERIC", "BIGNUMERIC", "GEOGRAPHY", "INTERVAL", "JSON"}
+    | {"INT64", "FLOAT64", "BOOL", "TIMESTAMP", "DATE", "DATETIME"}
 )
 _INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
 _MAX_EXPONENT: Final = 9999
