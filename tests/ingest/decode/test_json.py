@@ -363,14 +363,15 @@ def test_times_of_text_columns_are_read_in_every_form() -> None:
     schema = TableSchema(
         (Column("x", "TIMESTAMP"), Column("d", "DATE"), Column("b", "BOOL"), Column("n", "NUMERIC"))
     )
-    for texts in (*([form, None, form] for form in forms), forms):
-        columns = {
+    columns: list[list[str | None]] = [*([form, None, form] for form in forms), [*forms]]
+    for texts in columns:
+        sent = {
             "x": pa.array(texts),
             "d": pa.array(["2026-01-02"] * len(texts)),
             "b": pa.array(["true", "F", "yes", "0"][: len(texts)]),
             "n": pa.array(["1.50"] * len(texts)),
         }
-        batch = JsonRows(schema).decode_text(columns, len(texts))
+        batch = JsonRows(schema).decode_text(sent, len(texts))
         assert batch.column(0).to_pylist() == [None if text is None else moment for text in texts]
         assert batch.column(1).to_pylist() == [date(2026, 1, 2)] * len(texts)
         assert batch.column(2).to_pylist() == [True, False, True, False][: len(texts)]

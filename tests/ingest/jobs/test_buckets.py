@@ -78,8 +78,8 @@ def test_what_was_extracted_can_be_loaded(
 ) -> None:
     client.query_and_wait(f"CREATE TABLE `{table}` AS SELECT x FROM UNNEST([1, 2, 3]) AS x")
     uri = f"gs://{bucket.name}/deep/x-*.avro"
-    config = bigquery.ExtractJobConfig(destination_format="AVRO")
-    client.extract_table(table, uri, job_config=config).result()  # type: ignore[no-untyped-call]
+    config: Any = bigquery.ExtractJobConfig
+    client.extract_table(table, uri, job_config=config(destination_format="AVRO")).result()
     load(client, uri, f"{table}_again", source_format="AVRO")
     assert rows(f"{table}_again") == rows(table)
 
@@ -153,7 +153,8 @@ def test_a_query_is_exported_with_the_options_of_the_statement(client: bigquery.
     assert list(job.result()) == []
     assert (bucket / "out/x-000000000000.csv").read_text() == "id;name\n1;n\n2;n\n"
     assert job.statement_type == "EXPORT_DATA"
-    assert job._job_statistics()["exportDataStatistics"] == {"fileCount": "1", "rowCount": "2"}
+    statistics = job._properties["statistics"]["query"]
+    assert statistics["exportDataStatistics"] == {"fileCount": "1", "rowCount": "2"}
     client.query_and_wait(
         f"EXPORT DATA OPTIONS (uri='gs://{bucket.name}/y-*', format='CSV') AS SELECT 1 AS x"
     )

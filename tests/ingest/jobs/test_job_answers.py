@@ -109,7 +109,7 @@ def test_an_empty_table_has_no_rows_field(call: Call, client: bigquery.Client, t
 
 
 def test_calls_that_wait_for_a_job_do_not_delay_others(call: Call, client: bigquery.Client) -> None:
-    job = client.query(ENDLESS, retry=None, job_retry=None)
+    job = client.query(ENDLESS)
     path = f"/queries/{job.job_id}?location=US&timeoutMs=200000"
     # More than the server has threads for REST.
     with ThreadPoolExecutor(60) as pool:

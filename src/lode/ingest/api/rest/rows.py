@@ -147,15 +147,15 @@ class RowMethods:
         name = table_name(project, dataset, table + suffix)
         try:
             return self._catalog.table(name)
-        except Refused as refused:
-            if refused.code is not Code.NOT_FOUND:
+        except Refused as missing:
+            if missing.code is not Code.NOT_FOUND:
                 raise
         try:
             return self._catalog.create_table(
                 name, template.schema, partitioning=template.partitioning, info=template.info
             )
-        except Refused as refused:
-            if refused.code is not Code.ALREADY_EXISTS:
+        except Refused as exists:
+            if exists.code is not Code.ALREADY_EXISTS:
                 raise
             return self._catalog.table(name, fresh=True)
 
