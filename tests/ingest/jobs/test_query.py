@@ -357,3 +357,34 @@ def test_threads_get_short_turns_only_while_queries_run(client: bigquery.Client)
         raise ValueError("ends")
     ask(client, "SELECT 1 AS x")
     assert sys.getswitchinterval() == usual
+
+
+def test_a_function_of_a_dataset_is_kept_and_called(client: bigquery.Client, server: LodeServer) -> None:
+    ask(client, "CREATE FUNCTION d.twice(x INT64) RETURNS INT64 AS (x * 2)")
+    assert ask(client, "SELECT d.twice(21) AS v, `p.d`.Twice(1) AS w, p.d.twice(d.twice(1)) AS u") == [
+        {"v": 42, "w": 2, "u": 4}
+    ]
+    with pytest.raises(GoogleAPICallError, match=r"Already Exists: Routine p:d\.twice"):
+        ask(client, "CREATE FUNCTION d.twice(x INT64) AS (x)")
+    ask(client, "CREATE FUNCTION IF NOT EXISTS d.twice(x INT64) AS (x)")
+    changed = client.get_dataset("d")
+    changed.description = "kept"
+    client.update_dataset(changed, ["description"])
+    ask(client, "CREATE OR REPLACE FUNCTION d.twice(x ANY TYPE) AS (CONCAT(x, x))")
+    with server.bigquery_client("p") as other:
+        assert ask(other, "SELECT d.twice('a') AS v") == [{"v": "aa"}]
+    assert "routines" not in client.get_dataset("d")._properties
+    ask(client, "DROP FUNCTION d.twice")
+    for query in ("SELECT d.twice(1)", "SELECT nowhere.twice(1)", "DROP FUNCTION d.twice"):
+        with pytest.raises(GoogleAPICallError, match="twice"):
+            ask(client, query)
+    ask(client, "DROP FUNCTION IF EXISTS d.twice")
+
+
+def test_a_function_of_a_dataset_reaches_no_file_and_does_not_call_itself(client: bigquery.Client) -> None:
+    ask(client, "CREATE FUNCTION d.file() AS ((SELECT content FROM read_text('/etc/passwd')))")
+    with pytest.raises(GoogleAPICallError, match="Function not found: read_text"):
+        ask(client, "SELECT d.file()")
+    ask(client, "CREATE FUNCTION d.loop(x INT64) AS (d.loop(x))")
+    with pytest.raises(GoogleAPICallError, match="without an end"):
+        ask(client, "SELECT d.loop(1)")

@@ -70,6 +70,7 @@ class Context:
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
         self.sql = Engine(self.names, limits, cancelled)
+        self.sql.stored = self.names.function
         self._key = key
         self.number = 0
 
