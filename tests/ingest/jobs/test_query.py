@@ -379,6 +379,8 @@ def test_a_function_of_a_dataset_is_kept_and_called(client: bigquery.Client, ser
         with pytest.raises(GoogleAPICallError, match="twice"):
             ask(client, query)
     ask(client, "DROP FUNCTION IF EXISTS d.twice")
+    with pytest.raises(GoogleAPICallError, match="CREATE TABLE FUNCTION is not supported"):
+        ask(client, "CREATE TABLE FUNCTION d.rows(x INT64) AS SELECT x AS y")
 
 
 def test_a_function_of_a_dataset_reaches_no_file_and_does_not_call_itself(client: bigquery.Client) -> None:

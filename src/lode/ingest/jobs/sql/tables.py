@@ -251,6 +251,8 @@ def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         raise UnsupportedError("CREATE FUNCTION … LANGUAGE")
     if tree.expression is None or isinstance(tree.expression, exp.Literal | exp.RawString | exp.Heredoc):
         raise UnsupportedError("CREATE FUNCTION without an SQL expression")
+    if isinstance(tree.expression, exp.Query) and not isinstance(tree.expression, exp.Subquery):
+        raise UnsupportedError("CREATE TABLE FUNCTION")
     if any(isinstance(each, exp.ReturnsProperty) and each.args.get("is_table") for each in properties):
         raise UnsupportedError("CREATE TABLE FUNCTION")
     if not any(isinstance(each, exp.TemporaryProperty) for each in properties):
