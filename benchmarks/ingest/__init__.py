@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.ingest import beside, idle, lone, rates, sql, upserts
+from benchmarks.ingest import beside, idle, lone, rates, several, sql, upserts
 from benchmarks.ingest.runs import SERVERS, Runs
+from benchmarks.ingest.servers import LodeServer
 
 if TYPE_CHECKING:
     from benchmarks.options import Options
@@ -17,7 +18,7 @@ CONTENDERS: Final = tuple(each.name for each in SERVERS)
 def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         runs = Runs(root, options)
-        return [
+        found = [
             *rates.tables(runs),
             lone.table(runs),
             idle.table(runs),
@@ -27,3 +28,4 @@ def run(options: Options) -> list[Table]:
             beside.table(runs, root),
             *rates.throughout(runs),
         ]
+        return [*found, several.table(runs)] if options.wants(LodeServer.name) else found

@@ -65,10 +65,14 @@ class Runs:
         return [rate, outcome.p50_ms, outcome.p99_ms, server.peak_mb(), outcome.held]
 
     def server(self, contender: type[Server]) -> Server:
+        return contender(self.folder())
+
+    def folder(self) -> Path:
+        """A new folder."""
         self._number += 1
         folder = self._root / str(self._number)
         folder.mkdir()
-        return contender(folder)
+        return folder
 
 
 def title(load: Load) -> str:

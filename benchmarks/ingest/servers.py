@@ -153,7 +153,7 @@ class LodeServer(Server):
     name = "Lode"
 
     def _start(self) -> None:
-        where = ["--root", self._root, "--state", str(self.folder / "state")]
+        where = ["--root", self._root, "--state", str(self.folder / "state"), *self._extra]
         self._process = subprocess.Popen(
             [sys.executable, "-m", "lode.ingest", *where, "--port", "0", "--http-port", "0", "--json"],
             stdin=subprocess.DEVNULL,
@@ -184,6 +184,11 @@ class LodeServer(Server):
     def _root(self) -> str:
         return f"file://{self.folder / 'root'}"
 
+    @property
+    def _extra(self) -> list[str]:
+        """More options of its command line."""
+        return []
+
 
 class BqEmulator(Server):
     """bqemulator as it starts by default: its tables are in memory."""
@@ -191,7 +196,7 @@ class BqEmulator(Server):
     name: Literal["bqemulator"] = "bqemulator"
 
     def _start(self) -> None:
-        rest, grpc = _free_port(), _free_port()
+        rest, grpc = free_port(), free_port()
         command = bqemulator.command(rest, grpc)
         self._process = subprocess.Popen(
             command,
@@ -223,7 +228,8 @@ def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A port that nobody uses now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -131,4 +131,4 @@ def test_a_summary_of_commits_that_remove_hides_them_from_a_compaction(
 
     monkeypatch.setattr("lode.write.dataset_draft.recent_commits", forgetful)
     with pytest.raises(Violation, match=r"has .*, not"):
-        walks(made(layout, named), range(40), check=Serial(layout, named))
+        walks(made(layout, named), range(40, 60), check=Serial(layout, named))

@@ -15,7 +15,7 @@ from lode.runtime import Runtime
 from lode.store.local import LocalStore
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore
-from lode.write.contention import LEADER, MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
+from lode.write.contention import MAX_CONTENDERS, MAX_PAUSE_SECONDS, Contention, crowd_after
 from lode.write.rebase import MAX_RECENT_CHARS, MAX_RECENT_COMMITS
 
 if TYPE_CHECKING:
@@ -460,9 +460,26 @@ def test_a_leader_waits_as_long_as_the_writes_of_its_members_take() -> None:
     clock = Clock()
     contention = clock.contention()
     contention.observe_write(0.002)
-    alone = list(contention.pauses(16, LEADER, late=False))
+    alone = next(contention.gathering(16))[0]
     contention.observe_group([0.05, 0.04, 0.06])
-    assert list(contention.pauses(16, LEADER, late=False)) == [pytest.approx(alone[0] * 25)]
+    assert next(contention.gathering(16))[0] == pytest.approx(alone * 25)
+
+
+def test_a_leader_looks_early_whether_all_are_there_and_goes_on_with_most_of_them_later() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    steps = list(contention.gathering(16))
+    assert [enough for _, enough in steps] == [16, 16, 12, 12, 12, 12]
+    whole = sum(pause for pause, _ in steps[:3])
+    assert steps[0][0] == pytest.approx(whole / 4)
+
+
+def test_a_leader_that_does_not_know_how_many_come_waits_the_whole_time() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    assert next(contention.gathering(1))[0] == pytest.approx(
+        sum(pause for pause, _ in list(contention.gathering(2))[:3]), rel=0.1
+    )
 
 
 def test_no_slot_can_make_a_leader_wait_long() -> None:

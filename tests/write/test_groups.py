@@ -14,7 +14,7 @@ from lode.testing.explore import Report, Scenario, Violation, explore
 from lode.testing.protocol import SPLIT, WHOLE, Holds, published, reader, snapshot_id, sweeper, writer
 from lode.testing.walk import walks
 from lode.upkeep.published import PublishedManifests
-from lode.write import contention, group, recovery
+from lode.write import commit, contention, group, recovery
 from lode.write.commit import Committer
 from lode.write.contention import Contention
 from lode.write.intent import Intents
@@ -43,7 +43,8 @@ def _small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(recovery, "GROUP_LOOKS", 0)
     monkeypatch.setattr(contention, "MIN_GROUP", 2)
     monkeypatch.setattr(Contention, "pauses", lambda *_, **__: [0.0])
-    monkeypatch.setattr(Contention, "extensions", lambda *_: [])
+    monkeypatch.setattr(Contention, "gathering", lambda *_: [(0.0, 0)])
+    monkeypatch.setattr(commit, "POINTER_LOOK", 0)
 
 
 def crowd(size: int = 3, *, partition: str | None = None) -> dict[str, bytes]:
@@ -248,12 +249,12 @@ def test_acknowledging_a_member_before_its_leader_is_published_hides_it(
 
 
 def test_publishing_a_member_from_its_own_intent_forks(monkeypatch: pytest.MonkeyPatch) -> None:
-    publish: Any = Publisher._publish
+    put_manifest: Any = Publisher._put_manifest
 
-    def own(self: Publisher[Any], placed: EncodedManifest[Any], *, linked: bool) -> None:
-        publish(self, self._chain.intent(placed.manifest.snapshot_id) or placed, linked=linked)
+    def own(self: Publisher[Any], placed: EncodedManifest[Any]) -> None:
+        put_manifest(self, self._chain.intent(placed.manifest.snapshot_id) or placed)
 
-    monkeypatch.setattr(Publisher, "_publish", own)
+    monkeypatch.setattr(Publisher, "_put_manifest", own)
     breaks(None, *two())
 
 
@@ -261,7 +262,7 @@ def test_publishing_the_leader_first_shows_a_history_with_a_hole(monkeypatch: py
     publish: Any = Publisher.publish
 
     def leader_first(self: Publisher[Any], placed: EncodedManifest[Any]) -> None:
-        self._publish(placed, linked=False)
+        self._put_manifest(placed)
         publish(self, placed)
 
     monkeypatch.setattr(Publisher, "publish", leader_first)

@@ -38,12 +38,32 @@ def test_publishing_before_the_swap_shows_a_write_that_is_refused(monkeypatch: p
 
 
 def test_not_helping_a_dead_writer_forks_or_stops_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    def settle_without_helping(self: HeadRecovery[Any]) -> Head[Any]:
+    def settle_without_helping(self: HeadRecovery[Any], *_: Any) -> Head[Any]:
         head = self._chain.resolve()
         return Head(head.pointer, head.manifest)
 
     monkeypatch.setattr(HeadRecovery, "settle", settle_without_helping)
     breaks(WHOLE, Scenario(actors={"a": writer(1), "b": writer(2, retries=1)}))
+
+
+def test_a_swap_from_a_snapshot_that_nobody_has_published_hides_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(HeadRecovery, "publish_owed", lambda _, head: head)
+    breaks(
+        WHOLE,
+        Scenario(actors={"a": writer(1, append=True), "b": writer(2, append=True), "r": reader()}, crashes=1),
+    )
+
+
+def test_declaring_on_an_unpublished_snapshot_of_the_same_key_commits_it_twice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def careless(_: Committer[Any], draft: Any, pending: EncodedManifest[Any]) -> bool:
+        return draft.landed is False and not pending.before
+
+    scenario = Scenario(actors={"a": writer(1, key="k", append=True), "b": writer(2, key="k", append=True)})
+    explore(scenario, check=Holds(WHOLE, IDS))
+    monkeypatch.setattr(Committer, "_may_owe", careless)
+    breaks(WHOLE, scenario)
 
 
 def test_publishing_the_key_after_the_manifest_commits_a_key_twice(monkeypatch: pytest.MonkeyPatch) -> None:

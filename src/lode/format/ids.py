@@ -90,7 +90,7 @@ def is_id(text: str) -> bool:
         and ".." not in text
         and text != "."
         and len(text) <= MAX_KEY_BYTES
-        and is_utf8(text)
+        and (text.isascii() or is_utf8(text))
     )
 
 

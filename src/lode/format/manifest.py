@@ -399,19 +399,17 @@ def check_free_fields(
         extension: The field ``x``.
         origin: What an error names.
     """
+    # Commits wait for this: most manifests have only plain fields.
+    foreign: dict[str, Any] = {}
     if extension and not all(_is_plain(name, value) for name, value in extension.items()):
         try:
             msgspec.convert(extension, _Extension)
         except msgspec.ValidationError as error:
             field = _field_of(str(error).replace("`$", "`$.x"))
             raise ManifestInvalidError(f"{origin}: field {field!r}: {error}", field=field) from None
-    # The shape of known fields is known. A compaction names all files that it removes there.
-    foreign = {
-        name: value
-        for name, value in (extension or {}).items()
-        if name not in _KNOWN and not _is_plain(name, value)
-    }
-    # Commits wait for this: a document with few brackets is not walked, since it cannot be deep.
+        # The shape of known fields is known. A compaction names all files that it removes there.
+        foreign = {name: value for name, value in extension.items() if name not in _KNOWN}
+    # A document with few brackets is not walked, since it cannot be deep.
     if (metadata or foreign) and data.count(b"{") + data.count(b"[") > MAX_JSON_DEPTH:
         for name, value in (("metadata", metadata), ("x", foreign)):
             if not _is_shallow(value):

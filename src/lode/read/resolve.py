@@ -119,13 +119,15 @@ class Head(msgspec.Struct, Generic[M], frozen=True):
 
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
     snapshot. ``pending`` is the intent of the snapshot that the pointer names while it is unpublished.
-    ``dropped`` is the commit that has dropped everything, if nothing is visible after it.
+    ``dropped`` is the commit that has dropped everything, if nothing is visible after it. ``owed`` is
+    ``manifest`` if it may not be published yet: who builds on this head publishes it before its swap.
     """
 
     pointer: bytes | None
     manifest: M | None
     pending: EncodedManifest[M] | None = None
     dropped: M | None = None
+    owed: EncodedManifest[M] | None = None
 
     @property
     def parent(self) -> M | None:

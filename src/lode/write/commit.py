@@ -57,6 +57,10 @@ logger = logging.getLogger("lode.commit")
 # store from spinning for ever. docs/design/commit.md has the measurement.
 MAX_REBASES: Final = 10_000
 
+# At which look for its group a member also reads the pointer. At the first one, most groups that have no
+# manifest of this member yet are not committed.
+POINTER_LOOK: Final = 1
+
 M = TypeVar("M", bound=AnyManifest)
 
 
@@ -158,8 +162,8 @@ class Committer(Generic[M]):
             if self._chain.manifest(head.pending.manifest.snapshot_id) is None:
                 self._publisher.publish(head.pending)
             head = head_at(head.pointer, head.pending.manifest)
-        self._head = head
-        return head
+        self._head = self._recovery.publish_owed(head)
+        return self._head
 
     def settle(self) -> Head[M]:
         """Read the head from the store. If its writer left it unpublished, publish it."""
@@ -282,6 +286,7 @@ class Committer(Generic[M]):
             draft.crowd = crowd_after(base.crowd, 1) if is_crowd else 0
             self._declare(draft, base)
             tally.declared_on = base
+            self._publish_owed(draft, base)
             # Only here, before the first swap from this base. A swap that was sent may win at any time until
             # the pointer leaves the base, and then the intent must be what every publisher reads.
             if is_crowd and self._can_wait(draft) and not self._lead(draft, base, tally):
@@ -299,6 +304,13 @@ class Committer(Generic[M]):
         self._contention.wait_after_loss(tally.attempts)
         return False
 
+    def _publish_owed(self, draft: Draft[M], base: Head[M]) -> None:
+        """Publish the base if its writer has not. No swap may leave a snapshot that is not published."""
+        try:
+            self._recovery.publish_owed(base)
+        except LodeError as error:
+            raise self._undecided(draft, error) from error
+
     def _can_wait(self, draft: Draft[M]) -> bool:
         """Whether the draft, as declared, can wait for others instead of competing with them."""
         return self._publisher.swapping is not None and draft.can_wait and self._groups.has_room(draft)
@@ -315,15 +327,14 @@ class Committer(Generic[M]):
         began = self._runtime.monotonic()
         try:
             slot = self._groups.enter(draft, base)
-            for pause in self._contention.pauses(size, slot, late=tally.waited > 0):
-                self._runtime.sleep(pause)
-                if slot != LEADER:
-                    tally.seen = self._leave(draft, base)
-                if tally.seen is not None:
-                    self._recovery.wait_for_group(tally.seen, size)
-                    return False
-            extensions = self._contention.extensions(size) if slot == LEADER else ()
-            group = self._groups.arrange(draft, base, extensions)
+            if slot != LEADER:
+                for looks, pause in enumerate(self._contention.pauses(size, slot, late=tally.waited > 0)):
+                    self._runtime.sleep(pause)
+                    tally.seen = self._leave(draft, base, looks)
+                    if tally.seen is not None:
+                        self._recovery.wait_for_group(tally.seen, size)
+                        return False
+            group = self._groups.arrange(draft, base, slot)
             if group is not None:
                 self._intents.declare(draft, group)
         except TransactionClosedError:
@@ -338,11 +349,13 @@ class Committer(Generic[M]):
             tally.waited += self._runtime.monotonic() - began
         return True
 
-    def _leave(self, draft: Draft[M], base: Head[M]) -> bytes | None:
+    def _leave(self, draft: Draft[M], base: Head[M], looks: int) -> bytes | None:
         """The pointer after the commit of a group, with this draft or without it; None before that."""
         own = self._chain.manifest(draft.snapshot_id)
         if own is not None:
             return own.group.leader.encode() or None
+        if looks < POINTER_LOOK:
+            return None
         pointer = self._chain.pointer()
         return pointer if pointer != base.pointer else None
 
@@ -422,9 +435,24 @@ class Committer(Generic[M]):
 
     def _read_head(self, draft: Draft[M], pointer: bytes | None = None) -> Head[M]:
         try:
-            return self._recovery.settle_after_grace(pointer)
+            return self._recovery.settle_after_grace(pointer, partial(self._may_owe, draft))
         except LodeError as error:
             raise self._undecided(draft, error) from error
+
+    def _may_owe(self, draft: Draft[M], pending: EncodedManifest[M]) -> bool:
+        """Whether the draft can be declared as a child of an unpublished snapshot, which is published then.
+
+        Its writer is probably publishing it just now. Who waited for that, or did it too, would begin its own
+        attempt so late that the same writer wins again and again.
+        """
+        # If a swap of this draft may have won, or its key may be there, the answer is in what is published.
+        # Nothing follows a drop in the same history.
+        return (
+            draft.landed is False
+            and not pending.before
+            and pending.manifest.operation != DROP
+            and (draft.idempotency is None or draft.idempotency != pending.manifest.idempotency)
+        )
 
     def _find_own(self, draft: Draft[M], head: Head[M]) -> M | None:
         """The manifest of this draft, if it was committed by another writer or by a swap without an answer.

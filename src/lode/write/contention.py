@@ -29,6 +29,8 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 MAX_PAUSE_SECONDS: Final = 1.0
 # A larger count comes from a writer that was idle. It does not measure how many writers are active now.
 MAX_CONTENDERS: Final = 16
+# After how many commits in a row without another writer this one counts as alone.
+MAX_ALONE: Final = 3
 # After how many rebases of one commit, and after how large a group, the writers commit together. Two writers
 # are faster one by one. And how old such a commit may be, in seconds, or in groups where these take long.
 MIN_REBASES: Final = 2
@@ -39,12 +41,14 @@ MAX_CROWD_AGE_GROUPS: Final = 5
 MAX_FRESH_WRITES: Final = 3
 # How long a group takes, in writes: what does not depend on its size, and for each member.
 WRITES_PER_GROUP: Final = 7
-WRITES_PER_MEMBER: Final = 2.5
-# How long a leader waits for members, and when a member looks for the result, as parts of that.
+WRITES_PER_MEMBER: Final = 3.5
+# When a leader looks whether all members are there, and how long it waits for them, as parts of that.
+EARLY: Final = (0.25, 0.25)
 GATHER: Final = 1.0
-FIRST_LOOK: Final = 1.65
+# When a member looks for the result, as parts of that too.
+FIRST_LOOK: Final = 0.9
 NEXT_LOOK: Final = 0.3
-NEXT_LOOKS: Final = 3
+NEXT_LOOKS: Final = 5
 LATE_LOOKS: Final = 8
 # How many writes a member needs from the head to its slot.
 WRITES_BEFORE_SLOT: Final = 3
@@ -65,11 +69,6 @@ def crowd_after(crowd: int, size: int) -> int:
     return max(size, crowd * 7 // 8 if 4 * size > crowd else crowd // 2)
 
 
-def is_short(size: int, expected: int) -> bool:
-    """Whether a group lacks more than a quarter of the expected members."""
-    return 4 * size < 3 * expected
-
-
 class Contention:
     """What one process has observed of the other writers of its pointer.
 
@@ -84,8 +83,10 @@ class Contention:
         self._runtime = runtime
         self._nearby = nearby
         self._queue = queue
-        # How many others commit between two commits of this process.
+        # How many others commit between two commits of this process, and how many of its own commits in a row
+        # had none between them.
         self._contenders = 0
+        self._alone = 0
         # Duration of one commit of this process, from reading the head to publishing.
         self._slot = 0.0
         # When the next turn of this process begins, and when the current attempt began.
@@ -120,23 +121,29 @@ class Contention:
         if writes:
             self._write = min(max(median(writes), 0.0), MAX_PAUSE_SECONDS)
 
-    def extensions(self, crowd: int) -> list[float]:
-        """How long a leader waits again for members, each time that many are missing."""
-        return [EXTENSION * self._work(crowd)] * MAX_EXTENSIONS
+    def gathering(self, crowd: int) -> Iterator[tuple[float, int]]:
+        """How long a leader waits for members, in steps; and with how many it goes on after each of them.
+
+        At first it waits for all, since most come early. In the end three quarters are enough, then any.
+        """
+        work = self._work(crowd)
+        early = EARLY if crowd > 1 else ()
+        for part in early:
+            yield part * work, crowd
+        yield (GATHER - sum(early)) * work, (3 * crowd + 3) // 4
+        for _ in range(MAX_EXTENSIONS):
+            yield EXTENSION * work, (3 * crowd + 3) // 4
 
     def pauses(self, crowd: int, slot: int | None, *, late: bool) -> Iterator[float]:
         """How long to wait for a group, in steps; a member looks after each of them.
 
         Args:
             crowd: How many writers are expected.
-            slot: The slot of this writer, if it has one. A leader waits only for the members to arrive.
+            slot: The slot of this writer, if it has one.
             late: Whether this writer came too late for the last group. Then it looks more often, so that it
                 is not late for the next one too.
         """
         work = self._work(crowd)
-        if slot == LEADER:
-            yield GATHER * work
-            return
         # The leader counts from the head too. So a member that came late looks soon.
         due = self._learned + WRITES_BEFORE_SLOT * self._write + FIRST_LOOK * work
         ahead = due - self._runtime.monotonic()
@@ -184,8 +191,10 @@ class Contention:
 
     def observe(self, commits: int) -> None:
         """Record how many commits of others happened since this process last committed."""
-        # Halved instead of reset: two wins in a row do not prove that the other writers have stopped.
-        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2)
+        # Some wins in a row do not prove that the other writers have stopped: they may just lose each time.
+        self._alone = 0 if commits else self._alone + 1
+        least = min(self._contenders, 1) if self._alone < MAX_ALONE else 0
+        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2, least)
         self._learned = self._runtime.monotonic()
 
     def end_turn(self, commits: int) -> None:

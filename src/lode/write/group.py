@@ -30,10 +30,10 @@ from lode.read.resolve import AnyManifest, EncodedManifest
 from lode.read.source import get_bounded
 from lode.runtime import one_by_one
 from lode.store.protocol import check_path
-from lode.write.contention import LEADER, Contention, crowd_after, is_short
+from lode.write.contention import LEADER, Contention, crowd_after
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lode.format.group import Follows
     from lode.read.resolve import Chain, Head
@@ -123,19 +123,17 @@ class Groups(Generic[M]):
             return slot
         return None
 
-    def arrange(
-        self, draft: Draft[M], head: Head[M], pauses: Iterable[float] = ()
-    ) -> EncodedManifest[M] | None:
+    def arrange(self, draft: Draft[M], head: Head[M], slot: int | None = None) -> EncodedManifest[M] | None:
         """Place the draft behind those that wait for the same head; None if it is the only one.
 
         Args:
             draft: The draft of the leader.
             head: The head.
-            pauses: How long to wait for more, again and again, while many of the expected drafts are missing.
+            slot: The leader's own slot, if it has one. The first one gives the expected drafts time to come.
         """
         if draft.follows == "head":
             return None
-        found = self._collect(head, pauses)
+        found = self._collect(head, slot)
         self._contention.observe_group([waiting.write for waiting in found])
         members = self._members(draft, found)
         if not members:
@@ -175,12 +173,12 @@ class Groups(Generic[M]):
             free = (slot for slot in (*level[start:], *level[:start]) if slot not in tried)
             yield from islice(free, MAX_TRIES)
 
-    def _collect(self, head: Head[M], pauses: Iterable[float]) -> list[_Found[M]]:
-        """The drafts that wait for this head, in the order of their slots.
+    def _collect(self, head: Head[M], own: int | None) -> list[_Found[M]]:
+        """The other drafts that wait for this head, in the order of their slots.
 
         Args:
             head: The head.
-            pauses: How long to wait for more, again and again, while many of the expected drafts are missing.
+            own: The slot of the leader, if it has one.
         """
         assert head.id is not None, "a group follows a snapshot"
         each = one_by_one if self._publisher.nearby else self._runtime.each_small
@@ -194,18 +192,22 @@ class Groups(Generic[M]):
             room -= found.size if found is not None else 0
             return found
 
-        expected, wait = head.crowd, iter(pauses)
+        def add(found: dict[int, _Found[M] | None], slots: Sequence[int]) -> int:
+            missing = [slot for slot in slots if slot != own and found.get(slot) is None]
+            found.update(zip(missing, each(read, missing), strict=True))
+            return sum(draft is not None for draft in found.values()) + (own in slots)
+
+        expected = head.crowd
         for level in self.levels(head):
-            found: dict[int, _Found[M] | None] = dict.fromkeys(level)
-            while True:
-                missing = [slot for slot in level if found[slot] is None]
-                found.update(zip(missing, each(read, missing), strict=True))
-                taken = sum(draft is not None for draft in found.values())
-                pause = next(wait, None) if is_short(taken, expected) else None
-                if pause is None:
-                    break
-                self._runtime.sleep(pause)
-            drafts += [draft for draft in found.values() if draft is not None]
+            found: dict[int, _Found[M] | None] = {}
+            if own == LEADER and not level.start:
+                # Members that return have the first slots.
+                for pause, enough in self._contention.gathering(expected):
+                    self._runtime.sleep(pause)
+                    if add(found, range(expected)) >= enough:
+                        break
+            taken = add(found, [slot for slot in level if slot not in found])
+            drafts += [draft for _, draft in sorted(found.items()) if draft is not None]
             if taken < (expected + len(level)) // 2 or room < 0:
                 break
             expected = 0

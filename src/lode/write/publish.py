@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import msgspec
@@ -14,7 +14,7 @@ from lode.runtime import one_by_one
 from lode.store.protocol import SupportsCompareAndSwap, SupportsLink, SupportsVolatilePut, is_nearby
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from lode.read.resolve import Chain, EncodedManifest
     from lode.runtime import Runtime
@@ -28,6 +28,10 @@ MAX_UNANSWERED: Final = 4
 FIRST_PUT_SECONDS: Final = 0.03
 
 M = TypeVar("M", bound=AnyManifest)
+
+
+def _call(step: Callable[[], object]) -> None:
+    step()
 
 
 class KeyRecord(msgspec.Struct, frozen=True):
@@ -72,28 +76,36 @@ class Publisher(Generic[M]):
         return self._store if isinstance(self._store, SupportsLink) else None
 
     def publish(self, placed: EncodedManifest[M]) -> None:
-        """Make a snapshot visible, by the bytes of its intent, after the other members of its group."""
-        each = one_by_one if self.nearby else self._runtime.each_small
-        # Version 0.1 publishes a leader once the last member is there. So that one comes after the others.
-        for members in (placed.before[:-1], placed.before[-1:]):
-            each(lambda member: self._publish(member, linked=False), members)
-        self._publish(placed, linked=not placed.before)
+        """Make a snapshot visible, by the bytes of its intent, and with it the other members of its group.
 
-    def _publish(self, placed: EncodedManifest[M], *, linked: bool) -> None:
-        """Publish one snapshot.
+        Nothing is built on a member before its leader is visible, so only the leader's manifest has to wait.
+        """
+        members = (*placed.before, placed)
+        steps = [
+            step for member in members for step in self._before_manifest(member, linked=len(members) == 1)
+        ]
+        steps += [partial(self._put_manifest, member) for member in placed.before]
+        each = one_by_one if self.nearby else self._runtime.each_small
+        each(_call, steps)
+        self._put_manifest(placed)
+
+    def _before_manifest(self, placed: EncodedManifest[M], *, linked: bool) -> Iterator[Callable[[], object]]:
+        """What comes before the manifest of one snapshot: the copies of its partitions, and its key.
 
         Args:
             placed: The snapshot.
             linked: Whether its own intent holds exactly its manifest, so that copies can be links to it.
         """
-        each = one_by_one if self.nearby else self._runtime.each
         copies = self._chain.copies(placed)
-        each(lambda path: self._copy(placed, path, copies, linked=linked), list(copies))
-        snapshot_id = placed.manifest.snapshot_id
+        for path in copies:
+            yield partial(self._copy, placed, path, copies, linked=linked)
         if placed.manifest.idempotency is not None:
             writer, key = placed.manifest.idempotency
-            record = msgspec.json.encode(KeyRecord(writer, key, snapshot_id))
-            self.create(self._chain.paths.key(writer, key, placed.manifest.begins), record)
+            record = msgspec.json.encode(KeyRecord(writer, key, placed.manifest.snapshot_id))
+            yield partial(self.create, self._chain.paths.key(writer, key, placed.manifest.begins), record)
+
+    def _put_manifest(self, placed: EncodedManifest[M]) -> None:
+        snapshot_id = placed.manifest.snapshot_id
         if not self.create(self._chain.paths.manifest(snapshot_id), placed.data):
             self._check_existing(placed)
         self._chain.remember(snapshot_id, placed.data)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from lode.errors import NotFoundError
-from lode.read.resolve import UNREAD, AnyManifest, head_at
+from lode.read.resolve import UNREAD, AnyManifest, Head, head_at
 from lode.runtime import PARALLEL_SMALL_REQUESTS
 
 if TYPE_CHECKING:
-    from lode.read.resolve import Chain, Head
+    from collections.abc import Callable
+
+    from lode.read.resolve import Chain, EncodedManifest
     from lode.runtime import Runtime
     from lode.write.publish import Publisher
 
@@ -38,38 +40,56 @@ class HeadRecovery(Generic[M]):
         # The last dangling pointer whose grace period has passed.
         self._waited_for: bytes | None = None
 
-    def settle(self, pointer: bytes | None = None) -> Head[M]:
+    def settle(
+        self, pointer: bytes | None = None, may_owe: Callable[[EncodedManifest[M]], bool] | None = None
+    ) -> Head[M]:
         """Read the head. If its writer left it unpublished, publish it.
 
         Args:
             pointer: The pointer's content, if it is known.
+            may_owe: Whether this snapshot may be published later, by ``publish_owed``. Its writer has
+                probably done that by then.
         """
         head = self._chain.resolve(pointer=UNREAD if pointer is None else pointer)
-        if head.pending is not None:
-            if head.pending.before:
-                self.wait_for_group(head.pointer, len(head.pending.before))
-            if not head.pending.before or self._chain.manifest(head.pending.manifest.snapshot_id) is None:
-                self._publisher.publish(head.pending)
-            head = head_at(head.pointer, head.pending.manifest)
+        pending = head.pending
+        if pending is not None:
+            if may_owe is not None and not self._publisher.nearby and may_owe(pending):
+                return Head(head.pointer, pending.manifest, owed=pending)
+            if pending.before:
+                self.wait_for_group(head.pointer, len(pending.before))
+            if not pending.before or self._chain.manifest(pending.manifest.snapshot_id) is None:
+                self._publisher.publish(pending)
+            head = head_at(head.pointer, pending.manifest)
         return head
+
+    def publish_owed(self, head: Head[M]) -> Head[M]:
+        """The head, published."""
+        if head.owed is None:
+            return head
+        if self._chain.manifest(head.owed.manifest.snapshot_id) is None:
+            self._publisher.publish(head.owed)
+        return head_at(head.pointer, head.manifest)
 
     def wait_for_group(self, pointer: bytes | None, size: int) -> None:
         """Give the leader of a group time to publish it, if that is not done.
 
         Publishing a group takes several writes for each member. If all that wait for it helped, they would
-        send the square of that.
+        send the square of that. Most look just before the last of these writes.
         """
         if pointer is None or self._publisher.nearby:
             return
-        pause = self._publisher.put_seconds * (4 + 2 * size / PARALLEL_SMALL_REQUESTS)
+        pause = self._publisher.put_seconds * (1 + size / PARALLEL_SMALL_REQUESTS)
         for _ in range(GROUP_LOOKS):
             if self._chain.manifest(self._chain.named_by(pointer)) is not None:
                 return
-            self._runtime.sleep(pause * (0.5 + self._runtime.random()))
+            self._runtime.sleep(pause * (0.75 + self._runtime.random() / 2))
+            pause += self._publisher.put_seconds
 
-    def settle_after_grace(self, pointer: bytes | None = None) -> Head[M]:
+    def settle_after_grace(
+        self, pointer: bytes | None = None, may_owe: Callable[[EncodedManifest[M]], bool] | None = None
+    ) -> Head[M]:
         """Settle, but first give a writer outside this protocol time to publish its snapshot."""
-        head = self.settle(pointer)
+        head = self.settle(pointer, may_owe)
         while head.dangles and head.pointer != self._waited_for and self._wait_for(head.pointer):
             self._waited_for = head.pointer
             head = self.settle()
