@@ -1,10 +1,10 @@
-"""The ingest server against bqemulator: the same appends of the Storage Write API to both."""
+"""The ingest server against bqemulator: the same appends, queries and load jobs to both."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from benchmarks.ingest import idle, lone, rates, several
+from benchmarks.ingest import beside, idle, lone, rates, several, sql, upserts
 from benchmarks.ingest.runs import SERVERS, Runs
 from benchmarks.ingest.servers import LodeServer
 
@@ -18,5 +18,14 @@ CONTENDERS: Final = tuple(each.name for each in SERVERS)
 def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         runs = Runs(root, options)
-        found = [*rates.tables(runs), lone.table(runs), idle.table(runs), *rates.throughout(runs)]
+        found = [
+            *rates.tables(runs),
+            lone.table(runs),
+            idle.table(runs),
+            sql.queries(runs, root),
+            sql.loads(runs, root),
+            upserts.table(runs),
+            beside.table(runs, root),
+            *rates.throughout(runs),
+        ]
         return [*found, several.table(runs)] if options.wants(LodeServer.name) else found

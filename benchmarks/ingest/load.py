@@ -42,7 +42,7 @@ _Response: Final[Any] = types.AppendRowsResponse.pb()
 class Load(msgspec.Struct, frozen=True):
     """So many rows in appends of so many rows, on streams of one type."""
 
-    form: str  # Arrow or Protobuf
+    form: str  # Arrow, Protobuf, or Upserts: Arrow with a type of change
     stream: str  # default, committed or pending
     rows: int  # of one append
     connections: int
@@ -66,23 +66,23 @@ class Outcome(msgspec.Struct, frozen=True):
     held: int = 0
 
 
-def run_load(endpoint: str, table: str, load: dict[str, Any]) -> dict[str, Any]:
+def run_load(endpoint: str, table: str, load: dict[str, Any], warm_up: str = WARM_UP) -> dict[str, Any]:
     """In a child: put this load on the table, which exists and is empty, as do those to warm up."""
     plan = msgspec.convert(load, Load)
-    return _builtin(asyncio.run(_run(endpoint, table, plan)))
+    return _builtin(asyncio.run(_run(endpoint, table, plan, warm_up)))
 
 
 def _builtin(outcome: Outcome) -> dict[str, Any]:
     return dict(msgspec.to_builtins(outcome))
 
 
-async def _run(endpoint: str, table: str, load: Load) -> Outcome:
+async def _run(endpoint: str, table: str, load: Load, warm_up: str) -> Outcome:
     channels = [grpc.aio.insecure_channel(endpoint, options=_OPTIONS) for _ in range(load.connections)]
     holder = Holder(endpoint)
     try:
         for channel in channels:
             await asyncio.wait_for(channel.channel_ready(), _PATIENCE)
-        await _measure(channels, WARM_UP, load, appends=_WARM_UP_APPENDS)
+        await _measure(channels, warm_up, load, appends=_WARM_UP_APPENDS)
         if await holder.hold(load.idle) < load.idle:
             return Outcome(0, 0, 0, 0, 0, holder.held)
         share = load.total // load.rows // load.connections

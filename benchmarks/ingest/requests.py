@@ -32,7 +32,7 @@ _PROTO: Final = {
     "FLOAT64": descriptor_pb2.FieldDescriptorProto.TYPE_DOUBLE,
 }
 # So many different ones are sent over and over.
-_DIFFERENT: Final = 4
+DIFFERENT: Final = 4
 # The raw protobuf class, which the client's own wraps; its types are made at run time.
 _Request: Final[Any] = types.AppendRowsRequest.pb()
 _OFFSET: Final = bytes([_Request.DESCRIPTOR.fields_by_name["offset"].number << 3 | 2])
@@ -42,15 +42,18 @@ class Requests:
     """Appends of ``count`` rows to one stream: the first says its schema, all of them the stream."""
 
     def __init__(self, stream: str, form: str, count: int) -> None:
-        make = {"Arrow": _arrow, "Protobuf": _protobuf}[form]
+        make = {"Arrow": _arrow, "Upserts": _arrow, "Protobuf": _protobuf}[form]
         schema = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
-        tables = [rows(count, seed=seed).cast(schema) for seed in range(_DIFFERENT)]
+        tables = [rows(count, seed=seed).cast(schema) for seed in range(DIFFERENT)]
+        if form == "Upserts":
+            change = pa.array(["UPSERT"] * count)
+            tables = [table.append_column("_CHANGE_TYPE", change) for table in tables]
         self._first = make(stream, tables[0], with_schema=True)
         self._later = [make(stream, table, with_schema=False) for table in tables]
 
     def at(self, number: int, offset: int | None) -> bytes:
         """The append of this number; its offset is one more field behind the others."""
-        body = self._later[number % _DIFFERENT] if number else self._first
+        body = self._later[number % DIFFERENT] if number else self._first
         if offset is None:
             return body
         value = b"\x08" + _varint(offset) if offset else b""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import socket
 import subprocess
@@ -11,8 +12,11 @@ import time
 import urllib.error
 import urllib.request
 from abc import ABC, abstractmethod
+from contextlib import closing
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
+from urllib.parse import urlsplit
 
 import pyarrow.parquet as pq
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 _START_SECONDS: Final = 60.0
 _STOP_SECONDS: Final = 20.0
+# What takes longer does not count.
+_PATIENCE_SECONDS: Final = 190
 
 
 class Server(ABC):
@@ -50,10 +56,43 @@ class Server(ABC):
     def _start(self) -> None:
         """Start the process and learn its addresses."""
 
-    def create_table(self, table: str) -> None:
-        reference = {"projectId": PROJECT, "datasetId": DATASET, "tableId": table}
+    def create_table(self, table: str, **more: Any) -> None:
         fields = [{"name": name, "type": kind} for name, kind in COLUMNS.items()]
-        self.post(f"datasets/{DATASET}/tables", {"tableReference": reference, "schema": {"fields": fields}})
+        body = {"tableReference": _reference(table), "schema": {"fields": fields}, **more}
+        self.post(f"datasets/{DATASET}/tables", body)
+
+    def query(self, text: str) -> list[list[str]]:
+        """The rows of a query as texts, when it is done."""
+        wait = {"useQueryCache": False, "timeoutMs": _PATIENCE_SECONDS * 1000}
+        answer = self.post("queries", {"query": text, "useLegacySql": False, **wait})
+        if not answer["jobComplete"]:
+            raise RuntimeError(f"a query took more than {_PATIENCE_SECONDS} s")
+        return [[cell["v"] for cell in row["f"]] for row in answer.get("rows", [])]
+
+    def load(self, table: str, path: Path, **settings: Any) -> None:
+        """Upload a file and load it into the table, which exists."""
+        load = {"destinationTable": _reference(table), "writeDisposition": "WRITE_APPEND", **settings}
+        body = json.dumps({"configuration": {"load": load}})
+        address = self.http.removeprefix("http://")
+        upload = f"/upload/bigquery/v2/projects/{PROJECT}/jobs?uploadType=resumable"
+        with closing(http.client.HTTPConnection(address, timeout=_PATIENCE_SECONDS)) as connection:
+            connection.request("POST", upload, body, {"Content-Type": "application/json"})
+            begun = connection.getresponse()
+            begun.read()
+            session = urlsplit(begun.headers["Location"])
+            size = path.stat().st_size
+            with path.open("rb") as file:
+                headers = {"Content-Length": str(size), "Content-Range": f"bytes 0-{size - 1}/{size}"}
+                connection.request("PUT", f"{session.path}?{session.query}", file, headers)
+                answer = connection.getresponse()
+                job = json.loads(answer.read())
+        if answer.status != HTTPStatus.OK:
+            raise RuntimeError(f"the upload failed: {job}")
+        while job["status"]["state"] != "DONE":
+            time.sleep(0.02)
+            job = self.get(f"jobs/{job['jobReference']['jobId']}?location={job['jobReference']['location']}")
+        if "errorResult" in job["status"]:
+            raise RuntimeError(f"the load failed: {job['status']['errorResult']}")
 
     def peak_mb(self) -> float:
         """The largest resident size of the process and those it started, in MB."""
@@ -65,7 +104,12 @@ class Server(ABC):
             json.dumps(body).encode(),
             {"Content-Type": "application/json"},
         )
-        with urllib.request.urlopen(request, timeout=_START_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=_PATIENCE_SECONDS) as answer:
+            return json.load(answer)
+
+    def get(self, path: str) -> Any:
+        url = f"{self.http}/bigquery/v2/projects/{PROJECT}/{path}"
+        with urllib.request.urlopen(url, timeout=_PATIENCE_SECONDS) as answer:
             return json.load(answer)
 
     @property
@@ -166,9 +210,11 @@ class BqEmulator(Server):
             raise bqemulator.UnavailableError(f"it did not start:\n{self._tail()}")
 
     def count(self, table: str) -> int:
-        query = f"SELECT COUNT(*) FROM `{PROJECT}.{DATASET}.{table}`"
-        answer = self.post("queries", {"query": query, "useLegacySql": False, "useQueryCache": False})
-        return int(answer["rows"][0]["f"][0]["v"])
+        return int(self.query(f"SELECT COUNT(*) FROM `{PROJECT}.{DATASET}.{table}`")[0][0])
+
+
+def _reference(table: str) -> dict[str, str]:
+    return {"projectId": PROJECT, "datasetId": DATASET, "tableId": table}
 
 
 def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:

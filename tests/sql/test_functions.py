@@ -199,6 +199,17 @@ CASES: list[tuple[str, str, Any]] = [
     ("NET.HOST('https://www.example.co.uk:80/x')", "STRING", "www.example.co.uk"),
     ("NET.REG_DOMAIN('https://www.example.co.uk/x')", "STRING", "example.co.uk"),
     ("NET.IP_TO_STRING(NET.IP_FROM_STRING('10.1.2.3'))", "STRING", "10.1.2.3"),
+    # regular expressions
+    (r"REGEXP_EXTRACT('foo@bar', r'^(\w+)@')", "STRING", "foo"),
+    (r"REGEXP_EXTRACT('a(b', r'\(b')", "STRING", "(b"),
+    ("REGEXP_EXTRACT('x(y', '[(]y')", "STRING", "(y"),
+    ("REGEXP_EXTRACT('ab', '(?:a)b')", "STRING", "ab"),
+    ("REGEXP_EXTRACT('ab', '(?P<n>a)b', 1, 1)", "STRING", "a"),
+    ("REGEXP_EXTRACT('abc', 'x')", "STRING", None),
+    ("REGEXP_SUBSTR('üaüb', 'ü(.)', 1, 2)", "STRING", "b"),
+    ("REGEXP_INSTR('ab@cd@ef', '@[^@]*', 1, 2)", "INT64", 6),
+    ("REGEXP_INSTR('ü@cd', '@(c)d', 1, 1, 1)", "INT64", 4),
+    (r"REGEXP_EXTRACT_ALL('a1b2', r'[a-z](\d)')", "ARRAY<STRING>", ["1", "2"]),
     # names
     ("COALESCE(NULL, 'x')", "STRING", "x"),
     ("IF(1 > 2, 'a', 'b')", "STRING", "b"),

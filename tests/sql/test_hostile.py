@@ -107,7 +107,7 @@ def test_text_is_never_part_of_the_sql() -> None:
 
 
 def test_a_query_that_needs_too_much_memory_ends_with_an_error() -> None:
-    numbers = "UNNEST(GENERATE_ARRAY(1, 3000000))"
+    numbers = "UNNEST([1, 2, 3]) b, UNNEST(GENERATE_ARRAY(1, 1000000))"
     with pytest.raises(LimitError, match="Resources exceeded"):
         run(
             f"SELECT ARRAY_AGG(CONCAT('x', CAST(a AS STRING)) ORDER BY a DESC) FROM {numbers} a",
@@ -143,3 +143,39 @@ def test_a_result_is_bounded() -> None:
 def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> None:
     with pytest.raises(QueryError, match=r"nested too deep|too large|Syntax error"):
         run(query)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "REPEAT('x', 2000000000)",
+        "LPAD('x', 2000000000, 'y')",
+        "RPAD('x', 2000000000)",
+        "FORMAT('%2000000000d', 1)",
+        "FORMAT('%*d', 2000000000, 1)",
+        "FORMAT('%.2000000000f', 1.5)",
+        "GENERATE_ARRAY(1, 1000000000)",
+        "GENERATE_ARRAY(-9223372036854775808, 9223372036854775807)",
+        "GENERATE_ARRAY(1, 1e12, 0.5)",
+        "GENERATE_ARRAY(id, id * 1000000000)",
+        "GENERATE_TIMESTAMP_ARRAY(TIMESTAMP '2020-01-01', TIMESTAMP '2030-01-01', INTERVAL 1 MICROSECOND)",
+        "REPLACE(REPEAT('a', 1000000), 'a', REPEAT('b', 1000000))",
+        "REGEXP_REPLACE(REPEAT('a', 1000000), 'a', REPEAT('b', 1000000))",
+    ],
+)
+def test_one_value_does_not_use_up_the_memory(expression: str) -> None:
+    with pytest.raises(QueryError, match=r"max allowed output size|too many elements"):
+        run(f"SELECT {expression} AS v FROM t")
+
+
+@pytest.mark.parametrize(
+    "form", ["REGEXP_EXTRACT({})", "REGEXP_EXTRACT({}, 1, 1)", "REGEXP_SUBSTR({}, 1, 2)"]
+)
+def test_a_regular_expression_takes_linear_time(form: str) -> None:
+    call = form.format(r"REPEAT('a', 5000) || '!', r'^(a+)+$'")
+    assert run(
+        f"SELECT {call} AS v, REGEXP_INSTR(REPEAT('a', 5000) || '!', r'^(a+)+$') AS p FROM t LIMIT 1"
+    ) == [{"v": None, "p": 0}]
+    assert run(r"SELECT ARRAY_LENGTH(REGEXP_EXTRACT_ALL(REPEAT('a', 5000) || '!', r'(a*)*b')) AS n") == [
+        {"n": 0}
+    ]

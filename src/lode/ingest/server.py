@@ -30,6 +30,7 @@ with needs("lode.ingest.server", "server"):
     from lode.ingest.api.write_service import WriteService
     from lode.ingest.core.compactor import Compactor
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.copy import CopyJobs
     from lode.ingest.jobs.extract import ExtractJobs
     from lode.ingest.jobs.load import LoadJobs
@@ -78,14 +79,15 @@ class Server:
             self.jobs = await asyncio.to_thread(Jobs, settings.location, state / "jobs")
             undo.callback(self.jobs.close)
             self.uploads = await asyncio.to_thread(Uploads, state / "uploads", self.engine.staged)
-            self.jobs.register("load", LoadJobs(self.engine, table_properties))
+            buckets = Buckets(settings.buckets)
+            self.jobs.register("load", LoadJobs(self.engine, table_properties, buckets))
             if find_spec("duckdb") and find_spec("sqlglot"):  # the extra sql
                 from lode.ingest.jobs.query import QueryJobs
 
-                queries = QueryJobs(self.engine, properties=table_properties)
-                self.jobs.register("query", queries, settings.queries)
+                queries = QueryJobs(self.engine, properties=table_properties, buckets=buckets)
+                self.jobs.register("query", queries)
             self.jobs.register("copy", CopyJobs(self.engine))
-            self.jobs.register("extract", ExtractJobs(self.engine, settings.extract_to))
+            self.jobs.register("extract", ExtractJobs(self.engine, buckets))
             await self._start_grpc(tokens)
             undo.pop_all()
         await self._start_http(tokens, listening)

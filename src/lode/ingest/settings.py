@@ -58,8 +58,8 @@ class Settings:
         window_bytes: The memory for all requests together, and as much again for their decoded rows.
         staged_bytes: The disk space for the rows of all PENDING and BUFFERED streams and the files of load
             jobs together.
-        extract_to: The directory that extract jobs write to: gs://bucket/file becomes bucket/file in it.
-            They are refused if not given.
+        buckets: The directory with the buckets that load jobs read and extract jobs write: gs://bucket/file
+            is bucket/file in it. Such jobs are refused if not given.
         queries: The number of SQL queries that run at the same time; others wait.
         query_bytes: The memory of one SQL query.
         query_threads: The threads of one SQL query.
@@ -87,7 +87,7 @@ class Settings:
     request_bytes: Bytes = 20 << 20
     window_bytes: Bytes = 96 << 20
     staged_bytes: Bytes = 64 << 30
-    extract_to: Path | None = None
+    buckets: Path | None = None
     queries: int = 4
     query_bytes: Bytes = 1 << 30
     query_threads: int = 1

@@ -244,6 +244,8 @@ class Engine:
         # Tables and functions that the query itself has created, by their names in lower case.
         self.local: dict[str, tuple[str, pa.Schema]] = {}
         self.functions: dict[str, exp.Create] = {}
+        # Finds the statement that created a function of a dataset by the parts of its name.
+        self.stored: Callable[[tuple[str, ...]], exp.Create | None] = lambda _parts: None
         self._cancelled = cancelled
         self._ended = threading.Event()
         self._late = False
@@ -277,7 +279,7 @@ class Engine:
                 self._bind(table, schemas)
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
         try:
-            return _Writer().generate(inlined(tree, self.functions), copy=False)
+            return _Writer().generate(inlined(tree, self.functions, self.stored), copy=False)
         except RecursionError:
             raise QueryError("The query is nested too deep: write it with fewer levels.") from None
 
@@ -449,7 +451,7 @@ class Engine:
                 self._bind(each, schemas)
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
         generator = _Writer()
-        written = generator.generate(inlined(tree, self.functions), copy=False)
+        written = generator.generate(inlined(tree, self.functions, self.stored), copy=False)
         if isinstance(tree, exp.Merge):
             found = self._execute(f"{written} RETURNING merge_action", tree).fetchall()
             counts: dict[str, int] = {}

@@ -28,6 +28,30 @@ _TIMES: Final = ("DATE", "TIMESTAMP", "TIMESTAMPTZ", "TIME", "INTERVAL")
 INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     # Of the variants that give NULL instead of an error.
     "error": ("(x) AS NULL",),
+    # Limits of the service. DuckDB does not count the memory of one value, and does not stop while it makes one.
+    "elements": (
+        "(n) AS CASE WHEN n > 1048575 THEN error('GENERATE_ARRAY produced too many elements') ELSE CAST(n AS BIGINT) END",
+    ),
+    "bounded_end": (
+        "(x, y, step) AS CASE WHEN abs(CAST(y AS HUGEINT) - CAST(x AS HUGEINT)) // abs(step) > 1048575 "
+        "THEN error('GENERATE_ARRAY produced too many elements') ELSE y END",
+    ),
+    "repeats": (
+        "(n, size) AS CASE WHEN CAST(n AS HUGEINT) * size > 1048576 "
+        "THEN error('Output of REPEAT exceeds max allowed output size of 1MB') ELSE n END",
+    ),
+    "padded": (
+        "(n) AS CASE WHEN n > 1048576 "
+        "THEN error('Output of LPAD/RPAD exceeds max allowed output size of 1MB') ELSE CAST(n AS INTEGER) END",
+    ),
+    "replacing": (
+        "(x, z) AS CASE WHEN CAST(strlen(x) + 1 AS HUGEINT) * strlen(z) > 268435456 "
+        "THEN error('Output of REPLACE may exceed the max allowed output size of 256MB') ELSE z END",
+    ),
+    # Whether a regular expression has a group, without escaped parentheses and those in brackets.
+    "has_group": (
+        r"(y) AS regexp_matches(regexp_replace(y, '\\.|\[\^?\]?[^]]*\]', '', 'g'), '\((?:[^?]|\?P?<[^=!])')",
+    ),
     "local": (
         "(x TIMESTAMPTZ, zone) AS CASE WHEN regexp_full_match(zone, '[+-].*') THEN timezone('UTC', x) + bq_zone_offset(zone) "
         "ELSE timezone(zone, x) END",
@@ -367,18 +391,23 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR, y VARCHAR) AS rtrim(x, y)",
         "(x BLOB, y BLOB) AS encode(rtrim(decode(x), decode(y)))",
     ),
-    "replace": ("(x VARCHAR, y VARCHAR, z VARCHAR) AS CASE WHEN y = '' THEN x ELSE replace(x, y, z) END",),
+    "replace": (
+        "(x VARCHAR, y VARCHAR, z VARCHAR) AS CASE WHEN y = '' THEN x ELSE replace(x, y, bq_replacing(x, z)) END",
+    ),
     "reverse": ("(x VARCHAR) AS reverse(x)", "(x BLOB) AS bq_reverse_bytes(x)"),
-    "repeat": ("(x VARCHAR, n BIGINT) AS repeat(x, n)", "(x BLOB, n BIGINT) AS repeat(x, n)"),
+    "repeat": (
+        "(x VARCHAR, n BIGINT) AS repeat(x, bq_repeats(n, strlen(x)))",
+        "(x BLOB, n BIGINT) AS repeat(x, bq_repeats(n, octet_length(x)))",
+    ),
     "left": ("(x VARCHAR, n) AS x[:n]", "(x BLOB, n) AS bq_bytes_slice(x, 1, n)"),
     "right": ("(x VARCHAR, n) AS right(x, n)", "(x BLOB, n) AS bq_bytes_slice(x, -n, n)"),
     "lpad": (
-        "(x VARCHAR, n) AS lpad(x, CAST(n AS INTEGER), ' ')",
-        "(x VARCHAR, n, y VARCHAR) AS lpad(x, CAST(n AS INTEGER), y)",
+        "(x VARCHAR, n) AS lpad(x, bq_padded(n), ' ')",
+        "(x VARCHAR, n, y VARCHAR) AS lpad(x, bq_padded(n), y)",
     ),
     "rpad": (
-        "(x VARCHAR, n) AS rpad(x, CAST(n AS INTEGER), ' ')",
-        "(x VARCHAR, n, y VARCHAR) AS rpad(x, CAST(n AS INTEGER), y)",
+        "(x VARCHAR, n) AS rpad(x, bq_padded(n), ' ')",
+        "(x VARCHAR, n, y VARCHAR) AS rpad(x, bq_padded(n), y)",
     ),
     "split": (
         "(x VARCHAR) AS CASE WHEN x = '' THEN [''] ELSE string_split(x, ',') END",
@@ -416,12 +445,12 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x BLOB, y BLOB) AS regexp_matches(decode(x), decode(y))",
     ),
     "regexp_extract": (
-        "(x VARCHAR, y VARCHAR) AS bq_regexp_find(x, y, 1, 1)",
+        "(x VARCHAR, y VARCHAR) AS CASE WHEN NOT regexp_matches(x, y) THEN NULL WHEN bq_has_group(y) THEN regexp_extract(x, y, 1) ELSE regexp_extract(x, y, 0) END",
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
     ),
     "regexp_substr": (
-        "(x VARCHAR, y VARCHAR) AS bq_regexp_find(x, y, 1, 1)",
+        "(x VARCHAR, y VARCHAR) AS CASE WHEN NOT regexp_matches(x, y) THEN NULL WHEN bq_has_group(y) THEN regexp_extract(x, y, 1) ELSE regexp_extract(x, y, 0) END",
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
     ),
@@ -431,8 +460,10 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_place(x, y, start, nth, 0)",
         "(x VARCHAR, y VARCHAR, start, nth, after) AS bq_regexp_place(x, y, start, nth, after)",
     ),
-    "regexp_extract_all": ("(x VARCHAR, y VARCHAR) AS bq_regexp_all(x, y)",),
-    "regexp_replace": ("(x VARCHAR, y VARCHAR, z VARCHAR) AS regexp_replace(x, y, z, 'g')",),
+    "regexp_extract_all": (
+        "(x VARCHAR, y VARCHAR) AS CASE WHEN bq_has_group(y) THEN regexp_extract_all(x, y, 1) ELSE regexp_extract_all(x, y, 0) END",
+    ),
+    "regexp_replace": ("(x VARCHAR, y VARCHAR, z VARCHAR) AS regexp_replace(x, y, bq_replacing(x, z), 'g')",),
     # -- numbers
     "abs": _all("x", "abs(x)", "BIGINT", _N, "DOUBLE"),
     "sign": (
@@ -542,18 +573,18 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR[], y VARCHAR, z VARCHAR) AS (bq_join(list_filter(list_transform(x, lambda e: COALESCE(e, z)), lambda e: e IS NOT NULL), y))",
     ),
     "generate_array": (
-        "(x BIGINT, y BIGINT) AS generate_series(x, y)",
-        "(x BIGINT, y BIGINT, step BIGINT) AS CASE WHEN step = 0 THEN error('Sequence step cannot be 0.') ELSE generate_series(x, y, step) END",
-        f"(x {_N}, y {_N}, step {_N}) AS list_transform(generate_series(CAST(0 AS BIGINT), CAST(floor((y - x) / step) AS BIGINT)), lambda i: CAST(x + i * step AS {_N}))",
-        "(x DOUBLE, y DOUBLE) AS list_transform(generate_series(CAST(0 AS BIGINT), CAST(floor(y - x) AS BIGINT)), lambda i: x + i)",
-        "(x DOUBLE, y DOUBLE, step DOUBLE) AS list_transform(generate_series(CAST(0 AS BIGINT), CAST(floor((y - x) / step + 1e-9) AS BIGINT)), lambda i: x + i * step)",
+        "(x BIGINT, y BIGINT) AS generate_series(x, bq_bounded_end(x, y, 1))",
+        "(x BIGINT, y BIGINT, step BIGINT) AS CASE WHEN step = 0 THEN error('Sequence step cannot be 0.') ELSE generate_series(x, bq_bounded_end(x, y, step), step) END",
+        f"(x {_N}, y {_N}, step {_N}) AS list_transform(generate_series(CAST(0 AS BIGINT), bq_elements(floor((y - x) / step))), lambda i: CAST(x + i * step AS {_N}))",
+        "(x DOUBLE, y DOUBLE) AS list_transform(generate_series(CAST(0 AS BIGINT), bq_elements(floor(y - x))), lambda i: x + i)",
+        "(x DOUBLE, y DOUBLE, step DOUBLE) AS list_transform(generate_series(CAST(0 AS BIGINT), bq_elements(floor((y - x) / step + 1e-9))), lambda i: x + i * step)",
     ),
     "generate_date_array": (
         "(x DATE, y DATE) AS list_transform(generate_series(CAST(x AS TIMESTAMP), CAST(y AS TIMESTAMP), to_days(1)), lambda e: CAST(e AS DATE))",
         "(x DATE, y DATE, step INTERVAL) AS list_transform(generate_series(CAST(x AS TIMESTAMP), CAST(y AS TIMESTAMP), step), lambda e: CAST(e AS DATE))",
     ),
     "generate_timestamp_array": (
-        "(x TIMESTAMPTZ, y TIMESTAMPTZ, step INTERVAL) AS generate_series(x, y, step)",
+        "(x TIMESTAMPTZ, y TIMESTAMPTZ, step INTERVAL) AS generate_series(x, CASE WHEN bq_elements(abs(epoch_us(y) - epoch_us(x)) / greatest(1, abs(epoch_us(step)))) < 0 THEN x ELSE y END, step)",
     ),
     "array_first": (
         "(x) AS CASE WHEN len(x) = 0 THEN error('ARRAY_FIRST cannot get the first element of an empty array') ELSE x[1] END",

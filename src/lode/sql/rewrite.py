@@ -169,10 +169,20 @@ def replace_table(table: exp.Table, name: str, shown: str) -> None:
     table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
 
 
-def inlined(tree: exp.Expression, functions: dict[str, exp.Create], depth: int = 0) -> exp.Expression:
-    """Replace calls of functions that the query has created by their bodies."""
-    if not functions:
-        return tree
+def inlined(
+    tree: exp.Expression,
+    functions: dict[str, exp.Create],
+    stored: Callable[[tuple[str, ...]], exp.Create | None],
+    depth: int = 0,
+) -> exp.Expression:
+    """Replace calls of functions that were created by their bodies.
+
+    Args:
+        tree: The query.
+        functions: Those that the query itself has created, by their names in lower case.
+        stored: Finds others by the parts of their names.
+        depth: How many bodies are around the tree.
+    """
     if depth > _MAX_CALLS:
         raise QueryError("Functions call each other without an end.")
     for call in list(tree.find_all(exp.Anonymous)):
@@ -180,10 +190,12 @@ def inlined(tree: exp.Expression, functions: dict[str, exp.Create], depth: int =
         path = [part.name for part in outer.find_all(exp.Identifier)] if outer is not call else []
         name = call.name if outer is call else f"{'.'.join(_dotted(outer.this))}.{call.name}"
         found = functions.get(name.lower()) or functions.get(call.name.lower() if outer is call else "")
+        if found is None and outer is not call:
+            found = stored((*_dotted(outer.this), call.name))
         if found is None or path is None:
             continue
         made = _body(found, call)
-        outer.replace(exp.Paren(this=inlined(made, functions, depth + 1)))
+        outer.replace(exp.Paren(this=inlined(made, functions, stored, depth + 1)))
     return tree
 
 
@@ -209,8 +221,8 @@ def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
         kind = parameter.args.get("kind")
         typed = (
             isinstance(kind, exp.DataType)
-            and kind.this != exp.DType.USERDEFINED
-            and "ANY" not in str(kind.this).upper()
+            # ANY TYPE is a VARIANT.
+            and kind.this not in (exp.DType.USERDEFINED, exp.DType.VARIANT)
         )
         values[parameter.name.lower()] = (
             exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import calendar
 import datetime as dt
+import functools
 import hashlib
 import ipaddress
+import itertools
 import json
 import re
 import unicodedata
@@ -15,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
+from lode.lazy import pa
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
@@ -322,34 +326,52 @@ def _long_hash(x: bytes) -> int:
 # -- regular expressions ------------------------------------------------------------------------------------
 
 
-def _compiled(pattern: str) -> re.Pattern[str]:
-    try:
-        return re.compile(re.sub(r"\(\?P?<", "(?P<", pattern).replace("\\z", "\\Z"))
-    except re.error as error:
-        raise ValueError(f"Cannot parse regular expression: {error}") from None
+@functools.lru_cache(maxsize=256)
+def _named(pattern: str) -> str:
+    """The pattern as a group ``whole``, with its first group as ``part`` if it has one."""
+    for at in re.finditer(r"\\.|\[\^?\]?[^]]*\]|(\()(\?P?<[^=!>]*>|(?!\?))", pattern):
+        if at[1]:
+            pattern = f"{pattern[: at.start()]}(?P<part>{pattern[at.end() :]}"
+            break
+    return f"(?P<whole>{pattern})"
 
 
-def _found(match: re.Match[str]) -> str | None:
-    return match[1] if match.re.groups else match[0]
+def _matches(x: str, pattern: str, start: int) -> Iterator[tuple[int, int]]:
+    """The places of matches, or of their first groups, in characters.
+
+    By RE2, which takes linear time and not the interpreter lock. ``re`` could hold it for years.
+    """
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    at = max(0, start - 1)
+    while at <= len(x):
+        rest = x[at:]
+        try:
+            found = compute.extract_regex_span(pa.scalar(rest), _named(pattern)).as_py()
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"Cannot parse regular expression: {error}") from None
+        if found is None:
+            return
+        data = rest.encode()
+
+        def chars(size: int, data: bytes = data) -> int:
+            return len(data[:size].decode())
+
+        first, size = found.get("part") or found["whole"]
+        yield at + chars(first), at + chars(first + size)
+        first, size = found["whole"]
+        at += max(chars(first + size), chars(first) + (0 if size else 1))
 
 
 def regexp_find(x: str, pattern: str, start: int, nth: int) -> str | None:
-    for number, match in enumerate(_compiled(pattern).finditer(x, start - 1), 1):
-        if number == nth:
-            return _found(match)
-    return None
+    found = next(itertools.islice(_matches(x, pattern, start), max(0, nth - 1), None), None)
+    return None if found is None else x[slice(*found)]
 
 
 def regexp_place(x: str, pattern: str, start: int, nth: int, after: int) -> int:
-    for number, match in enumerate(_compiled(pattern).finditer(x, start - 1), 1):
-        if number == nth:
-            group = 1 if match.re.groups else 0
-            return (match.end(group) if after else match.start(group)) + 1
-    return 0
-
-
-def regexp_all(x: str, pattern: str) -> list[str]:
-    return [found or "" for match in _compiled(pattern).finditer(x) for found in [_found(match)]]
+    found = next(itertools.islice(_matches(x, pattern, start), max(0, nth - 1), None), None)
+    return 0 if found is None else found[1 if after else 0] + 1
 
 
 # -- JSON ---------------------------------------------------------------------------------------------------
@@ -811,6 +833,9 @@ def _assembled(
 # -- FORMAT -------------------------------------------------------------------------------------------------
 
 
+_MAX_WIDTH: Final = 1 << 20
+
+
 def sprintf(form: str, values: list[list[str | None]]) -> str | None:
     rest = iter(values)
     made: list[str] = []
@@ -826,6 +851,8 @@ def sprintf(form: str, values: list[list[str | None]]) -> str | None:
             width = next(rest)[0]
         if precision == "*":
             precision = next(rest)[0]
+        if max(int(width or 0), int(precision or 0)) > _MAX_WIDTH:
+            raise ValueError("Output of FORMAT exceeds max allowed output size of 1MB")
         plain, debug = next(rest)
         if plain is None and code not in "tT":
             return None
@@ -980,7 +1007,6 @@ UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
     "farm_of": (farm_of, ("BLOB",), "BIGINT"),
     "regexp_find": (regexp_find, ("VARCHAR", "VARCHAR", "BIGINT", "BIGINT"), "VARCHAR"),
     "regexp_place": (regexp_place, ("VARCHAR", "VARCHAR", "BIGINT", "BIGINT", "BIGINT"), "BIGINT"),
-    "regexp_all": (regexp_all, ("VARCHAR", "VARCHAR"), "VARCHAR[]"),
     "json_check": (json_check, ("VARCHAR",), "VARCHAR"),
     "json_path": (json_path, ("VARCHAR",), "VARCHAR"),
     "json_text": (json_text, ("VARCHAR", "BOOLEAN"), "VARCHAR"),

@@ -130,7 +130,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
         ("POST", ROOT + "/jobs", {"configuration": {"load": {}}}),
         ("POST", "/upload" + ROOT + "/jobs", b"--multipart"),
         ("POST", TABLES + "/t:getIamPolicy", {}),
-        ("POST", TABLES + "/t/insertAll", {"templateSuffix": "x", "rows": []}),
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
         ("POST", ROOT + "/datasets/d/routines", {}),
         ("POST", ROOT + "/datasets/d:undelete", {}),

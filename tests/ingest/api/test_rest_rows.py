@@ -282,3 +282,21 @@ def test_timestamps_are_seconds_unless_a_client_asks_otherwise(served: RestServe
         "2026-01-01T00:00:00.500000Z",
         "1969-12-31T23:59:59.750000Z",
     ]
+
+
+def test_a_template_suffix_creates_a_table_like_the_template(client: Client) -> None:
+    by_day = bigquery.TimePartitioning(field="on")
+    wanted = Table(f"{client.project}.d.t", [SchemaField("n", "INTEGER"), SchemaField("on", "DATE")])
+    wanted.time_partitioning = by_day
+    table = client.create_table(wanted)
+    for n in (1, 2):
+        row = {"n": n, "on": "2026-11-17"}
+        assert client.insert_rows_json(table, [row], template_suffix="_eu", retry=NEVER) == []
+    made = client.get_table(f"{client.project}.d.t_eu")
+    assert (made.schema, made.time_partitioning) == (table.schema, by_day)
+    assert [row["n"] for row in listed(client, made)] == [1, 2]
+    assert listed(client, table) == []
+    with pytest.raises(exceptions.BadRequest, match="Invalid table"):
+        client.insert_rows_json(table, [{"n": 1}], template_suffix="/../x", retry=NEVER)
+    with pytest.raises(exceptions.NotFound):
+        client.insert_rows_json(f"{client.project}.d.none", [{"n": 1}], template_suffix="x", retry=NEVER)

@@ -350,3 +350,32 @@ def test_cells_of_a_slice_are_those_of_its_rows() -> None:
         {"f": [{"v": []}, {"v": None}]},
         {"f": [{"v": [{"v": "2"}, {"v": "3"}]}, {"v": {"f": [{"v": None}]}}]},
     ]
+
+
+def test_times_of_text_columns_are_read_in_every_form() -> None:
+    moment = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    forms = [
+        "2026-01-02 03:04:05 UTC",
+        "2026-01-02 03:04:05",
+        "2026-01-02T03:04:05Z",
+        "2026-01-02 04:04:05+01:00",
+    ]
+    schema = TableSchema(
+        (Column("x", "TIMESTAMP"), Column("d", "DATE"), Column("b", "BOOL"), Column("n", "NUMERIC"))
+    )
+    columns: list[list[str | None]] = [*([form, None, form] for form in forms), [*forms]]
+    for texts in columns:
+        sent = {
+            "x": pa.array(texts),
+            "d": pa.array(["2026-01-02"] * len(texts)),
+            "b": pa.array(["true", "F", "yes", "0"][: len(texts)]),
+            "n": pa.array(["1.50"] * len(texts)),
+        }
+        batch = JsonRows(schema).decode_text(sent, len(texts))
+        assert batch.column(0).to_pylist() == [None if text is None else moment for text in texts]
+        assert batch.column(1).to_pylist() == [date(2026, 1, 2)] * len(texts)
+        assert batch.column(2).to_pylist() == [True, False, True, False][: len(texts)]
+        assert batch.column(3).to_pylist() == [Decimal("1.5")] * len(texts)
+    with pytest.raises(Refused) as caught:
+        JsonRows(schema).decode_text({"x": pa.array(["2026-01-02 03:04:05 UTC", "no UTC", None])}, 3)
+    assert [problem.index for problem in caught.value.rows] == [1]

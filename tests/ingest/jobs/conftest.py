@@ -20,7 +20,7 @@ _numbers = count(1)
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LodeServer]:
     directory = tmp_path_factory.mktemp("jobs")
-    running = LodeServer(directory / "lake", extract_to=directory / "out")
+    running = LodeServer(directory / "lake", buckets=directory / "out")
     yield running
     running.stop()
 

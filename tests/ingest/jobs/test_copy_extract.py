@@ -14,7 +14,7 @@ import pytest
 from google.api_core import exceptions
 from google.cloud import bigquery
 
-from lode.ingest.jobs import extract
+from lode.ingest.jobs import buckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,7 +146,7 @@ ROW: dict[str, Any] = {
 
 @pytest.fixture
 def out(server: LodeServer) -> Path:
-    root = server._running.engine.settings.extract_to
+    root = server._running.engine.settings.buckets
     assert root is not None
     return root
 
@@ -242,7 +242,7 @@ def test_nested_columns_are_not_csv(client: bigquery.Client, out: Path, table: s
 def test_a_large_table_is_extracted_to_several_files(
     client: bigquery.Client, out: Path, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(extract, "MAX_FILE_BYTES", 8)
+    monkeypatch.setattr(buckets, "MAX_FILE_BYTES", 8)
     for id in range(3):
         fill(client, table, id)
     with pytest.raises(exceptions.BadRequest, match=r"too many for one file"):
@@ -298,5 +298,5 @@ def test_an_extract_needs_a_directory(lode_server: LodeServer) -> None:
     with lode_server.bigquery_client("p") as own:
         own.create_dataset("d")
         fill(own, "p.d.t", 1)
-        with pytest.raises(exceptions.MethodNotImplemented, match="--extract-to"):
+        with pytest.raises(exceptions.MethodNotImplemented, match="--buckets"):
             own.extract_table("p.d.t", "gs://bucket/t.csv").result()

@@ -487,12 +487,6 @@ def test_a_file_of_another_format_is_refused(load: Loader, table: str, kind: str
         load.file(table, data, kind, schema=ID if "JSON" in kind else None)
 
 
-def test_files_of_buckets_are_refused(client: bigquery.Client, table: str) -> None:
-    job = client.load_table_from_uri("gs://bucket/file.csv", table)
-    with pytest.raises(exceptions.MethodNotImplemented, match=r"'gs://bucket/file\.csv': upload the file"):
-        job.result()
-
-
 @pytest.mark.parametrize(
     "load_settings",
     [
@@ -509,7 +503,7 @@ def test_files_of_buckets_are_refused(client: bigquery.Client, table: str) -> No
 def test_an_invalid_configuration_makes_no_job(
     client: bigquery.Client, load_settings: dict[str, Any]
 ) -> None:
-    full = {"destinationTable": {"datasetId": "d", "tableId": "t"}, "sourceUris": ["gs://b/f"]}
+    full = {"destinationTable": {"datasetId": "d", "tableId": "t"}, "sourceUris": ["gs://bucket/f"]}
     body = (
         load_settings
         if len(load_settings) != 1 or "destinationTable" in load_settings

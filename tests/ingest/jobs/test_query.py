@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
@@ -12,6 +13,8 @@ import pytest
 from google.api_core.exceptions import BadRequest, Conflict, GoogleAPICallError, NotFound
 from google.auth.credentials import AnonymousCredentials
 from google.cloud import bigquery
+
+from lode.ingest.jobs.sql.turns import short_turns
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -327,7 +330,7 @@ def test_errors_have_the_reason_and_the_status_of_the_service(client: bigquery.C
 
 
 def test_a_query_is_bounded_by_bytes_and_time(client: bigquery.Client, filled: str) -> None:
-    with pytest.raises(BadRequest, match="exceeded limit for bytes billed"):
+    with pytest.raises(GoogleAPICallError, match="exceeded limit for bytes billed"):
         ask(client, f"SELECT * FROM `{filled}`", maximum_bytes_billed=1)
     numbers = "UNNEST(GENERATE_ARRAY(1, 20000))"
     with pytest.raises(GoogleAPICallError, match="time limit"):
@@ -342,3 +345,48 @@ def test_names_lead_to_no_other_lake(client: bigquery.Client) -> None:
     for name in ("../secret", "p.d.../../state", "`p.d`.`..`", "p.catalog.lake", "/etc/passwd"):
         with pytest.raises(GoogleAPICallError):
             ask(client, f"SELECT * FROM `{name}`" if "`" not in name else f"SELECT * FROM {name}")
+
+
+def test_threads_get_short_turns_only_while_queries_run(client: bigquery.Client) -> None:
+    usual = sys.getswitchinterval()
+    seen: list[float] = []
+    with short_turns(), short_turns():
+        seen.append(sys.getswitchinterval())
+    assert seen == [0.0005]
+    with pytest.raises(ValueError, match="ends"), short_turns():
+        raise ValueError("ends")
+    ask(client, "SELECT 1 AS x")
+    assert sys.getswitchinterval() == usual
+
+
+def test_a_function_of_a_dataset_is_kept_and_called(client: bigquery.Client, server: LodeServer) -> None:
+    ask(client, "CREATE FUNCTION d.twice(x INT64) RETURNS INT64 AS (x * 2)")
+    assert ask(client, "SELECT d.twice(21) AS v, `p.d`.Twice(1) AS w, p.d.twice(d.twice(1)) AS u") == [
+        {"v": 42, "w": 2, "u": 4}
+    ]
+    with pytest.raises(GoogleAPICallError, match=r"Already Exists: Routine p:d\.twice"):
+        ask(client, "CREATE FUNCTION d.twice(x INT64) AS (x)")
+    ask(client, "CREATE FUNCTION IF NOT EXISTS d.twice(x INT64) AS (x)")
+    changed = client.get_dataset("d")
+    changed.description = "kept"
+    client.update_dataset(changed, ["description"])
+    ask(client, "CREATE OR REPLACE FUNCTION d.twice(x ANY TYPE) AS (CONCAT(x, x))")
+    with server.bigquery_client("p") as other:
+        assert ask(other, "SELECT d.twice('a') AS v") == [{"v": "aa"}]
+    assert "routines" not in client.get_dataset("d")._properties
+    ask(client, "DROP FUNCTION d.twice")
+    for query in ("SELECT d.twice(1)", "SELECT nowhere.twice(1)", "DROP FUNCTION d.twice"):
+        with pytest.raises(GoogleAPICallError, match="twice"):
+            ask(client, query)
+    ask(client, "DROP FUNCTION IF EXISTS d.twice")
+    with pytest.raises(GoogleAPICallError, match="CREATE TABLE FUNCTION is not supported"):
+        ask(client, "CREATE TABLE FUNCTION d.rows(x INT64) AS SELECT x AS y")
+
+
+def test_a_function_of_a_dataset_reaches_no_file_and_does_not_call_itself(client: bigquery.Client) -> None:
+    ask(client, "CREATE FUNCTION d.file() AS ((SELECT content FROM read_text('/etc/passwd')))")
+    with pytest.raises(GoogleAPICallError, match="Function not found: read_text"):
+        ask(client, "SELECT d.file()")
+    ask(client, "CREATE FUNCTION d.loop(x INT64) AS (d.loop(x))")
+    with pytest.raises(GoogleAPICallError, match="without an end"):
+        ask(client, "SELECT d.loop(1)")

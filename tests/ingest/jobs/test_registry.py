@@ -22,6 +22,7 @@ class Steps:
     """Jobs that wait until the test lets them go on."""
 
     durable = True
+    workers = 4
 
     def __init__(self) -> None:
         self.go = threading.Event()
@@ -141,13 +142,13 @@ def test_a_running_job_is_cancelled_at_its_next_check(jobs: Jobs, steps: Steps) 
 
 
 def test_a_waiting_job_is_cancelled_at_once(jobs: Jobs, monkeypatch: pytest.MonkeyPatch) -> None:
-    for _ in range(registry._WORKERS):
+    for _ in range(Steps.workers):
         jobs.insert("p", load())
     waiting = jobs.insert("p", load(), id="waiting")
     jobs.cancel(waiting)
     assert waiting.wait(0)
     assert waiting.failed
-    monkeypatch.setattr(registry, "MAX_WAITING", registry._WORKERS)
+    monkeypatch.setattr(registry, "MAX_WAITING", Steps.workers)
     with pytest.raises(Refused) as caught:
         jobs.insert("p", load())
     assert caught.value.code is Code.RESOURCE_EXHAUSTED

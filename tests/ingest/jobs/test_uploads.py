@@ -117,6 +117,17 @@ def refused(answer: tuple[int, dict[str, str], Any], status: int, reason: str = 
 DATA = b'{"id": 1}\n{"id": 2}\n'
 
 
+def test_a_session_is_found_by_its_id_alone(web: Http, table: str, rows: Rows) -> None:
+    session = web.begin(table).replace("uploadType=resumable&", "")
+    status, found, _ = web.put(session, b'{"id": ', "bytes 0-6/10")
+    assert (status, found["range"]) == (308, "bytes=0-6")
+    status, _, answer = web.put(session, b"1}\n", "bytes 7-9/10")
+    assert status == 200
+    assert web.wait(answer) == {"state": "DONE"}
+    assert rows(table) == [{"id": 1}]
+    assert web.put(f"{PATH}?upload_id={'a' * 32}", b"x", "bytes 0-0/1")[0] == 404
+
+
 def test_an_upload_goes_on_where_it_was_interrupted(web: Http, table: str, rows: Rows) -> None:
     session = web.begin(table)
     assert web.put(session, b"", "bytes */*")[:2][0] == 308
@@ -368,7 +379,7 @@ def test_a_file_that_becomes_too_many_rows_is_refused(
 ) -> None:
     monkeypatch.setattr(loading, "_MIN_EXPANDED_BYTES", 1000)
     monkeypatch.setattr(loading, "_MAX_EXPANSION", 2)
-    assert "split it into several files" in outcome(web, table, gzip.compress(b'{"id": 1}\n' * 5000))
+    assert "load them in several jobs" in outcome(web, table, gzip.compress(b'{"id": 1}\n' * 5000))
 
 
 def test_damaged_gzip_is_refused(web: Http, table: str) -> None:

@@ -320,7 +320,7 @@ class Catalog:
         *,
         etag: str | None = None,
     ) -> DatasetDefinition:
-        """Change a dataset's info; the arguments are those of ``update_table``."""
+        """Change a dataset's info or routines; the arguments are those of ``update_table``."""
 
         def update(current: DatasetDefinition | DeletedDataset | None) -> DatasetDefinition:
             if not isinstance(current, DatasetDefinition):
@@ -332,6 +332,7 @@ class Catalog:
             return msgspec.structs.replace(
                 current,
                 info=wanted.info,
+                routines=wanted.routines,
                 version=current.version + 1,
                 modified_ms=self._now_ms(),
                 etag=self._etag(),

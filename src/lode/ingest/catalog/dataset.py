@@ -25,6 +25,8 @@ class DatasetDefinition(msgspec.Struct, frozen=True, kw_only=True, tag_field="ki
     location: str
     # Fields of REST clients that the server only stores: description, labels and the like.
     info: dict[str, Any] = {}
+    # The statements that created its SQL functions, by the functions' names in lower case.
+    routines: dict[str, str] = {}
     version: int = 1
     generation: int = 1
     # Changes with every table that is created, so that deleting an empty dataset cannot miss a new one.

@@ -11,6 +11,7 @@ import binascii
 import math
 from base64 import b64decode
 from collections.abc import Callable
+from contextlib import suppress
 from decimal import ROUND_HALF_UP, Context, Decimal
 from functools import partial
 from types import NoneType
@@ -39,7 +40,10 @@ _MISSING: Final = object()
 _TRUE: Final = frozenset({"true", "t", "yes", "y", "1"})
 _FALSE: Final = frozenset({"false", "f", "no", "n", "0"})
 # Types whose text Arrow reads as this module does.
-_CAST_TYPES: Final = ("STRING", "INT64", "FLOAT64")
+_CAST_TYPES: Final = frozenset(
+    {"STRING", "NUMERIC", "BIGNUMERIC", "GEOGRAPHY", "INTERVAL", "JSON"}
+    | {"INT64", "FLOAT64", "BOOL", "TIMESTAMP", "DATE", "DATETIME"}
+)
 _INFINITE: Final = frozenset({"nan", "inf", "+inf", "-inf", "infinity", "+infinity", "-infinity"})
 _MAX_EXPONENT: Final = 9999
 _EXACT: Final = Context(prec=200)
@@ -143,6 +147,8 @@ def _cast_text(texts: Any, kind: Any) -> Any:
     compute: Any = pc
     if pt.is_string(kind):
         return texts
+    if pt.is_timestamp(kind) or pt.is_date(kind):
+        return _cast_times(texts, kind)
     # Arrow also reads hexadecimal numbers.
     if compute.any(compute.match_substring(texts, "x", ignore_case=True), min_count=0).as_py():
         return None
@@ -150,6 +156,29 @@ def _cast_text(texts: Any, kind: Any) -> Any:
         return texts.cast(kind)
     except pa.ArrowException:
         return None
+
+
+def _cast_times(texts: Any, kind: Any) -> Any:
+    """Times as Arrow reads them; None if it cannot read all of them.
+
+    Arrow needs a zone for a TIMESTAMP and does not know UTC by its name. Without a zone, times are UTC.
+    """
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    forms: list[Callable[[Any], Any]] = [lambda each: each.cast(kind)]
+    if pt.is_timestamp(kind) and kind.tz is not None:
+        forms += [
+            lambda each: compute.replace_substring(each, " UTC", "Z").cast(kind),
+            lambda each: each.cast(pa.timestamp("us")).cast(pa.int64()).cast(kind),
+        ]
+    # The first value decides: Arrow takes a microsecond for each value that it cannot read.
+    first = texts.filter(texts.is_valid())[:1] if texts.null_count else texts[:1]
+    for form in forms:
+        with suppress(pa.ArrowException):
+            form(first)
+            return form(texts)
+    return None
 
 
 def _column(column: Column, reader: Reader, kind: Any, found: list[Any], problems: Problems) -> Any:
@@ -191,7 +220,7 @@ def _parsed_at_once(values: list[Any], kind: Any) -> Any:
     types = set(map(type, values))
     try:
         if pt.is_timestamp(kind) or pt.is_date(kind):
-            return pa.array(values, pa.string()).cast(kind) if types <= {str, NoneType} else None
+            return _cast_times(pa.array(values, pa.string()), kind) if types <= {str, NoneType} else None
         plain = _plain_type(kind)
         return pa.array(values, kind) if plain is not None and types <= {plain, NoneType} else None
     except (pa.ArrowException, UnicodeError, OverflowError):

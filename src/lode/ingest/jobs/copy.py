@@ -39,6 +39,7 @@ class CopyJobs:
     """
 
     durable = True
+    workers = 4
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
+from concurrent.futures import Future, wait
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, TypeAlias
 
@@ -25,6 +27,10 @@ class JobType(Protocol):
     @property
     def durable(self) -> bool:
         """Whether a finished job is known after a restart of the server."""
+
+    @property
+    def workers(self) -> int:
+        """The number of jobs that run at once; others wait. Ingest has threads of its own."""
 
     def check(self, job: Job) -> None:
         """Refuse a request before there is a job. May complete ``job.configuration``."""
@@ -67,7 +73,7 @@ class Job:
         self.result: Any = None
         # The refusal of a failed job, for methods that answer with it.
         self.refusal: Refused | None = None
-        self._done = threading.Event()
+        self._done: Future[None] = Future()
         self._cancelled = threading.Event()
 
     @property
@@ -75,6 +81,17 @@ class Job:
         """The configuration of its type."""
         found: dict[str, Any] = self.configuration[self.kind]
         return found
+
+    @property
+    def is_dry(self) -> bool:
+        """Whether it only checks a query. It is not kept, so answers do not have its id."""
+        return bool(self.configuration.get("dryRun"))
+
+    @property
+    def reference(self) -> dict[str, str]:
+        """The ``jobReference`` of answers."""
+        id = {} if self.is_dry else {"jobId": self.id}
+        return {"projectId": self.project, **id, "location": self.location}
 
     @property
     def full_id(self) -> str:
@@ -88,7 +105,13 @@ class Job:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until it is done; returns whether it is."""
-        return self._done.wait(timeout)
+        return bool(wait([self._done], timeout).done)
+
+    async def finished(self, timeout: float) -> bool:
+        """Wait until it is done without a thread; returns whether it is."""
+        # Not cancelled with the waiting task, which would cancel ``_done`` for others.
+        await asyncio.wait([asyncio.wrap_future(self._done)], timeout=timeout)
+        return self._done.done()
 
     def cancel(self) -> None:
         """Ask it to stop. Work that has been committed stays."""
@@ -125,7 +148,7 @@ class Job:
     def finish(self) -> None:
         """Show the outcome."""
         self.state = "DONE"
-        self._done.set()
+        self._done.set_result(None)
 
     def add_errors(self, errors: Sequence[dict[str, str]], *, first: bool = False) -> None:
         """Add errors, up to a limit. Those of skipped rows do not make the job fail."""
@@ -141,10 +164,10 @@ class Job:
             "selfLink": f"{root}bigquery/v2/projects/{self.project}/jobs/{self.id}?location={self.location}",
             "user_email": f"lode@{self.project}.invalid",
             "configuration": {**self.configuration, "jobType": self.kind.upper()},
-            "jobReference": {"projectId": self.project, "jobId": self.id, "location": self.location},
+            "jobReference": self.reference,
             "statistics": self._statistics(),
             "status": self._status(),
-            "jobCreationReason": {"code": "REQUESTED"},
+            **({} if self.is_dry else {"jobCreationReason": {"code": "REQUESTED"}}),
         }
 
     def listed(self, *, full: bool) -> dict[str, Any]:
@@ -165,11 +188,11 @@ class Job:
     def _statistics(self) -> dict[str, Any]:
         times = {
             "creationTime": self.created_ms,
-            "startTime": self.started_ms,
+            "startTime": 0 if self.is_dry else self.started_ms,
             "endTime": self.ended_ms,
         }
         found: dict[str, Any] = {name: str(value) for name, value in times.items() if value}
-        if self.ended_ms:
+        if self.ended_ms and not self.is_dry:
             found["totalSlotMs"] = str(self.ended_ms - self.started_ms)
         return found | self.statistics
 

@@ -1,4 +1,4 @@
-"""Load jobs: an uploaded file becomes rows of a table, in one snapshot."""
+"""Load jobs: an uploaded file, or files of a bucket, become rows of a table in one snapshot."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from lode.format.ids import shortened
 from lode.ingest.catalog.paths import display_name
+from lode.ingest.jobs.buckets import parse_uri
 from lode.ingest.jobs.destination import CREATE, WRITE, Commit, Destination, disposition
 from lode.ingest.jobs.formats.avro import Avro
 from lode.ingest.jobs.formats.columnar import Orc, Parquet
@@ -22,12 +23,14 @@ from lode.ingest.types.rest import from_rest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     import pyarrow as pa
 
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.formats.source import Source
     from lode.ingest.jobs.job import Job
     from lode.ingest.types.columns import TableSchema
@@ -45,12 +48,12 @@ _FORMATS: Final = {
 }
 # Options that change which rows are loaded, and that are not supported. Ignoring them would mislead.
 _UNSUPPORTED: Final = {
-    "hivePartitioningOptions": "an upload is one file without a path",
+    "hivePartitioningOptions": "rows have only the columns of the file",
     "projectionFields": "backups of Datastore are not supported",
     "jsonExtension": "GeoJSON files are not supported",
     "columnNameCharacterMap": "column names are stored as they are",
-    "fileSetSpecType": "an upload is one file",
-    "referenceFileSchemaUri": "files of buckets are not read",
+    "fileSetSpecType": "manifests of files are not read",
+    "referenceFileSchemaUri": "the schema is that of the first file",
     "destinationEncryptionConfiguration": "files are encrypted as the store is set up",
     "datetimeFormat": "times are read in the formats of BigQuery",
     "dateFormat": "times are read in the formats of BigQuery",
@@ -71,23 +74,25 @@ class LoadJobs:
     Args:
         engine: The tables.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
+        buckets: The files of jobs without an upload.
     """
 
     durable = True
+    workers = 4
 
-    def __init__(self, engine: Engine, properties: Properties) -> None:
+    def __init__(self, engine: Engine, properties: Properties, buckets: Buckets) -> None:
         self._engine = engine
         self._properties = properties
+        self._buckets = buckets
 
     def check(self, job: Job) -> None:
         settings = job.settings
         parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable")
         disposition(settings, "createDisposition", CREATE, CREATE[0])
         disposition(settings, "writeDisposition", WRITE, WRITE[0])
-        if not isinstance(job.payload, Upload) and not settings.get("sourceUris"):
-            raise invalid(
-                "Load configuration must specify at least one source URI, or the request must upload a file."
-            )
+        if not isinstance(job.payload, Upload):
+            for uri in _uris(settings):
+                parse_uri(uri, "source")
         for key, reason in _UNSUPPORTED.items():
             value = settings.get(key)
             if value and value != "COLUMN_NAME_CHARACTER_MAP_UNSPECIFIED":
@@ -99,14 +104,8 @@ class LoadJobs:
     def run(self, job: Job) -> None:
         settings = job.settings
         upload: Upload | None = job.payload
-        if upload is None:
-            uri = str((settings.get("sourceUris") or [""])[0])
-            raise Refused(
-                Code.UNIMPLEMENTED,
-                f"Files of buckets are not read, such as {shortened(uri)}: upload the file with the request, "
-                "as load_table_from_file does.",
-            )
-        load = _Load(self._engine, self._properties, job, upload)
+        files = self._buckets.find(_uris(settings)) if upload is None else [upload.path]
+        load = _Load(self._engine, self._properties, job, files)
         try:
             load.run()
         except TooManyErrors as error:
@@ -119,16 +118,17 @@ class LoadJobs:
 class _Load:
     """One load job."""
 
-    def __init__(self, engine: Engine, properties: Properties, job: Job, upload: Upload) -> None:
+    def __init__(self, engine: Engine, properties: Properties, job: Job, files: list[Path]) -> None:
         self._engine = engine
         self._properties = properties
         self._job = job
-        self._upload = upload
+        self._files = files
+        self._size = sum(path.stat().st_size for path in files)
         self._settings = settings = job.settings
         self._format = _format(settings)
         self.bad = BadRecords(_FORMATS[self._format], integer(settings, "maxBadRecords") or 0)
         self._given = from_rest(settings["schema"]) if (settings.get("schema") or {}).get("fields") else None
-        self._source = self._open()
+        self._source = self._open(files[0])
         self._target = Destination(
             engine,
             parse_destination(settings.get("destinationTable"), job.project, "load.destinationTable"),
@@ -142,16 +142,16 @@ class _Load:
         self._job.add_errors(self.bad.errors)
         self._job.statistics = {
             "load": {
-                "inputFiles": "1",
-                "inputFileBytes": str(self._upload.size),
+                "inputFiles": str(len(self._files)),
+                "inputFileBytes": str(self._size),
                 "outputRows": str(snapshot.row_count),
                 "outputBytes": str(sum(file.size_bytes for file in snapshot.files)),
                 "badRecords": str(self.bad.count),
             }
         }
 
-    def _open(self) -> Source:
-        settings, path = self._settings, self._upload.path
+    def _open(self, path: Path) -> Source:
+        settings = self._settings
         ignore = settings.get("ignoreUnknownValues") in (True, "true")
         autodetect = settings.get("autodetect") in (True, "true") and self._given is None
         match self._format:
@@ -170,17 +170,22 @@ class _Load:
     def _rows(self, wanted: TableDefinition) -> Iterator[pa.RecordBatch]:
         self.bad.rows = self.bad.count = 0
         self.bad.errors = []
-        limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self._upload.size)
+        limit = max(_MIN_EXPANDED_BYTES, _MAX_EXPANSION * self._size)
         size = 0
-        for batch in self._source.batches(wanted.schema):
+        for batch in self._batches(wanted.schema):
             # A row takes some time and some bytes of a file, even if all of its values are null.
             size += batch.nbytes + batch.num_rows
             if size > limit:
                 raise invalid(
-                    f"The file has {self._upload.size:,} bytes and becomes more than {limit:,} bytes of "
-                    "rows: split it into several files."
+                    f"The files have {self._size:,} bytes and become more than {limit:,} bytes of "
+                    "rows: load them in several jobs."
                 )
             yield batch
+
+    def _batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
+        yield from self._source.batches(schema)
+        for path in self._files[1:]:
+            yield from self._open(path).batches(schema)
 
     def _decide(self, current: TableDefinition | None) -> TableDefinition:
         """The table that the rows are written to."""
@@ -220,6 +225,17 @@ class _Load:
         return SchemaUpdate(current, declared=self._given is not None, updates=updates, ignore=ignore).schema(
             sent
         )
+
+
+def _uris(settings: dict[str, Any]) -> list[str]:
+    found = settings.get("sourceUris")
+    if not found:
+        raise invalid(
+            "Load configuration must specify at least one source URI, or the request must upload a file."
+        )
+    if not isinstance(found, list) or not all(isinstance(uri, str) for uri in found):
+        raise invalid("Invalid value for load.sourceUris: it must be a list of text.")
+    return found
 
 
 def _format(settings: dict[str, Any]) -> str:

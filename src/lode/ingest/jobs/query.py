@@ -20,6 +20,7 @@ from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql import parameters
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
+from lode.ingest.jobs.sql.turns import short_turns
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.names import TableName
 from lode.ingest.status import Code, Refused, invalid
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine
+    from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.context import Outcome
 
@@ -79,11 +81,16 @@ class QueryJobs:
     Args:
         engine: The tables, and in its settings what one query may use.
         properties: Reads the partitioning and the stored properties of a table from a configuration.
+        buckets: Where EXPORT DATA writes.
     """
 
     durable = False
 
-    def __init__(self, engine: Engine, properties: Properties | None = None) -> None:
+    def __init__(
+        self, engine: Engine, properties: Properties | None = None, buckets: Buckets | None = None
+    ) -> None:
+        self._buckets = buckets
+        self.workers = engine.settings.queries
         self._engine = engine
         settings = engine.settings
         self._limits = Limits(
@@ -123,14 +130,18 @@ class QueryJobs:
         dry = bool(job.configuration.get("dryRun"))
         try:
             named, positional = parameters.read(settings.get("queryParameters") or [])
-            with Session(
-                self._engine,
-                default.get("projectId") or job.project,
-                default.get("datasetId"),
-                key=job.idempotency_key,
-                limits=self._limits_of(job),
-                cancelled=lambda: job.is_cancelled,
-            ) as session:
+            with (
+                short_turns(),
+                Session(
+                    self._engine,
+                    default.get("projectId") or job.project,
+                    default.get("datasetId"),
+                    key=job.idempotency_key,
+                    limits=self._limits_of(job),
+                    cancelled=lambda: job.is_cancelled,
+                    buckets=self._buckets,
+                ) as session,
+            ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
                 script = Script(session, settings["query"], named, positional, dry=dry)
                 outcome = script.run()
@@ -338,6 +349,10 @@ def _statistics(outcome: Outcome, *, dry: bool) -> dict[str, Any]:
     if outcome.is_dml:
         query["numDmlAffectedRows"] = str(outcome.affected)
         query["dmlStats"] = dml_stats(outcome)
+    if outcome.exported is not None:
+        files, rows = outcome.exported
+        query["exportDataStatistics"] = {"fileCount": str(files), "rowCount": str(rows)}
+        query |= {"totalPartitionsProcessed": "0", "transferredBytes": "0"}
     if outcome.ddl_operation:
         query["ddlOperationPerformed"] = outcome.ddl_operation
     if outcome.ddl_operation and outcome.table is not None:

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from pathlib import Path
 
-# Jobs of one type that run at once; others wait. Ingest has threads of its own.
-_WORKERS: Final = 4
 MAX_WAITING: Final = 1000
 # Finished jobs that are kept, in memory and in the state directory.
 MAX_FINISHED: Final = 1000
@@ -55,16 +53,15 @@ class Jobs:
             directory.mkdir(parents=True, exist_ok=True)
             self._restore(directory)
 
-    def register(self, kind: str, job_type: JobType, workers: int = _WORKERS) -> None:
+    def register(self, kind: str, job_type: JobType) -> None:
         """Set what jobs of a kind do.
 
         Args:
             kind: ``query``, ``load``, ``copy`` or ``extract``.
             job_type: Runs them.
-            workers: How many run at the same time.
         """
         self._types[kind] = job_type
-        self._pools[kind] = ThreadPoolExecutor(workers, thread_name_prefix=f"lode-{kind}")
+        self._pools[kind] = ThreadPoolExecutor(job_type.workers, thread_name_prefix=f"lode-{kind}")
 
     def insert(
         self,

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.registry import Jobs
 
+# How long a new job is waited for: clients see short jobs done and need not ask again.
+QUICK_SECONDS: Final = 0.5
 _STATES: Final = ("pending", "running", "done")
 
 
@@ -23,23 +25,33 @@ class JobMethods:
     def __init__(self, jobs: Jobs) -> None:
         self._jobs = jobs
 
-    def insert(self, call: RestCall) -> dict[str, Any]:
-        return self.start(call, None)
+    def insert(self, call: RestCall) -> tuple[Job, float]:
+        """Start a job; returns it and the seconds to wait for it."""
+        return self.start(call, None), QUICK_SECONDS
 
-    def start(self, call: RestCall, payload: Any) -> dict[str, Any]:
+    def start(self, call: RestCall, payload: Any) -> Job:
         """Start the job of a request, which may have brought a file along."""
         reference = call.body.get("jobReference") or {}
         if not isinstance(reference, dict):
             raise invalid("Invalid value for jobReference: it must be an object.")
         if reference.get("projectId") not in (None, "", call.project):
             raise invalid("The jobReference names another project than the path: give the same in both.")
-        job = self._jobs.insert(
+        configuration = call.body.get("configuration")
+        if isinstance(configuration, dict) and isinstance(configuration.get("query"), dict):
+            configuration["query"].setdefault("priority", "INTERACTIVE")
+        return self._jobs.insert(
             call.project,
-            call.body.get("configuration"),  # type: ignore[arg-type]  # checked there
+            configuration,  # type: ignore[arg-type]  # checked there
             id=reference.get("jobId"),
             location=reference.get("location"),
             payload=payload,
         )
+
+    @staticmethod
+    def answer(call: RestCall, job: Job, _done: bool) -> dict[str, Any]:
+        if job.refusal is not None and job.refusal.reason == "bytesBilledLimitExceeded":
+            # The service refuses it before it runs. Clients have no HTTP status for this reason.
+            raise job.refusal
         return job.resource(call.root)
 
     def find(self, project: str, id: str, root: object) -> dict[str, Any]:
@@ -67,8 +79,9 @@ class JobMethods:
         self._jobs.cancel(job)
         return {"kind": "bigquery#jobCancelResponse", "job": job.resource(call.root)}
 
-    def delete(self, call: RestCall) -> None:
+    def delete(self, call: RestCall) -> dict[str, Any]:
         self._jobs.delete(self._find(call))
+        return {}
 
     def _find(self, call: RestCall) -> Job:
         return self._jobs.get(call.project, call.params["job"], call.query.get("location"))

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.registry import Jobs
 
 _DEFAULT_TIMEOUT_MS: Final = 10_000
+_TIMES: Final = ("creationTime", "startTime", "endTime")
 _MAX_TIMEOUT_MS: Final = 200_000
 # Fields of jobs.query that are fields of the configuration of a query job.
 _OF_QUERY: Final = (
@@ -46,32 +47,36 @@ class QueryMethods:
         self._jobs = jobs
         self._contents = contents
 
-    def query(self, call: RestCall) -> dict[str, Any]:
+    def start_query(self, call: RestCall) -> tuple[Job, float]:
+        """Start a query; returns it and the seconds to wait for it."""
         body = call.body
+        timeout = _timeout(body.get("timeoutMs")) / 1000
         configuration: dict[str, Any] = {"query": {key: body[key] for key in _OF_QUERY if key in body}}
         for key in ("dryRun", "labels", "jobTimeoutMs"):
             if body.get(key):
                 configuration[key] = body[key]
-        job = self._start(call, configuration)
-        done = job.wait(_timeout(body.get("timeoutMs")) / 1000)
-        answer = {"kind": "bigquery#queryResponse", **self._answer(job, done)}
-        if (
-            done
-            and isinstance(job.result, object)
-            and job.result is not None
-            and not configuration.get("dryRun")
-        ):
-            options = body.get("formatOptions") or {}
-            answer |= self._page(job, 0, body.get("maxResults"), _format(options))
+        configuration["query"].setdefault("priority", "INTERACTIVE")
+        return self._start(call, configuration), timeout
+
+    def query(self, call: RestCall, job: Job, done: bool) -> dict[str, Any]:
+        """The answer to jobs.query."""
+        answer = {"kind": "bigquery#queryResponse", **self._answer(job, done), **_times(job, done)}
+        if done and job.result is not None and not job.is_dry:
+            options = call.body.get("formatOptions") or {}
+            answer |= self._page(job, 0, call.body.get("maxResults"), _format(options))
         elif done:
             answer |= self._empty(job)
         return answer
 
-    def results(self, call: RestCall) -> dict[str, Any]:
+    def find(self, call: RestCall) -> tuple[Job, float]:
+        """Find a query; returns it and the seconds to wait for it."""
         job = self._jobs.get(call.project, call.params["job"], call.query.get("location"))
         if job.kind != "query":
             raise invalid(f"Job {job.full_id} is not a query: it has no rows.")
-        done = job.wait(_timeout(call.query.get("timeoutMs")) / 1000)
+        return job, _timeout(call.query.get("timeoutMs")) / 1000
+
+    def results(self, call: RestCall, job: Job, done: bool) -> dict[str, Any]:
+        """The answer to jobs.getQueryResults."""
         answer = {"kind": "bigquery#getQueryResultsResponse", "etag": job.etag, **self._answer(job, done)}
         if done and job.result is not None:
             token = call.query.get("pageToken", "")
@@ -101,7 +106,7 @@ class QueryMethods:
         if done and job.refusal is not None:
             raise job.refusal
         answer: dict[str, Any] = {
-            "jobReference": {"projectId": job.project, "jobId": job.id, "location": job.location},
+            "jobReference": job.reference,
             "jobComplete": done,
         }
         if not done:
@@ -117,7 +122,7 @@ class QueryMethods:
         result: Rows | None = job.result
         if result is None:
             return {"totalRows": "0"} if "numDmlAffectedRows" not in job.statistics.get("query", {}) else {}
-        return {"schema": to_rest(result.schema), "totalRows": "0"}
+        return {"schema": to_rest(result.schema)} | ({} if job.is_dry else {"totalRows": "0"})
 
     def _page(self, job: Job, start: int, most: Any, timestamps: TimestampFormat) -> dict[str, Any]:
         result: Rows = job.result
@@ -152,6 +157,20 @@ class QueryMethods:
         # One array for each column, in pages of bounded size.
         page = result.kept.slice(start, stop - start).combine_chunks()
         return page.to_batches(max_chunksize=10_000)
+
+
+def _times(job: Job, done: bool) -> dict[str, Any]:
+    """What jobs.query tells about the job, so that clients need not ask for it."""
+    shown = job.resource("")
+    found = {
+        "location": job.location,
+        **{key: shown["statistics"][key] for key in _TIMES if key in shown["statistics"]},
+    }
+    if not job.is_dry:
+        found |= {"queryId": job.id, "jobCreationReason": shown["jobCreationReason"]}
+    if done:
+        found["totalBytesBilled"] = job.statistics.get("query", {}).get("totalBytesBilled", "0")
+    return found
 
 
 def _timeout(given: Any) -> int:

@@ -35,10 +35,13 @@ if TYPE_CHECKING:
     from lode.ingest.api.rest.call import Mask
     from lode.ingest.api.rest.rows import Append
     from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.registry import Jobs
     from lode.ingest.jobs.uploads import Uploads
 
     Method: TypeAlias = Callable[[RestCall], dict[str, Any] | None]
+    Start: TypeAlias = Callable[[RestCall], tuple[Job, float]]
+    Answer: TypeAlias = Callable[[RestCall, Job, bool], dict[str, Any]]
     Endpoint: TypeAlias = Callable[[RestCall], Awaitable[Response]]
 
 # The limit of the service.
@@ -110,14 +113,17 @@ def routes(
         ("*", _DATASET + "/routines", _refuse(_NO_ROUTINES)),
         ("*", _DATASET + "/routines/{routine}", _refuse(_NO_ROUTINES)),
         ("GET", "/projects/{project}/jobs", work.list),
-        ("POST", "/projects/{project}/jobs", work.insert),
         ("GET", "/projects/{project}/jobs/{job}", work.get),
         ("POST", "/projects/{project}/jobs/{job}/cancel", work.cancel),
         ("DELETE", "/projects/{project}/jobs/{job}/delete", work.delete),
-        ("POST", "/projects/{project}/queries", queries.query),
-        ("GET", "/projects/{project}/queries/{job}", queries.results),
         ("*", "/projects", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
         ("*", "/projects/{rest:path}", _refuse(_NO_SUCH_METHOD, Code.NOT_FOUND)),
+    ]
+    # Answered when the job is done or the time is over. They wait on no thread: those serve other calls.
+    waiting: list[tuple[str, str, Start, Answer]] = [
+        ("POST", "/projects/{project}/jobs", work.insert, work.answer),
+        ("POST", "/projects/{project}/queries", queries.start_query, queries.query),
+        ("GET", "/projects/{project}/queries/{job}", queries.find, queries.results),
     ]
     large = asyncio.Semaphore(_MAX_LARGE_BODIES)
 
@@ -140,6 +146,7 @@ def routes(
         for prefix in ("/bigquery/v2", "")
         for made in (
             route("POST", f"{prefix}{_TABLE}/insertAll", insert_all),
+            *(route(verb, prefix + path, _when_done(start, end)) for verb, path, start, end in waiting),
             *(route(verb, prefix + path, _on_thread(method)) for verb, path, method in methods),
         )
     ]
@@ -158,6 +165,17 @@ def routes(
 def _on_thread(method: Method) -> Endpoint:
     """Run a method and encode its answer on a thread, so that store and JSON do not delay other calls."""
     return lambda call: run_in_threadpool(lambda: _response(method(call), call.fields))
+
+
+def _when_done(start: Start, answer: Answer) -> Endpoint:
+    """Start or find a job, wait for it, and answer."""
+
+    async def endpoint(call: RestCall) -> Response:
+        job, seconds = await run_in_threadpool(start, call)
+        done = await job.finished(seconds)
+        return await run_in_threadpool(lambda: _response(answer(call, job, done), call.fields))
+
+    return endpoint
 
 
 def _response(answer: dict[str, Any] | None, fields: Mask) -> Response:

@@ -11,12 +11,11 @@ from cachetools import TTLCache
 from starlette.concurrency import run_in_threadpool
 
 from lode.extras import needs
-from lode.ingest.api.errors import not_implemented
-from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token
+from lode.ingest.api.rest.call import RestCall, page_token, parse_page_token, table_name
 from lode.ingest.api.rest.cells import cells
 from lode.ingest.api.rest.tables import SUMMARY, select_columns
 from lode.ingest.decode.json import NOT_A_RECORD, NOT_REPEATED, JsonRows
-from lode.ingest.status import Refused, RowProblem, invalid
+from lode.ingest.status import Code, Refused, RowProblem, invalid
 from lode.lazy import pa
 
 if TYPE_CHECKING:
@@ -90,6 +89,7 @@ class InsertIds:
 class _Prepared(NamedTuple):
     """The rows that an ``insertAll`` stores, and its answer."""
 
+    table: TableName
     dataset_id: str
     batch: pa.RecordBatch | None
     ids: list[str | None]
@@ -115,16 +115,17 @@ class RowMethods:
         """Append rows. If any is bad, nothing is stored unless ``skipInvalidRows`` is set."""
         prepared = await run_in_threadpool(self._prepare, call)
         if prepared.batch is not None and prepared.batch.num_rows:
-            await self._append(call.table, prepared.batch)
+            await self._append(prepared.table, prepared.batch)
             await run_in_threadpool(self._ids.add, prepared.dataset_id, prepared.ids)
         return prepared.answer
 
     def _prepare(self, call: RestCall) -> _Prepared:
         """Decode the rows. Runs on a thread."""
-        if call.body.get("templateSuffix"):
-            raise not_implemented("A templateSuffix is not supported: create the table, then insert into it.")
         rows, ids = _rows_of(call.body)
         definition = self._catalog.table(call.table)
+        suffix = call.body.get("templateSuffix")
+        if suffix:
+            definition = self._from_template(definition, suffix)
         wanted = self._ids.fresh(definition.dataset_id, ids)
         skip, ignore = (bool(call.body.get(key)) for key in ("skipInvalidRows", "ignoreUnknownValues"))
         batch, stored, problems = _decoded(definition, rows, wanted, skip=skip, ignore_unknown=ignore)
@@ -135,7 +136,28 @@ class RowMethods:
         if problems:
             problems.sort(key=lambda problem: problem.index)
             answer["insertErrors"] = [_insert_error(problem) for problem in problems]
-        return _Prepared(definition.dataset_id, batch, [ids[position] for position in stored], answer)
+        kept = [ids[position] for position in stored]
+        return _Prepared(definition.name, definition.dataset_id, batch, kept, answer)
+
+    def _from_template(self, template: TableDefinition, suffix: Any) -> TableDefinition:
+        """The table with the template's name and the suffix, created like the template if it is missing."""
+        if not isinstance(suffix, str):
+            raise invalid("Invalid value for templateSuffix: it must be text.")
+        project, dataset, table = template.name
+        name = table_name(project, dataset, table + suffix)
+        try:
+            return self._catalog.table(name)
+        except Refused as missing:
+            if missing.code is not Code.NOT_FOUND:
+                raise
+        try:
+            return self._catalog.create_table(
+                name, template.schema, partitioning=template.partitioning, info=template.info
+            )
+        except Refused as exists:
+            if exists.code is not Code.ALREADY_EXISTS:
+                raise
+            return self._catalog.table(name, fresh=True)
 
     def list(self, call: RestCall) -> dict[str, Any]:
         """Return a page. The token keeps the snapshot of the first page: newer rows are left out."""
@@ -165,8 +187,9 @@ class RowMethods:
             "kind": "bigquery#tableDataList",
             "etag": definition.etag,
             "totalRows": str(total),
-            "rows": rows,
         }
+        if rows:
+            answer["rows"] = rows
         reached = start + len(rows)
         if rows and reached < total:
             answer["pageToken"] = page_token(f"{definition.generation}:{snapshot}:{reached}")

@@ -14,6 +14,7 @@ from starlette.responses import Response
 from lode.format.ids import shortened
 from lode.ingest.api.errors import TooLarge, error_response
 from lode.ingest.api.rest.call import RestCall, parse_body, read_body, read_call
+from lode.ingest.api.rest.jobs import QUICK_SECONDS
 from lode.ingest.status import Code, Refused, invalid
 
 if TYPE_CHECKING:
@@ -58,9 +59,9 @@ class UploadMethods:
         kind = request.query_params.get("uploadType", "")
         if request.method == "POST" and kind == "multipart":
             return await self._multipart(request)
-        if kind != "resumable":
-            raise invalid(f"Invalid value for uploadType: {shortened(kind)} is not multipart or resumable.")
         id = request.query_params.get("upload_id")
+        if kind != "resumable" and (kind or id is None):
+            raise invalid(f"Invalid value for uploadType: {shortened(kind)} is not multipart or resumable.")
         if id is None:
             return await self._begin(request)
         session = self._uploads.find(request.path_params["project"], id)
@@ -80,10 +81,12 @@ class UploadMethods:
         try:
             await parts.large(upload)
             call = _call(request, parse_body(configuration))
-            return _json(await run_in_threadpool(self._jobs.start, call, upload))
+            job = await run_in_threadpool(self._jobs.start, call, upload)
         except BaseException:
             await run_in_threadpool(upload.close)
             raise
+        await job.finished(QUICK_SECONDS)
+        return _json(job.resource(call.root))
 
     # -- several requests ----------------------------------------------------------------------
 
@@ -133,12 +136,13 @@ class UploadMethods:
             )
         try:
             body = await run_in_threadpool(session.body.path.read_bytes)
-            answer = await run_in_threadpool(self._jobs.start, _call(request, parse_body(body)), upload)
+            job = await run_in_threadpool(self._jobs.start, _call(request, parse_body(body)), upload)
         except BaseException:
             await run_in_threadpool(self._uploads.cancel, session)
             raise
-        session.job_id = answer["jobReference"]["jobId"]
-        return _json(answer)
+        session.job_id = job.id
+        await job.finished(QUICK_SECONDS)
+        return _json(job.resource(str(request.base_url)))
 
 
 def _check_encoding(request: Request) -> None:

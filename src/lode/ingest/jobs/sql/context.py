@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from lode.ingest.catalog.table import complete
+from lode.ingest.jobs.buckets import Buckets
 from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql.names import CatalogTables
 from lode.ingest.jobs.tables import TableRef
@@ -38,6 +39,8 @@ class Outcome:
     ddl_operation: str = ""
     table: TableName | None = None
     bytes: int = 0
+    # The number of files and rows of EXPORT DATA.
+    exported: tuple[int, int] | None = None
     children: list[Outcome] = field(default_factory=list)
 
     @property
@@ -55,6 +58,7 @@ class Context:
         key: The idempotency key of what it writes.
         limits: What it may use.
         cancelled: Whether it was asked to stop.
+        buckets: Where EXPORT DATA writes; nowhere if not given.
     """
 
     def __init__(
@@ -66,10 +70,13 @@ class Context:
         key: tuple[str, str],
         limits: Limits,
         cancelled: Callable[[], bool] = lambda: False,
+        buckets: Buckets | None = None,
     ) -> None:
+        self.buckets = buckets or Buckets(None)
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
         self.sql = Engine(self.names, limits, cancelled)
+        self.sql.stored = self.names.function
         self._key = key
         self.number = 0
 

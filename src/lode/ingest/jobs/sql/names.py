@@ -5,13 +5,15 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, Final
 
+from sqlglot import exp
+
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
 from lode.ingest.jobs.sql.information import information
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa, pt
-from lode.sql.engine import Source
+from lode.sql.engine import Source, parse
 from lode.sql.errors import QueryError
 from lode.sql.numbered import narrow, numbered_rows
 
@@ -73,6 +75,19 @@ class CatalogTables:
         if name.table.endswith("*"):
             return self._wildcard(name)
         return self.source(self.definition(name), as_of)
+
+    def function(self, parts: tuple[str, ...]) -> exp.Create | None:
+        """The statement that created a function of a dataset; None if there is none."""
+        *path, name = (piece for part in parts for piece in part.split("."))
+        if len(path) not in (1, 2):
+            return None
+        try:
+            dataset = self.catalog.dataset(DatasetName(path[0] if len(path) > 1 else self.project, path[-1]))
+        except Refused:
+            return None
+        text = dataset.routines.get(name.lower())
+        found = parse(text)[0] if text is not None else None
+        return found if isinstance(found, exp.Create) else None
 
     def definition(self, name: TableName) -> TableDefinition:
         try:

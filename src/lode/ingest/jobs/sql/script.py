@@ -42,7 +42,7 @@ _BLOCKS: Final = (
     "ASSERT",
     "EXECUTE",
 )
-_UNSUPPORTED: Final = {"CALL", "EXECUTE", "EXPORT", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
+_UNSUPPORTED: Final = {"CALL", "EXECUTE", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
 
 
 @dataclass(slots=True)

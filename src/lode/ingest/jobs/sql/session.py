@@ -9,6 +9,7 @@ from sqlglot import exp
 from lode.ingest.jobs.sql import changing
 from lode.ingest.jobs.sql import tables as ddl
 from lode.ingest.jobs.sql.context import Context, Outcome
+from lode.ingest.jobs.sql.export import export
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
 from lode.sql.engine import parse
@@ -51,6 +52,8 @@ class Session(Context):
                 return ddl.alter(self, tree, dry)
             case exp.TruncateTable():
                 return changing.truncate(self, tree, dry)
+            case exp.Export():
+                return export(self, tree, dry)
             case exp.Command():
                 return ddl.command(self, tree, dry)
         raise UnsupportedError(_construct(tree))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlglot import exp
@@ -19,6 +19,7 @@ from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
 
 if TYPE_CHECKING:
+    from lode.ingest.catalog.dataset import DatasetDefinition
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.jobs.sql.context import Context
@@ -260,13 +261,66 @@ def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
         raise UnsupportedError("CREATE FUNCTION … LANGUAGE")
     if tree.expression is None or isinstance(tree.expression, exp.Literal | exp.RawString | exp.Heredoc):
         raise UnsupportedError("CREATE FUNCTION without an SQL expression")
+    if isinstance(tree.expression, exp.Query) and not isinstance(tree.expression, exp.Subquery):
+        raise UnsupportedError("CREATE TABLE FUNCTION")
     if any(isinstance(each, exp.ReturnsProperty) and each.args.get("is_table") for each in properties):
         raise UnsupportedError("CREATE TABLE FUNCTION")
     if not any(isinstance(each, exp.TemporaryProperty) for each in properties):
-        raise UnsupportedError("CREATE FUNCTION without TEMP")
+        return _store_function(session, tree, dry)
     outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
     if not dry:
         session.sql.functions[tree.this.this.name.lower()] = tree
+    return outcome
+
+
+_MAX_ROUTINES: Final = 1000
+_MAX_ROUTINE_CHARS: Final = 64 << 10
+
+
+def _routine(session: Context, table: exp.Expression) -> tuple[DatasetName, str]:
+    """The dataset and the name of a stored function."""
+    *path, name = (piece for part in _parts(table) for piece in part.split("."))
+    if not path and session.names.dataset is None:
+        raise QueryError(f'Routine name "{name}" missing dataset while no default dataset is set')
+    dataset = path[-1] if path else str(session.names.dataset)
+    return DatasetName(path[0] if len(path) > 1 else session.names.project, dataset), name
+
+
+def _parts(table: exp.Expression) -> list[str]:
+    if isinstance(table, exp.Table):
+        return [part.name for part in table.parts]
+    return [*_parts(table.this), table.expression.name] if isinstance(table, exp.Dot) else [table.name]
+
+
+def _store_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
+    dataset, name = _routine(session, tree.this.this)
+    outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
+    text = tree.sql("bigquery")
+    if len(text) > _MAX_ROUTINE_CHARS:
+        raise QueryError(f"Function {name} has more than {_MAX_ROUTINE_CHARS:,} characters")
+
+    def change(current: DatasetDefinition) -> DatasetDefinition:
+        exists = name.lower() in current.routines
+        outcome.ddl_operation = "CREATE"
+        if exists and tree.args.get("exists"):
+            outcome.ddl_operation = "SKIP"
+            return current
+        if exists and not tree.args.get("replace"):
+            raise QueryError(
+                f"Already Exists: Routine {dataset.project}:{dataset.dataset}.{name}",
+                reason="duplicate",
+                location="",
+            )
+        if exists:
+            outcome.ddl_operation = "REPLACE"
+        if len(current.routines) >= _MAX_ROUTINES and not exists:
+            raise QueryError(f"Dataset {dataset.dataset} has {_MAX_ROUTINES:,} functions: drop some")
+        return msgspec.structs.replace(current, routines={**current.routines, name.lower(): text})
+
+    if dry:
+        change(session.tables.catalog.dataset(dataset))
+    else:
+        session.tables.catalog.update_dataset(dataset, change)
     return outcome
 
 
@@ -295,6 +349,8 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
                 raise _refusal(refused) from None
             outcome.ddl_operation = "SKIP"
         return outcome
+    if kind == "FUNCTION":
+        return _drop_function(session, tree, target, dry)
     if kind == "SNAPSHOT TABLE":
         kind = "TABLE"
     if kind not in ("TABLE", "VIEW"):
@@ -430,6 +486,30 @@ def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinit
         for each in current.schema
     )
     return msgspec.structs.replace(current, schema=TableSchema(columns))
+
+
+def _drop_function(session: Context, tree: exp.Drop, target: exp.Expression, dry: bool) -> Outcome:
+    if isinstance(target, exp.UserDefinedFunction):
+        target = target.this
+    dataset, name = _routine(session, target)
+    outcome = Outcome("DROP_FUNCTION", ddl_operation="DROP")
+
+    def change(current: DatasetDefinition) -> DatasetDefinition:
+        kept = {key: text for key, text in current.routines.items() if key != name.lower()}
+        outcome.ddl_operation = "DROP"
+        if len(kept) == len(current.routines):
+            if not tree.args.get("exists"):
+                raise QueryError(
+                    f"Not found: Routine {dataset.project}:{dataset.dataset}.{name} was not found",
+                    reason="notFound",
+                    location="",
+                )
+            outcome.ddl_operation = "SKIP"
+        return msgspec.structs.replace(current, routines=kept)
+
+    if not dry:
+        session.tables.catalog.update_dataset(dataset, change)
+    return outcome
 
 
 def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
