@@ -187,6 +187,7 @@ INTERNAL = {
     "Chain",  # for tools: verify, sweep and the console read the objects of a history through it
     *("ChainPaths", "ManifestPlace"),  # layouts give them to the library
     *("ArrowEncoder", "JSONLEncoder", "ParquetEncoder", "Sink", "ClosableSink", "Hasher"),  # codecs use them
+    *("Footer", "FooterReader", "Unchanged"),  # rewriting copies row groups with them
     *("Committer", "DatasetDraft", "DataFile", "RecordFile"),  # stagers and transactions are made by datasets
 }
 

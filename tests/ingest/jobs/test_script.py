@@ -81,7 +81,6 @@ def test_statements_of_a_script_see_what_earlier_ones_changed(engine: Engine) ->
         ("CASE WHEN TRUE THEN SELECT 1; END CASE", "CASE"),
         ("outer_loop: LOOP BREAK outer_loop; END LOOP", "A label"),
         ("CREATE PROCEDURE d.p() BEGIN SELECT 1; END", "CREATE PROCEDURE"),
-        ("EXPORT DATA OPTIONS(uri = 'gs://b/*') AS SELECT 1", "EXPORT DATA"),
         ("SELECT @@time_zone", "@@time_zone"),
     ],
 )
