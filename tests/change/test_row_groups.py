@@ -227,29 +227,6 @@ def test_files_of_another_writer_are_decoded(tmp_path: Path, copied: list[int]) 
     assert table.column("id").to_pylist() == [id for id in (*range(1000), *range(2000, 2300)) if id != 2005]
 
 
-@pytest.mark.parametrize("how", CHANGES)
-def test_the_row_groups_of_one_large_file_are_encoded_at_the_same_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
-) -> None:
-    monkeypatch.setattr("lode.change.base.MIN_THREADED_BYTES", 1)
-    monkeypatch.setattr("lode.change.base.stream_threads", lambda: 2)
-    monkeypatch.setattr("lode.change.row_groups.MIN_FILE_BYTES", 1 << 30)
-    made_with: list[int | None] = []
-    real = ParquetEncoder.__init__
-
-    def begin(self: ParquetEncoder, sink: Any, codec: Any, threads: int | None = None) -> None:
-        made_with.append(threads)
-        real(self, sink, codec, threads)
-
-    dataset = made(tmp_path, timestamp_column="at")
-    monkeypatch.setattr(ParquetEncoder, "__init__", begin)
-    CHANGES[how](dataset)
-    assert 2 in made_with
-    again = [455] if how == "overwrite" else []
-    assert sorted(ids(dataset)) == sorted([*range(450), *range(460, 1000), *again])
-    check(dataset)
-
-
 def test_keys_are_looked_up_again_if_too_many_were_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copied: list[int]
 ) -> None:

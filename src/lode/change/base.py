@@ -13,7 +13,7 @@ from lode.change.result import Change
 from lode.errors import InvalidOptionError, NotFoundError, SchemaViolationError, SnapshotConflictError
 from lode.format.manifest import FileStats
 from lode.snapshot import Snapshot
-from lode.write.parallel import pipelined, stream_threads
+from lode.write.parallel import pipelined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -38,8 +38,6 @@ OnChangeConflict: TypeAlias = Literal["raise", "redo"]
 # How often an operation is prepared again. Each time another writer has committed meanwhile.
 MAX_REDOS: Final = 100
 
-# With less on storage there are few row groups, and reading ahead of one encoder is as fast.
-MIN_THREADED_BYTES: Final = 32 << 20
 
 T = TypeVar("T")
 R = TypeVar("R", bound="Removal")
@@ -132,13 +130,6 @@ class Workers:
             return result
 
         return pipelined(one, parts)
-
-    def stager(self, stager: Stager, parts: Sequence[Part]) -> Stager:
-        """A stager for rewriting parts, which uses the cores that ``each`` leaves idle."""
-        sizes = [sum(file.size_bytes for manifest in part for file in manifest.files) for part in parts]
-        if max(sizes, default=0) < MIN_THREADED_BYTES:
-            return stager
-        return stager.with_threads(max(1, stream_threads() // len(parts)))
 
     def clean(self, stager: Stager, kept: Iterable[FileRef]) -> None:
         """Remove files of this snapshot that no one knows of: those of lost attempts. Threads have none."""

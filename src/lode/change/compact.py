@@ -98,7 +98,7 @@ def compact(
                 return Change.of(transaction.replayed)
             stager = transaction.stager.with_files(target_file_bytes, sort_by)
             parts = [base.part(file.path for file in group.files) for group in groups]
-            rewrite = _Rewrite(base.reader, context.workers.stager(stager, parts))
+            rewrite = _Rewrite(base.reader, stager)
             found = context.workers.each(rewrite, parts, progress) if parts else []
             rewritten = [group for group in found if group is not None]
             if not rewritten:

@@ -73,7 +73,7 @@ def remove_rows(
 ) -> list[Staged]:
     """Stage what is kept of the files with some matching rows, and record what is removed."""
     parts = base.parts(matching.some)
-    rewrite = _Rewrite(base.reader, matching.without_files(), workers.stager(stager, parts))
+    rewrite = _Rewrite(base.reader, matching.without_files(), stager)
     staged = workers.each(rewrite, parts, progress)
     removal.files |= matching.paths
     removal.carried += tuple(file.path for part in staged for file in part.files)

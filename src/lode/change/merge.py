@@ -185,7 +185,7 @@ class LocalRows:
         progress: Progress | None,
     ) -> list[Changed]:
         parts = base.parts(found.rows)
-        rewrite = Rewrite(base.reader, self._workers.stager(stager, parts), when_matched)
+        rewrite = Rewrite(base.reader, stager, when_matched)
         return self._workers.each(partial(rewrite, source=self.source, hits=found.hits), parts, progress)
 
     def insert(self, found: Found, stager: Stager) -> list[Staged]:

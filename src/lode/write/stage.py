@@ -15,7 +15,7 @@ import msgspec
 
 from lode.codec.arrow_json import schema_to_bytes
 from lode.codec.components import Components
-from lode.codec.protocol import conforms, has_schema, is_parallel, is_threaded, takes_first_schema
+from lode.codec.protocol import conforms, has_schema, is_parallel, takes_first_schema
 from lode.codec.records import chunk_bytes, chunks_of, peek_schema
 from lode.codec.timestamps import TimestampRange
 from lode.errors import InvalidOptionError, LodeError
@@ -94,8 +94,6 @@ class Stager(msgspec.Struct, frozen=True):
     target_file_bytes: int = TARGET_FILE_BYTES
     # Columns by which the Arrow rows of each file are sorted.
     sort_by: tuple[str, ...] = ()
-    # Threads that encode the rows of one file.
-    threads: int = 1
 
     def __reduce__(self) -> tuple[Any, ...]:
         # The clock and threads belong to this process; the copy has its own.
@@ -164,8 +162,7 @@ class Stager(msgspec.Struct, frozen=True):
 
     def rewrite(self, rows: Iterable[Any]) -> Staged:
         """Stage the rows of other files, read and encoded on different threads."""
-        is_encoded_apart = self.threads > 1 and is_threaded(self.components.codec)
-        return self.write_records(rows if is_encoded_apart else read_ahead(rows), serial=True)
+        return self.write_records(read_ahead(rows), serial=True)
 
     def join(self, partition: str, parts: Iterable[pa.RecordBatch | Unchanged]) -> Staged:
         """Stage one Parquet file of the rows and row groups of others, in this order.
@@ -176,7 +173,7 @@ class Stager(msgspec.Struct, frozen=True):
         """
         timestamps = TimestampRange(self.timestamp_column)
         path = self._path(partition, "data", f"-{self._token()}")
-        file = RecordFile(self.store, path, self.components, self.threads)
+        file = RecordFile(self.store, path, self.components, threads=1)
         try:
             for part in parts:
                 if isinstance(part, Unchanged):
@@ -192,10 +189,6 @@ class Stager(msgspec.Struct, frozen=True):
         if not files:
             file.abort()
         return msgspec.structs.replace(_staged(files, timestamps, None), definition=self.definition)
-
-    def with_threads(self, threads: int) -> Stager:
-        """Return this stager with so many threads for one file."""
-        return msgspec.structs.replace(self, threads=threads)
 
     def with_schema(self, schema: pa.Schema) -> Stager:
         """Return this stager with a codec of that schema."""
@@ -235,8 +228,7 @@ class Stager(msgspec.Struct, frozen=True):
     def record_file(self, partition: str, suffix: str) -> RecordFile:
         """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
         path = self._path(partition, "data", suffix)
-        threads = self.threads if self.threads > 1 else None
-        return RecordFile(self.store, path, self.components, threads)
+        return RecordFile(self.store, path, self.components)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
         try:
