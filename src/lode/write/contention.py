@@ -193,7 +193,8 @@ class Contention:
         """Record how many commits of others happened since this process last committed."""
         # Some wins in a row do not prove that the other writers have stopped: they may just lose each time.
         self._alone = 0 if commits else self._alone + 1
-        least = min(self._contenders, 1) if self._alone < MAX_ALONE else 0
+        is_unsure = self._alone < MAX_ALONE and not self._nearby
+        least = min(self._contenders, 1) if is_unsure else 0
         self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2, least)
         self._learned = self._runtime.monotonic()
 
