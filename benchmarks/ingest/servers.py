@@ -229,7 +229,7 @@ def _answers(port: int, process: subprocess.Popen[bytes]) -> bool:
 
 
 def free_port() -> int:
-    """A port that nobody uses now."""
+    """A free port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

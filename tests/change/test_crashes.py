@@ -103,11 +103,11 @@ def test_a_process_that_is_killed_again_and_again_makes_every_change_once(tmp_pa
             text=True,
         ) as process:
             assert process.stdout is not None
-            told = [process.stdout.readline() for _ in range(changes)]
+            lines = [process.stdout.readline() for _ in range(changes)]
             time.sleep(patience)
             process.kill()
-            told += process.stdout.read().splitlines(keepends=True)
-        done = max([done, *(int(line) for line in told if line.endswith("\n"))])
+            lines += process.stdout.read().splitlines(keepends=True)
+        done = max([done, *(int(line) for line in lines if line.endswith("\n"))])
         dataset = opened(str(lake))
         dataset.settle()
         found = sorted(tuple(row.values()) for row in dataset.scan().read_all().to_pylist())

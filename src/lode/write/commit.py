@@ -159,9 +159,7 @@ class Committer(Generic[M]):
             head = self._recovery.settle_after_grace()
         elif head.pending is not None:
             # Our last commit, which could not be published. A commit never builds on an unpublished snapshot.
-            if self._chain.manifest(head.pending.manifest.snapshot_id) is None:
-                self._publisher.publish(head.pending)
-            head = head_at(head.pointer, head.pending.manifest)
+            head = self._recovery.published(head.pointer, head.pending)
         self._head = self._recovery.publish_owed(head)
         return self._head
 

@@ -64,11 +64,13 @@ class HeadRecovery(Generic[M]):
 
     def publish_owed(self, head: Head[M]) -> Head[M]:
         """The head, published."""
-        if head.owed is None:
-            return head
-        if self._chain.manifest(head.owed.manifest.snapshot_id) is None:
-            self._publisher.publish(head.owed)
-        return head_at(head.pointer, head.manifest)
+        return head if head.owed is None else self.published(head.pointer, head.owed)
+
+    def published(self, pointer: bytes | None, placed: EncodedManifest[M]) -> Head[M]:
+        """The head at a snapshot that the pointer names, which is published if it is not yet."""
+        if self._chain.manifest(placed.manifest.snapshot_id) is None:
+            self._publisher.publish(placed)
+        return head_at(pointer, placed.manifest)
 
     def wait_for_group(self, pointer: bytes | None, size: int) -> None:
         """Give the leader of a group time to publish it, if that is not done.

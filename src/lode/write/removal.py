@@ -120,8 +120,8 @@ class Compaction(Removal):
 
     A manifest that names a hundred thousand files takes long to read. So if there are many, and all files of
     a partition are replaced, it names the partition, unless others have committed there. If all files of the
-    dataset are replaced and nobody else has committed, it names the whole dataset. Its own files are then the
-    state, and a reader needs nothing else.
+    dataset are replaced and no other writer has committed, it names the whole dataset. Its own files are then
+    the state, and a reader needs nothing else.
     """
 
     groups: tuple[Rewritten, ...] = ()

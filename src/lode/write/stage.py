@@ -161,7 +161,7 @@ class Stager(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(_staged(files, timestamps, task), definition=self.definition)
 
     def rewrite(self, rows: Iterable[Any]) -> Staged:
-        """Stage the rows of other files, read and encoded on different threads."""
+        """Stage the rows of other files: encoded on this thread, and read ahead on another."""
         return self.write_records(read_ahead(rows), serial=True)
 
     def join(self, partition: str, parts: Iterable[pa.RecordBatch | Unchanged]) -> Staged:
@@ -227,8 +227,7 @@ class Stager(msgspec.Struct, frozen=True):
 
     def record_file(self, partition: str, suffix: str) -> RecordFile:
         """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
-        path = self._path(partition, "data", suffix)
-        return RecordFile(self.store, path, self.components)
+        return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
         try:

@@ -146,7 +146,7 @@ class Destination:
         wanted: TableDefinition,
         rows: Callable[[TableDefinition], Iterable[pa.RecordBatch]],
     ) -> lode.Snapshot:
-        """Write the rows to the dataset of a draft, which nobody reads, then put it in the table's place."""
+        """Write the rows to the unused dataset of a draft, then put it in the table's place."""
         dataset = wanted.open(self._engine.store)
         with self._transaction(dataset, commit, wanted.evolution(acknowledged=False), None) as transaction:
             self._stage(commit, wanted, transaction, rows(wanted))
