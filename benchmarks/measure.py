@@ -51,18 +51,21 @@ def peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 
 
-def in_child(function: Callable[..., Any], /, **arguments: Any) -> Any:
+def in_child(function: Callable[..., Any], /, *, limit: float = _CHILD_SECONDS, **arguments: Any) -> Any:
     """Call a function of a module in a fresh interpreter; arguments and result pass as JSON."""
     order = {"module": function.__module__, "function": function.__name__, "arguments": arguments}
-    done = subprocess.run(
-        [sys.executable, "-m", "benchmarks.child"],
-        input=json.dumps(order),
-        stdout=subprocess.PIPE,
-        cwd=_ROOT,
-        text=True,
-        timeout=_CHILD_SECONDS,
-        check=False,
-    )
+    try:
+        done = subprocess.run(
+            [sys.executable, "-m", "benchmarks.child"],
+            input=json.dumps(order),
+            stdout=subprocess.PIPE,
+            cwd=_ROOT,
+            text=True,
+            timeout=limit,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise ChildError(f"it did not end within {limit:.0f} s") from None
     if done.returncode:
         raise ChildError(f"{order['module']}.{order['function']} ended with status {done.returncode}")
     answer = json.loads(done.stdout.splitlines()[-1])
