@@ -145,6 +145,13 @@ def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> N
         run(query)
 
 
+@pytest.mark.parametrize("name", ["DATE", "TIMESTAMP", "STRUCT", "NUMERIC"])
+def test_calls_inside_of_each_other_are_parsed_once(name: str) -> None:
+    # Parsed twice at each level, this would take years.
+    (tree,) = parse(f"SELECT {f'{name}(' * 30}'2024-01-01'{')' * 30}")
+    assert tree.sql("bigquery").count(f"{name}(") == 30
+
+
 @pytest.mark.parametrize(
     "expression",
     [

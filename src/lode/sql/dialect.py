@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Final
 from sqlglot import exp
 from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.tokenizer_core import TokenType
 
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.functions import AGGREGATES, FUNCTIONS, PARTS
@@ -180,6 +181,13 @@ class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
     FUNCTION_PARSERS: ClassVar[dict[str, Any]] = {
         name: parse for name, parse in BigQuery.Parser.FUNCTION_PARSERS.items() if name in _PARSERS
     }
+
+    def _parse_types(self, check_func: bool = False, *args: Any, **options: Any) -> Any:
+        # DATE( in an expression is a call. Tried as a type first, its arguments would be parsed twice, and
+        # those of calls inside of each other twice as often for each level.
+        if check_func and self._next and self._next.token_type == TokenType.L_PAREN:
+            return None
+        return super()._parse_types(check_func, *args, **options)
 
 
 class LakeSql(BigQuery):

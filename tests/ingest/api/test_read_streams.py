@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import lode
 from lode.ingest.api.grpc_read.parquet import matching_groups
-from lode.ingest.api.grpc_read.selection import parse_restriction
+from lode.ingest.api.grpc_read.restriction import parse_restriction
 from lode.ingest.types.columns import Column
 from lode.store import CountingStore, MemoryStore
 from support.ingest.reading import Lake, Served, read, rows_of, session

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lode.ingest.api.grpc_read.selection import parse_restriction
+from lode.ingest.api.grpc_read.restriction import parse_restriction
 from lode.ingest.decode.proto.times import dates_of_text, datetimes_of_text, times_of_text, timestamps_of_text
 from lode.ingest.status import Refused
 from lode.ingest.types.columns import Column, TableSchema

@@ -1,4 +1,4 @@
-"""Columns and rows of a read session: selected fields, also inside structs, and the row restriction."""
+"""Columns of a read session: selected fields, also inside structs."""
 
 from __future__ import annotations
 
@@ -6,57 +6,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from lode.errors import InvalidOptionError
-from lode.filter import Filter, parse_filter
 from lode.format.ids import shortened
 from lode.ingest.api.grpc_read.session import Outline
-from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrow import is_list
 from lode.ingest.types.columns import Column, TableSchema
 from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lode.ingest.catalog.table import TableDefinition
-
-
-def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Filter | None:
-    """Parse a restriction on a table's columns, or refuse it; None if it is empty.
-
-    Args:
-        text: The restriction.
-        schema: The table's columns.
-        now_micros: The value of CURRENT_TIMESTAMP(), in microseconds since 1970. Default: now.
-    """
-    if not text.strip():
-        return None
-    try:
-        return parse_filter(
-            text, schema.arrow, name="row_restriction", double_quotes=False, now_micros=now_micros
-        )
-    except InvalidOptionError as error:
-        raise invalid(f"{error}.") from None
-
-
-def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:
-    """Refuse a read without a partition filter from a table that requires one.
-
-    Args:
-        table: The table.
-        columns: The columns of the restriction.
-    """
-    partitioning = table.partitioning
-    if partitioning is None or not table.info.get("requirePartitionFilter"):
-        return
-    names = (partitioning.column,) if partitioning.column else (PARTITION_DATE, PARTITION_TIME)
-    if not any(name in columns for name in names):
-        shown = ", ".join(f"'{name}'" for name in names)
-        raise invalid(
-            f"request failed: Cannot query over table '{table.name.short}' without a filter over column(s) "
-            f"{shown} that can be used for partition elimination"
-        )
 
 
 def select(table: TableDefinition, fields: Iterable[str]) -> TableSchema:

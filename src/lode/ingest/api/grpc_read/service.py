@@ -22,13 +22,8 @@ from lode.ingest.api.errors import end_call, internal, parse_request
 from lode.ingest.api.grpc_read.avro import AvroRows
 from lode.ingest.api.grpc_read.parquet import row_group_starts
 from lode.ingest.api.grpc_read.plan import Plans, cut, cut_at_row
-from lode.ingest.api.grpc_read.selection import (
-    check_partition_filter,
-    follow,
-    outline,
-    parse_restriction,
-    select,
-)
+from lode.ingest.api.grpc_read.restriction import check_partition_filter, parse_restriction
+from lode.ingest.api.grpc_read.selection import follow, outline, select
 from lode.ingest.api.grpc_read.session import (
     AVRO,
     EXPIRES,

@@ -7,7 +7,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from lode.errors import InvalidOptionError
 from lode.ingest.api.grpc_read.parquet import matching_groups, open_parquet, read_group
 from lode.ingest.api.grpc_read.selection import column_paths, select
 from lode.ingest.catalog.partition_times import is_partition_time, stored, with_partition_times
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Generator, Iterable, Iterator
     from concurrent.futures import Executor, Future
 
-    from lode.filter import Filter
     from lode.ingest.api.grpc_read.plan import Plan, PlannedFile
+    from lode.ingest.api.grpc_read.restriction import Restriction
     from lode.ingest.api.grpc_read.session import SnapshotRange
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
@@ -76,7 +75,7 @@ class Reader:
     table: TableDefinition
     plan: Plan
     columns: TableSchema
-    restriction: Filter | None
+    restriction: Restriction | None
     threads: Executor
 
     def files(self, rows: SnapshotRange) -> Iterator[PlannedFile]:
@@ -136,10 +135,7 @@ class Reader:
     def _matching(self, group: _RowGroup, columns: TableSchema) -> Iterator[pa.RecordBatch]:
         assert self.restriction is not None
         for batch in group.read(columns, self.table.partitioning):
-            try:
-                yield self.restriction.apply(complete(batch, columns))
-            except InvalidOptionError as error:
-                raise invalid(f"row_restriction: {error}.") from None
+            yield self.restriction.apply(complete(batch, columns))
 
     def _row_groups(self, rows: SnapshotRange) -> Iterator[_RowGroup]:
         store = self.plan.scan.store

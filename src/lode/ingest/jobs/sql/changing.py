@@ -208,7 +208,9 @@ class _Statement:
         where = self._tree.args.get("where")
         if not isinstance(self._tree, exp.Delete) or definition.primary_key or where is None:
             return False
-        condition = filter_of(where.this, self._table.alias_or_name, definition)
+        condition = filter_of(
+            where.this, self._table.alias_or_name, definition.schema, definition.partitioning
+        )
         if condition is None:
             return False
         workers = Workers()

@@ -11,7 +11,8 @@ from lode.ingest.catalog.partition_times import by_arrival, is_partition_time
 from lode.ingest.catalog.partitioning import PARTITION_ID
 
 if TYPE_CHECKING:
-    from lode.ingest.catalog.table import TableDefinition
+    from lode.ingest.catalog.partitioning import Partitioning
+    from lode.ingest.types.columns import TableSchema
 
 # Conditions that mean the same in a query and in a filter of the library.
 _PLAIN: Final = (
@@ -42,23 +43,36 @@ _COMPARED: Final = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.Betwe
 _DAY: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)(?: 00:00:00)?")
 
 
-def filter_of(condition: exp.Expression, table: str, definition: TableDefinition) -> str | None:
-    """A condition of DELETE as text of the library's filters; None if it may mean something else there.
+def is_plain(condition: exp.Expression) -> bool:
+    """Whether filters of the library have all operators and literals of a condition."""
+    return all(isinstance(node, _PLAIN) or _is_plain(node) for node in condition.dfs())
+
+
+def _is_plain(node: exp.Expr) -> bool:
+    if isinstance(node, exp.Cast | exp.Like):
+        return isinstance(node.args.get("expression", node.this), exp.Literal)
+    return isinstance(node, exp.DataType | exp.ByteString)
+
+
+def filter_of(
+    condition: exp.Expression, table: str, schema: TableSchema, partitioning: Partitioning | None = None
+) -> str | None:
+    """A condition as text of the library's filters; None if it may mean something else there.
 
     Args:
         condition: The condition.
         table: The name of the table in it.
-        definition: The table.
+        schema: The columns of the table.
+        partitioning: Its partitioning, if times of partitions are compared as ids of partitions.
     """
     shown = table.lower()
     own = exp.Paren(this=condition.copy())
-    schema = definition.schema
     for column in list(own.find_all(exp.Column)):
         parts = [part.name for part in column.parts]
         if len(parts) == 2 and parts[0].lower() == shown:
             parts = parts[1:]
         place = schema.positions.get(parts[0].lower()) if len(parts) == 1 else None
-        if place is None and len(parts) == 1 and _is_partition_day(parts[0], definition):
+        if place is None and len(parts) == 1 and _is_partition_day(parts[0], partitioning):
             if not _by_partition(column):
                 return None
         elif place is None or schema.columns[place].type in _NO_FILTER:
@@ -76,8 +90,8 @@ def filter_of(condition: exp.Expression, table: str, definition: TableDefinition
     return str(own.this.sql("bigquery"))
 
 
-def _is_partition_day(name: str, definition: TableDefinition) -> bool:
-    by = by_arrival(definition.partitioning)
+def _is_partition_day(name: str, partitioning: Partitioning | None) -> bool:
+    by = by_arrival(partitioning)
     return by is not None and by.unit == "DAY" and is_partition_time(name.upper())
 
 
