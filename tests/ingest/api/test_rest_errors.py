@@ -131,7 +131,6 @@ def test_an_unsupported_property_is_refused_with_a_reason(served: RestServed, bo
         ("POST", "/upload" + ROOT + "/jobs", b"--multipart"),
         ("POST", TABLES + "/t:getIamPolicy", {}),
         ("PATCH", ROOT + "/datasets/d/models/m", {}),
-        ("POST", ROOT + "/datasets/d/routines", {}),
         ("POST", ROOT + "/datasets/d:undelete", {}),
     ],
 )

@@ -333,6 +333,7 @@ class Catalog:
                 current,
                 info=wanted.info,
                 routines=wanted.routines,
+                routine_info=wanted.routine_info,
                 version=current.version + 1,
                 modified_ms=self._now_ms(),
                 etag=self._etag(),

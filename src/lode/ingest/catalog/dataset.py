@@ -25,8 +25,10 @@ class DatasetDefinition(msgspec.Struct, frozen=True, kw_only=True, tag_field="ki
     location: str
     # Fields of REST clients that the server only stores: description, labels and the like.
     info: dict[str, Any] = {}
-    # The statements that created its SQL functions, by the functions' names in lower case.
+    # The statements that created its SQL functions and procedures, by their names in lower case.
     routines: dict[str, str] = {}
+    # Their other properties in the REST API, such as the name as it was written and the time of creation.
+    routine_info: dict[str, dict[str, Any]] = {}
     version: int = 1
     generation: int = 1
     # Changes with every table that is created, so that deleting an empty dataset cannot miss a new one.

@@ -7,26 +7,21 @@ by the SQL engine for the rows that are left.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
-
-from sqlglot import exp
 
 from lode.errors import InvalidOptionError
 from lode.filter import Filter, parse_filter
-from lode.format.ids import shortened
 from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME
-from lode.ingest.jobs.sql.filters import filter_of, is_plain
-from lode.ingest.jobs.sql.turns import short_turns
 from lode.ingest.status import invalid
-from lode.lazy import pa, pc
-from lode.sql.condition import Condition, parse_condition, without_place
-from lode.sql.errors import QueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection
 
+    from lode.ingest.api.grpc_read.computed import Computed
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.types.columns import TableSchema
+    from lode.lazy import pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +34,7 @@ class Restriction:
     """
 
     filter: Filter
-    computed: Condition | None = None
+    computed: Computed | None = None
 
     @property
     def where(self) -> Any:
@@ -64,13 +59,9 @@ class Restriction:
         """Return the rows that pass, or refuse what cannot be computed."""
         try:
             passed = self.filter.apply(batch)
-            if self.computed is None:
-                return passed
-            with short_turns():
-                return self.computed.apply(passed)
-        except (InvalidOptionError, QueryError) as error:
-            why = without_place(error) if isinstance(error, QueryError) else str(error)
-            raise invalid(f"row_restriction: {why}.") from None
+        except InvalidOptionError as error:
+            raise invalid(f"row_restriction: {error}.") from None
+        return passed if self.computed is None else self.computed.apply(passed)
 
 
 def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Restriction | None:
@@ -83,56 +74,23 @@ def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = N
     """
     if not text.strip():
         return None
+    as_filter = partial(
+        parse_filter,
+        schema=schema.arrow,
+        name="row_restriction",
+        double_quotes=False,
+        now_micros=now_micros,
+    )
     try:
-        return Restriction(_filter(text, schema, now_micros))
+        return Restriction(as_filter(text))
     except InvalidOptionError as error:
         refusal = invalid(f"{error}.")
     try:
-        tree = parse_condition(text)
-        if is_plain(tree):
-            raise refusal
-        return _computed(tree, schema, now_micros)
-    except QueryError as error:
-        if error.reason == "invalidQuery" and str(error).startswith("Syntax error"):
-            raise refusal from None  # which has the position
-        raise invalid(f"row_restriction {shortened(text, 117)}: {without_place(error)}.") from None
-
-
-def _filter(text: str, schema: TableSchema, now_micros: int | None) -> Filter:
-    return parse_filter(
-        text, schema.arrow, name="row_restriction", double_quotes=False, now_micros=now_micros
-    )
-
-
-def _computed(tree: exp.Expression, schema: TableSchema, now_micros: int | None) -> Restriction:
-    """A restriction of which only the plain conditions are a filter."""
-    plain: list[str] = []
-    rest: list[exp.Expression] = []
-    for part in _conditions(tree):
-        found = filter_of(part, "", schema)
-        try:
-            if found is not None:
-                _filter(found, schema, now_micros)
-                plain.append(f"({found})")
-                continue
-        except InvalidOptionError:
-            pass  # the query says what is wrong with it
-        rest.append(part)
-    pushed = _filter(" AND ".join(plain), schema, now_micros) if plain else Filter(pc.scalar(True))
-    joined: Any = exp.and_(*rest)
-    return Restriction(pushed, Condition(joined, schema.arrow, now_micros))
-
-
-def _conditions(tree: exp.Expression) -> Iterator[exp.Expression]:
-    """The conditions that are joined by AND."""
-    waiting = [tree]
-    while waiting:
-        node = waiting.pop()
-        inner = node.unnest()
-        if isinstance(inner, exp.And):
-            waiting += [inner.expression, inner.this]
-        else:
-            yield node
+        from lode.ingest.api.grpc_read.computed import computed_restriction
+    except ImportError:  # without the extra sql
+        raise refusal from None
+    found, computed = computed_restriction(text, schema, now_micros, as_filter, refusal)
+    return Restriction(found, computed)
 
 
 def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:

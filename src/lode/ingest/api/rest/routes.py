@@ -52,14 +52,16 @@ _MAX_LARGE_BODIES: Final = 8
 _ANY: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _DATASET: Final = "/projects/{project}/datasets/{dataset}"
 _TABLE: Final = _DATASET + "/tables/{table}"
+_ROUTINES: Final = _DATASET + "/routines"
+_ROUTINE: Final = _ROUTINES + "/{routine}"
 
 
 _NO_UPLOADS: Final = "Uploads are not supported: append rows with the Storage Write API or insertAll."
 _NO_SUCH_METHOD: Final = "Not found: no method of the REST v2 API has this path here."
 _NO_UNDELETE: Final = "Undelete is not supported: read the remaining snapshots with the library."
 _NO_POLICIES: Final = "Access policies are not supported: a client with the server's token may do everything."
+_NO_ROUTINES: Final = "Routines are not supported by this installation: pip install 'lode-store[server,sql]'."
 _NO_MODELS: Final = "Models are not supported: Lode stores tables only."
-_NO_ROUTINES: Final = "Routines are not supported: Lode runs no SQL here."
 
 
 def routes(
@@ -108,10 +110,8 @@ def routes(
         ("PUT", _TABLE, partial(tables.change, replace=True)),
         ("DELETE", _TABLE, tables.delete),
         ("GET", _DATASET + "/models", _empty("models", "bigquery#listModelsResponse")),
-        ("GET", _DATASET + "/routines", _empty("routines", "bigquery#listRoutinesResponse")),
+        *_routine_methods(catalog),
         ("*", _DATASET + "/models/{model}", _refuse(_NO_MODELS)),
-        ("*", _DATASET + "/routines", _refuse(_NO_ROUTINES)),
-        ("*", _DATASET + "/routines/{routine}", _refuse(_NO_ROUTINES)),
         ("GET", "/projects/{project}/jobs", work.list),
         ("GET", "/projects/{project}/jobs/{job}", work.get),
         ("POST", "/projects/{project}/jobs/{job}/cancel", work.cancel),
@@ -160,6 +160,25 @@ def routes(
         for prefix in ("/upload", "/resumable/upload")
     ]
     return [*own, *elsewhere, *sending]
+
+
+def _routine_methods(catalog: Catalog) -> list[tuple[str, str, Method]]:
+    try:
+        from lode.ingest.api.rest.routines import RoutineMethods
+    except ImportError:  # without the extra sql
+        return [
+            ("GET", _ROUTINES, _empty("routines", "bigquery#listRoutinesResponse")),
+            ("*", _ROUTINES, _refuse(_NO_ROUTINES)),
+            ("*", _ROUTINE, _refuse(_NO_ROUTINES)),
+        ]
+    routines = RoutineMethods(catalog)
+    return [
+        ("GET", _ROUTINES, routines.list),
+        ("POST", _ROUTINES, routines.insert),
+        ("GET", _ROUTINE, routines.get),
+        ("PUT", _ROUTINE, routines.update),
+        ("DELETE", _ROUTINE, routines.delete),
+    ]
 
 
 def _on_thread(method: Method) -> Endpoint:

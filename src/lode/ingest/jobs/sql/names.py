@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.read.scan import Scan
 
+_PROCEDURE: Final = re.compile(r"\s*CREATE\s+(?:OR\s+REPLACE\s+)?PROCEDURE\b", re.IGNORECASE)
 _DATASET_ID: Final = re.compile(r"[\w-]{1,1024}")
 
 
@@ -76,17 +77,23 @@ class CatalogTables:
             return self._wildcard(name)
         return self.source(self.definition(name), as_of)
 
-    def function(self, parts: tuple[str, ...]) -> exp.Create | None:
-        """The statement that created a function of a dataset; None if there is none."""
+    def routine(self, parts: tuple[str, ...]) -> str | None:
+        """The statement that created a routine of a dataset; None if there is none."""
         *path, name = (piece for part in parts for piece in part.split("."))
+        if not path and self.dataset is not None:
+            path = [self.dataset]
         if len(path) not in (1, 2):
             return None
         try:
             dataset = self.catalog.dataset(DatasetName(path[0] if len(path) > 1 else self.project, path[-1]))
         except Refused:
             return None
-        text = dataset.routines.get(name.lower())
-        found = parse(text)[0] if text is not None else None
+        return dataset.routines.get(name.lower())
+
+    def function(self, parts: tuple[str, ...]) -> exp.Create | None:
+        """The statement that created a function of a dataset; None if there is none."""
+        text = self.routine(parts)
+        found = parse(text)[0] if text is not None and not is_procedure(text) else None
         return found if isinstance(found, exp.Create) else None
 
     def definition(self, name: TableName) -> TableDefinition:
@@ -175,6 +182,11 @@ class CatalogTables:
         whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
         joined = pa.concat_tables(tables).cast(narrow(whole)) if tables else narrow(whole).empty_table()
         return Source(pads.dataset(joined), schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+
+
+def is_procedure(text: str) -> bool:
+    """Whether a statement creates a procedure."""
+    return _PROCEDURE.match(text) is not None
 
 
 def as_query_error(refused: Refused) -> QueryError:

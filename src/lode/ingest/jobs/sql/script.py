@@ -7,15 +7,16 @@ tables with one row, which a statement reads in place of a column that no table 
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlglot import exp
-from sqlglot.errors import TokenError
 
+from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.context import Outcome
+from lode.ingest.jobs.sql.names import is_procedure
+from lode.ingest.jobs.sql.routines import Routine, Token, read_routine, tokens
 from lode.lazy import pa
-from lode.sql.dialect import ScriptSql, position
+from lode.sql.dialect import position
 from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.rewrite import bind_parameters
@@ -34,6 +35,7 @@ _BLOCKS: Final = (
     "REPEAT",
     "FOR",
     "DECLARE",
+    "SET",
     "CALL",
     "RAISE",
     "BREAK",
@@ -42,16 +44,8 @@ _BLOCKS: Final = (
     "ASSERT",
     "EXECUTE",
 )
-_UNSUPPORTED: Final = {"CALL", "EXECUTE", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
-
-
-@dataclass(slots=True)
-class _Token:
-    text: str
-    upper: str
-    start: int
-    end: int
-    quoted: bool
+MAX_CALLS: Final = 50
+_UNSUPPORTED: Final = {"EXECUTE", "LOAD", "GRANT", "REVOKE", "COMMIT", "ROLLBACK", "CASE"}
 
 
 class _Break(Exception):  # noqa: N818, control flow of a script
@@ -75,6 +69,7 @@ class Script:
         named: Its named parameters.
         positional: Its other parameters.
         dry: Only check the statements.
+        caller: The script that calls this one, which is the body of a procedure.
     """
 
     def __init__(
@@ -85,47 +80,136 @@ class Script:
         positional: list[exp.Expression],
         *,
         dry: bool = False,
+        caller: Script | None = None,
     ) -> None:
+        self._depth: int = caller._depth + 1 if caller else 0
         self._session = session
         self._text = text
         self._named = named
         self._positional = positional
         self._dry = dry
         self._variables: dict[str, str] = {}
-        self._assigned = 0
-        self._outcomes: list[Outcome] = []
-        self._tokens: list[_Token] = []
+        # Shared with procedures: all temporary tables of a session have different names.
+        self._assigned: Iterator[int] = caller._assigned if caller else itertools.count()
+        self._outcomes: list[Outcome] = caller._outcomes if caller else []
+        self._tokens: list[Token] = []
         # The values of @@row_count and the like.
         self._system: dict[str, exp.Expression] = {"row_count": exp.Null(), "error.message": exp.Null()}
 
     def run(self) -> Outcome:
         """Run all statements. The outcome is that of the last one with rows, or of the only one."""
         first = _first_word(self._text)
-        if first not in _BLOCKS and first != "SET" and not _is_labelled(self._text):
+        if first not in _BLOCKS and not is_procedure(self._text) and not _is_labelled(self._text):
             trees = parse(self._text)
             if not trees:
                 raise QueryError("Syntax error: Unexpected end of script at [1:1]")
             if len(trees) == 1:
                 self._bind(trees[0])
                 return self._session.run(trees[0], dry=self._dry)
-        self._tokens = _tokens(self._text)
+        self._tokens = tokens(self._text)
         if self._dry:
             return Outcome("SCRIPT")
+        self._all()
+        last = self._outcomes[-1] if self._outcomes else Outcome("SCRIPT")
+        return Outcome(
+            "SCRIPT",
+            None if last.ddl_operation else last.schema,
+            last.batches,
+            bytes=sum(each.bytes for each in self._outcomes),
+            children=self._outcomes,
+        )
+
+    def _all(self) -> None:
         try:
             self._block(0, len(self._tokens))
         except _Return:
             pass
         except (_Break, _Continue):
             raise QueryError("BREAK and CONTINUE need a loop around them") from None
-        shown = next((each for each in reversed(self._outcomes) if each.schema is not None), None)
-        last = shown or (self._outcomes[-1] if self._outcomes else Outcome("SCRIPT"))
-        return Outcome(
-            "SCRIPT",
-            last.schema,
-            last.batches,
-            bytes=sum(each.bytes for each in self._outcomes),
-            children=self._outcomes,
+
+    # -- procedures ----------------------------------------------------------------------------
+
+    def _after_procedure(self, at: int, stop: int) -> int:
+        begin = self._find(at, stop, "BEGIN")
+        if begin is None:
+            raise QueryError("Syntax error: the body of a procedure must be BEGIN … END")
+        return self._matching(begin, stop) + 1
+
+    def _create_procedure(self, at: int, end: int) -> Outcome:
+        text = self._source(at, end)
+        made = read_routine(text)
+        dataset, name = routines.place(self._session.names, made.parts)
+        done = routines.store(
+            self._session.tables.catalog,
+            dataset,
+            name,
+            text,
+            exists=made.exists,
+            replace=made.replace,
         )
+        return Outcome("CREATE_PROCEDURE", ddl_operation=done)
+
+    def _call(self, at: int, end: int) -> None:
+        """CALL a procedure: its arguments are variables of its own."""
+        calls: Any = parse(f"SELECT {self._source(at + 1, end)}")[0].expressions
+        call = calls[0] if len(calls) == 1 else None
+        inner = call.expression if isinstance(call, exp.Dot) else call
+        if not isinstance(inner, exp.Anonymous):
+            raise QueryError("Syntax error: CALL is written CALL dataset.procedure(arguments)")
+        path = tuple(routines.name_parts(call.this)) if isinstance(call, exp.Dot) else ()
+        parts = (*path, inner.name)
+        if tuple(part.upper() for part in parts) == ("BQ", "REFRESH_MATERIALIZED_VIEW"):
+            return  # a view is always computed anew
+        text = self._session.names.routine(parts)
+        if text is None or not is_procedure(text):
+            raise QueryError(f"Procedure is not found: {'.'.join(parts)}", reason="notFound", location="")
+        if self._depth >= MAX_CALLS:
+            raise QueryError(f"Procedures call each other more than {MAX_CALLS} levels deep.")
+        self._run_procedure(".".join(parts), read_routine(text), list(inner.expressions))
+
+    def _run_procedure(self, name: str, made: Routine, given: list[exp.Expression]) -> None:
+        if len(given) != len(made.arguments):
+            raise QueryError(
+                f"Number of arguments does not match for procedure {name}: it has {len(made.arguments)}, "
+                f"{len(given)} were given"
+            )
+        body = Script(self._session, made.body, {}, [], caller=self)
+        back: list[tuple[str, str]] = []
+        for argument, value in zip(made.arguments, given, strict=True):
+            own = argument.name.lower()
+            if argument.mode != "IN":
+                if not isinstance(value, exp.Column) or value.name.lower() not in self._variables:
+                    raise QueryError(
+                        f"The argument {argument.name} of procedure {name} is {argument.mode}: give the "
+                        "name of a variable"
+                    )
+                back.append((value.name.lower(), own))
+            start: exp.Expression = exp.Null() if argument.mode == "OUT" else value.copy()
+            if argument.kind is not None:
+                start = exp.Cast(this=start, to=argument.kind.copy())
+            query = exp.select(exp.alias_(start, "v"))
+            self._bind(query)
+            body.assign(own, self._with_variables(query))
+        body.run_body()
+        for variable, own in back:
+            self.assign(variable, body.value_of(own))
+        body.forget()
+
+    def run_body(self) -> None:
+        """Run the statements as the body of a procedure."""
+        self._tokens = tokens(self._text)
+        self._all()
+
+    def value_of(self, name: str) -> exp.Expression:
+        """A query of the value of a variable."""
+        table = exp.Table(this=exp.to_identifier(self._variables[name], quoted=True))
+        return exp.select(exp.column("v")).from_(table)
+
+    def forget(self) -> None:
+        """Drop all variables."""
+        for table in self._variables.values():
+            self._session.sql.forget(table)
+        self._variables = {}
 
     # -- control flow --------------------------------------------------------------------------
 
@@ -147,6 +231,10 @@ class Script:
             return self._if(at, stop)
         if word in ("WHILE", "LOOP", "REPEAT", "FOR"):
             return self._loop(word, at, stop)
+        if word == "CREATE" and is_procedure(self._source(at, min(at + 4, stop))):
+            end = self._after_procedure(at, stop)
+            self._outcomes.append(self._create_procedure(at, end))
+            return end
         end = self._end_of(at, stop)
         if word in ("BREAK", "LEAVE"):
             raise _Break
@@ -158,6 +246,8 @@ class Script:
             self._declare(at, end)
         elif word == "SET":
             self._set(at, end)
+        elif word == "CALL":
+            self._call(at, end)
         elif word == "RAISE":
             self._raise(at, end)
         elif word == "ASSERT":
@@ -257,7 +347,7 @@ class Script:
             for number in range(rows.num_rows):
                 self._session.names.temporary["for$row"] = rows.slice(number, 1)
                 row = parse("SELECT t AS v FROM `for$row` AS t")[0]
-                self._assign(name.lower(), row)
+                self.assign(name.lower(), row)
                 yield
             return
         for _ in range(MAX_STATEMENTS):
@@ -301,7 +391,7 @@ class Script:
                 value = exp.Cast(this=value, to=kind.copy())
             for name in item.this if isinstance(item.this, list) else [item.this]:
                 self._variables.pop(name.name.lower(), None)
-                self._assign(name.name.lower(), exp.select(exp.alias_(value.copy(), "v")))
+                self.assign(name.name.lower(), exp.select(exp.alias_(value.copy(), "v")))
 
     def _set(self, at: int, end: int) -> None:
         tree = parse(self._source(at, end))[0]
@@ -309,6 +399,8 @@ class Script:
             raise UnsupportedError("SET of this form")
         for item in tree.expressions:
             target, value = item.this.this, item.this.expression
+            if isinstance(value, exp.Var):
+                value = exp.column(value.name)  # the name of a variable
             names = (
                 [each.name for each in target.expressions] if isinstance(target, exp.Tuple) else [target.name]
             )
@@ -325,12 +417,11 @@ class Script:
             queries = [exp.select(exp.alias_(each.copy(), "v")) for each in values]
             for name, query in zip(names, queries, strict=True):
                 self._bind(query)
-                self._assign(name.lower(), query)
+                self.assign(name.lower(), query)
 
-    def _assign(self, name: str, query: exp.Expression) -> None:
+    def assign(self, name: str, query: exp.Expression) -> None:
         """Give a variable the value of a query."""
-        self._assigned += 1
-        table = f"variable${name}${self._assigned}"
+        table = f"variable${name}${next(self._assigned)}"
         before = self._variables.get(name)
         self._session.sql.keep(table, self._with_variables(query))
         self._variables[name] = table
@@ -365,6 +456,8 @@ class Script:
             )
             for part in rest:
                 value = exp.Dot(this=value, expression=part.copy())
+            if isinstance(node.parent, exp.Select) and node.arg_key == "expressions":
+                value = exp.Alias(this=value, alias=exp.to_identifier(node.name, quoted=True))
             node.replace(value)
         return tree
 
@@ -476,29 +569,12 @@ class Script:
         return found
 
 
-def _tokens(text: str) -> list[_Token]:
-    try:
-        found = ScriptSql().tokenize(text)
-    except TokenError:
-        raise QueryError("Syntax error: Unclosed string literal at [1:1]") from None
-    return [
-        _Token(
-            each.text,
-            each.text.upper(),
-            each.start,
-            each.end + 1,
-            text[each.start] in "'\"`" or each.text == "",
-        )
-        for each in found
-    ]
-
-
 def _first_word(text: str) -> str:
-    found = _tokens(text)
+    found = tokens(text)
     return found[0].upper if found else ""
 
 
 def _is_labelled(text: str) -> bool:
     """Whether a script begins with a label."""
-    found = _tokens(text)
+    found = tokens(text)
     return len(found) > 1 and found[1].upper == ":"

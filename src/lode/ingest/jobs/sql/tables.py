@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from sqlglot import exp
 
 from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.catalog.partitioning import RangePartitioning, TimePartitioning
+from lode.ingest.jobs.sql import routines
 from lode.ingest.jobs.sql.context import Outcome
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
@@ -19,7 +20,6 @@ from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
 
 if TYPE_CHECKING:
-    from lode.ingest.catalog.dataset import DatasetDefinition
     from lode.ingest.catalog.partitioning import Partitioning
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.jobs.sql.context import Context
@@ -256,71 +256,23 @@ def _dataset(session: Context, table: exp.Table) -> DatasetName:
 
 
 def _create_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
-    properties = list((tree.args.get("properties") or exp.Properties()).expressions)
-    if any(isinstance(each, exp.LanguageProperty) for each in properties):
-        raise UnsupportedError("CREATE FUNCTION … LANGUAGE")
-    if tree.expression is None or isinstance(tree.expression, exp.Literal | exp.RawString | exp.Heredoc):
-        raise UnsupportedError("CREATE FUNCTION without an SQL expression")
-    if isinstance(tree.expression, exp.Query) and not isinstance(tree.expression, exp.Subquery):
-        raise UnsupportedError("CREATE TABLE FUNCTION")
-    if any(isinstance(each, exp.ReturnsProperty) and each.args.get("is_table") for each in properties):
-        raise UnsupportedError("CREATE TABLE FUNCTION")
-    if not any(isinstance(each, exp.TemporaryProperty) for each in properties):
-        return _store_function(session, tree, dry)
+    routines.check_function(tree)
+    properties = (tree.args.get("properties") or exp.Properties()).expressions
     outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
-    if not dry:
-        session.sql.functions[tree.this.this.name.lower()] = tree
-    return outcome
-
-
-_MAX_ROUTINES: Final = 1000
-_MAX_ROUTINE_CHARS: Final = 64 << 10
-
-
-def _routine(session: Context, table: exp.Expression) -> tuple[DatasetName, str]:
-    """The dataset and the name of a stored function."""
-    *path, name = (piece for part in _parts(table) for piece in part.split("."))
-    if not path and session.names.dataset is None:
-        raise QueryError(f'Routine name "{name}" missing dataset while no default dataset is set')
-    dataset = path[-1] if path else str(session.names.dataset)
-    return DatasetName(path[0] if len(path) > 1 else session.names.project, dataset), name
-
-
-def _parts(table: exp.Expression) -> list[str]:
-    if isinstance(table, exp.Table):
-        return [part.name for part in table.parts]
-    return [*_parts(table.this), table.expression.name] if isinstance(table, exp.Dot) else [table.name]
-
-
-def _store_function(session: Context, tree: exp.Create, dry: bool) -> Outcome:
-    dataset, name = _routine(session, tree.this.this)
-    outcome = Outcome("CREATE_FUNCTION", ddl_operation="CREATE")
-    text = tree.sql("bigquery")
-    if len(text) > _MAX_ROUTINE_CHARS:
-        raise QueryError(f"Function {name} has more than {_MAX_ROUTINE_CHARS:,} characters")
-
-    def change(current: DatasetDefinition) -> DatasetDefinition:
-        exists = name.lower() in current.routines
-        outcome.ddl_operation = "CREATE"
-        if exists and tree.args.get("exists"):
-            outcome.ddl_operation = "SKIP"
-            return current
-        if exists and not tree.args.get("replace"):
-            raise QueryError(
-                f"Already Exists: Routine {dataset.project}:{dataset.dataset}.{name}",
-                reason="duplicate",
-                location="",
-            )
-        if exists:
-            outcome.ddl_operation = "REPLACE"
-        if len(current.routines) >= _MAX_ROUTINES and not exists:
-            raise QueryError(f"Dataset {dataset.dataset} has {_MAX_ROUTINES:,} functions: drop some")
-        return msgspec.structs.replace(current, routines={**current.routines, name.lower(): text})
-
-    if dry:
-        change(session.tables.catalog.dataset(dataset))
-    else:
-        session.tables.catalog.update_dataset(dataset, change)
+    if any(isinstance(each, exp.TemporaryProperty) for each in properties):
+        if not dry:
+            session.sql.functions[tree.this.this.name.lower()] = tree
+        return outcome
+    dataset, name = routines.place(session.names, tuple(routines.name_parts(tree.this.this)))
+    outcome.ddl_operation = routines.store(
+        session.tables.catalog,
+        dataset,
+        name,
+        tree.sql("bigquery"),
+        exists=bool(tree.args.get("exists")),
+        replace=bool(tree.args.get("replace")),
+        dry=dry,
+    )
     return outcome
 
 
@@ -349,8 +301,8 @@ def drop(session: Context, tree: exp.Drop, dry: bool) -> Outcome:
                 raise _refusal(refused) from None
             outcome.ddl_operation = "SKIP"
         return outcome
-    if kind == "FUNCTION":
-        return _drop_function(session, tree, target, dry)
+    if kind in ("FUNCTION", "PROCEDURE"):
+        return _drop_routine(session, tree, target, kind, dry)
     if kind == "SNAPSHOT TABLE":
         kind = "TABLE"
     if kind not in ("TABLE", "VIEW"):
@@ -488,28 +440,14 @@ def _edited(current: TableDefinition, name: str, **changes: Any) -> TableDefinit
     return msgspec.structs.replace(current, schema=TableSchema(columns))
 
 
-def _drop_function(session: Context, tree: exp.Drop, target: exp.Expression, dry: bool) -> Outcome:
+def _drop_routine(session: Context, tree: exp.Drop, target: exp.Expression, kind: str, dry: bool) -> Outcome:
     if isinstance(target, exp.UserDefinedFunction):
         target = target.this
-    dataset, name = _routine(session, target)
-    outcome = Outcome("DROP_FUNCTION", ddl_operation="DROP")
-
-    def change(current: DatasetDefinition) -> DatasetDefinition:
-        kept = {key: text for key, text in current.routines.items() if key != name.lower()}
-        outcome.ddl_operation = "DROP"
-        if len(kept) == len(current.routines):
-            if not tree.args.get("exists"):
-                raise QueryError(
-                    f"Not found: Routine {dataset.project}:{dataset.dataset}.{name} was not found",
-                    reason="notFound",
-                    location="",
-                )
-            outcome.ddl_operation = "SKIP"
-        return msgspec.structs.replace(current, routines=kept)
-
-    if not dry:
-        session.tables.catalog.update_dataset(dataset, change)
-    return outcome
+    dataset, name = routines.place(session.names, tuple(routines.name_parts(target)))
+    done = routines.remove(
+        session.tables.catalog, dataset, name, exists=bool(tree.args.get("exists")), dry=dry
+    )
+    return Outcome(f"DROP_{kind}", ddl_operation=done)
 
 
 def command(session: Context, tree: exp.Command, dry: bool) -> Outcome:
@@ -542,7 +480,7 @@ def _declared(schema: exp.Schema) -> TableSchema:
 
 
 def _column(definition: exp.ColumnDef) -> Column:
-    made = _typed(definition.name, definition.args["kind"])
+    made = column_of(definition.name, definition.args["kind"])
     changes: dict[str, Any] = {}
     for constraint in definition.args.get("constraints") or ():
         match constraint.args.get("kind"):
@@ -558,18 +496,19 @@ def _column(definition: exp.ColumnDef) -> Column:
     return msgspec.structs.replace(made, **changes) if changes else made
 
 
-def _typed(name: str, kind: exp.DataType) -> Column:
+def column_of(name: str, kind: exp.DataType) -> Column:
+    """A column of a type in SQL."""
     found = kind.this.name if isinstance(kind.this, exp.DType) else str(kind.this).upper()
     if found == "ARRAY":
-        return msgspec.structs.replace(_typed(name, kind.expressions[0]), mode="REPEATED")
+        return msgspec.structs.replace(column_of(name, kind.expressions[0]), mode="REPEATED")
     if found == "STRUCT":
         fields = tuple(
-            _column(each) if isinstance(each, exp.ColumnDef) else _typed(f"_field_{number}", each)
+            _column(each) if isinstance(each, exp.ColumnDef) else column_of(f"_field_{number}", each)
             for number, each in enumerate(kind.expressions, 1)
         )
         return Column(name, "STRUCT", fields=fields)
     if found == "RANGE":
-        return Column(name, "RANGE", range_element=_typed("", kind.expressions[0]).type)
+        return Column(name, "RANGE", range_element=column_of("", kind.expressions[0]).type)
     if found not in _TYPES:
         raise QueryError(f"Type not found: {kind.sql('bigquery')}")
     numbers = [int(each.name) for each in kind.expressions if each.name.isdigit()]
