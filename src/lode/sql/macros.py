@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from lode.sql.geo_functions import GEO_MACROS
+
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
 
@@ -350,6 +352,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
 }
 
 MACROS: Final[dict[str, tuple[str, ...]]] = {
+    **GEO_MACROS,
     # -- text
     "length": ("(x VARCHAR) AS length(x)", "(x BLOB) AS octet_length(x)"),
     "char_length": ("(x VARCHAR) AS length(x)",),

@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
 from lode.lazy import pa
+from lode.sql.geo_functions import GEO_GIVES_NULL, GEO_TAKES_NULL, GEO_UDFS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -977,6 +978,7 @@ def ip_trunc(x: bytes, prefix: int) -> bytes:
 
 
 UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
+    **GEO_UDFS,
     "numeric_divide": (numeric_divide, (_N, _N), _N),
     "bignumeric_divide": (bignumeric_divide, (_B, _B), _B),
     "numeric_multiply": (numeric_multiply, (_N, _N), _N),
@@ -1035,11 +1037,23 @@ UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
 
 # These take NULL as an argument that is not given.
 TAKES_NULL: Final = frozenset(
-    ["strip", "capitals", "bytes_slice", "json_change", "json_key_paths", "format_moment", "parse_moment"]
+    [
+        *GEO_TAKES_NULL,
+        *(
+            "strip",
+            "capitals",
+            "bytes_slice",
+            "json_change",
+            "json_key_paths",
+            "format_moment",
+            "parse_moment",
+        ),
+    ]
 )
 # These return NULL for some values.
 GIVES_NULL: Final = frozenset(
     [
+        *GEO_GIVES_NULL,
         "regexp_find",
         "from_code_points",
         "sprintf",

@@ -262,6 +262,16 @@ def test_the_sql_engine_computes_what_filters_do_not_have(text: str) -> None:
     assert passed(text, [{}, ROW, {}]) == [1]
 
 
+def test_a_geography_is_restricted_by_its_distance() -> None:
+    schema = TableSchema((Column("id", "INT64"), Column("g", "GEOGRAPHY")))
+    restriction = parse_restriction("ST_DWITHIN(g, ST_GEOGPOINT(0, 0), 112000) OR ST_X(g) = 9", schema)
+    assert restriction is not None
+    texts = ["POINT(0 1)", "POINT(0 2)", None, "POINT(9 9)"]
+    rows = [{"id": number, "g": text} for number, text in enumerate(texts)]
+    found = restriction.apply(pa.RecordBatch.from_pylist(rows, schema=schema.arrow))
+    assert found["id"].to_pylist() == [0, 3]
+
+
 def test_conditions_beside_a_computed_one_still_leave_out_files() -> None:
     restriction = parse_restriction(
         "i > 3 AND (s = 'a' OR d = '2024-02-29') AND LENGTH(s) IN (POW(i, 2))", SCHEMA
