@@ -145,6 +145,13 @@ def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> N
         run(query)
 
 
+@pytest.mark.parametrize("literal", ["1" * 5_000, "9223372036854775809"])
+def test_a_number_that_no_type_has_is_refused(literal: str) -> None:
+    with pytest.raises(QueryError, match="Invalid integer literal"):
+        run(f"SELECT {literal}")
+    assert run("SELECT -9223372036854775808 AS n") == [{"n": -(2**63)}]
+
+
 @pytest.mark.parametrize("name", ["DATE", "TIMESTAMP", "STRUCT", "NUMERIC"])
 def test_calls_inside_of_each_other_are_parsed_once(name: str) -> None:
     # Parsed twice at each level, this would take years.

@@ -15,6 +15,7 @@ from sqlglot.dialects.bigquery import BigQuery
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.tokenizer_core import TokenType
 
+from lode.format.ids import shortened
 from lode.sql.errors import QueryError, UnsupportedError
 from lode.sql.functions import AGGREGATES, FUNCTIONS, PARTS
 from lode.sql.types import BIGNUMERIC, GEOGRAPHY, NUMERIC, text
@@ -172,6 +173,9 @@ _SCALAR: Final = frozenset(["Coalesce", "Nullif", "Unnest", "Exists", "Greatest"
 # Stands before an expression whose type DuckDB does not know when it chooses the overload of a macro:
 # aggregates and window functions. See ``settled``.
 LATE: Final = "\x01"
+# A minus sign is not part of a literal, so the smallest INT64 has one that is larger than the largest.
+_MAX_INTEGER: Final = 1 << 63
+_MAX_DIGITS: Final = 40
 
 
 class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
@@ -252,6 +256,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         written = str(expression.this)
         if re.fullmatch(r"0[xX][0-9a-fA-F]+", written):
             return f"CAST({int(written, 16)} AS BIGINT)"
+        if written.isdigit() and (len(written) > _MAX_DIGITS or int(written) > _MAX_INTEGER):
+            raise QueryError(f"Invalid integer literal: {shortened(written, 40)}{position(expression)}")
         if not written.isdigit():
             return written if "e" in written.lower() else f"{written}e0"
         if isinstance(expression.parent, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Array | exp.PropertyEQ):

@@ -343,6 +343,50 @@ def test_malformed_csv_is_refused(load: Loader, table: str, text: str | bytes) -
         load.csv(table, text, schema=TEXTS)
 
 
+def test_a_null_byte_in_csv_is_refused_unless_it_is_to_be_kept(load: Loader, table: str, rows: Rows) -> None:
+    with pytest.raises(exceptions.BadRequest, match=r"row 2: Bad character \(ASCII 0\) encountered"):
+        load.csv(table, b"1,2\na\0b,2\n", schema=TEXTS)
+    load.csv(table, b"a\0b,2\n", schema=TEXTS, preserve_ascii_control_characters=True)
+    assert rows(table) == [{"a": "a\0b", "b": "2"}]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (b'{"a":' * 50_000 + b"1" + b"}" * 50_000, "it is nested too deep"),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "a number has too many digits"),
+        (b'{"a": ', "JSON parsing error in row starting at position 0"),
+    ],
+)
+@pytest.mark.parametrize("options", [{"autodetect": True}, {"schema": [Field("a", "INTEGER")]}])
+def test_a_line_of_json_that_cannot_be_read_says_why(
+    load: Loader, client: bigquery.Client, table: str, line: bytes, message: str, options: dict[str, Any]
+) -> None:
+    with pytest.raises(exceptions.BadRequest, match=message):
+        load.file(table, line, "NEWLINE_DELIMITED_JSON", **options)
+    with pytest.raises(exceptions.NotFound):
+        client.get_table(table)
+
+
+@pytest.mark.parametrize("places", [slice(0, 1), slice(0, None)])
+def test_a_parquet_file_whose_footer_lies_about_its_rows_is_refused(
+    load: Loader, client: bigquery.Client, table: str, places: slice
+) -> None:
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"a": pa.array([1, 2, 3], pa.int64())}), sink)
+    data = sink.getvalue()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    # A number of 64 bits in the footer: 3, and a billion.
+    parts = data[start:-8].split(b"\x16\x06")
+    lies = [b"\x16\x06"] * (len(parts) - 1)
+    lies[places] = [b"\x16\x80\xa8\xd6\xb9\x07"] * len(lies[places])
+    footer = b"".join(part + lie for part, lie in zip(parts, [*lies, b""], strict=True))
+    with pytest.raises(exceptions.BadRequest, match=r"its footer says|cannot be read as Parquet"):
+        load.file(table, data[:start] + footer + len(footer).to_bytes(4, "little") + b"PAR1", "PARQUET")
+    with pytest.raises(exceptions.NotFound):
+        client.get_table(table)
+
+
 def test_csv_values_are_read_by_type(load: Loader, table: str, rows: Rows) -> None:
     types = ["INTEGER", "FLOAT", "BOOLEAN", "DATE", "DATETIME", "NUMERIC", "BYTES", "JSON"]
     schema = [Field(f"c{index}", kind) for index, kind in enumerate(types)]

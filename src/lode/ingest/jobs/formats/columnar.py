@@ -57,6 +57,11 @@ class Parquet:
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
         fit = Fitted(schema, self._arrow, self._bad, ignore_unknown=self._ignore_unknown)
         groups = self._file.metadata
+        counted = sum(groups.row_group(number).num_rows for number in range(groups.num_row_groups))
+        if counted != groups.num_rows:
+            raise unreadable(
+                "Parquet", f"its row groups have {counted:,} rows, and its footer says {groups.num_rows:,}"
+            )
         for number in range(groups.num_row_groups):
             group = groups.row_group(number)
             if group.total_byte_size > _MAX_ROW_GROUP_BYTES:
@@ -66,19 +71,26 @@ class Parquet:
                 )
             per_row = max(1, group.total_byte_size // max(1, group.num_rows))
             size = max(1, min(_MAX_BATCH_ROWS, _BATCH_BYTES // per_row))
-            yield from fit.each(self._read(number, size))
+            yield from fit.each(self._read(number, size, group.num_rows))
 
-    def _read(self, number: int, size: int) -> Iterator[pa.RecordBatch]:
+    def _read(self, number: int, size: int, expected: int) -> Iterator[pa.RecordBatch]:
+        rows = 0
         found = self._file.iter_batches(batch_size=size, row_groups=[number], use_threads=False)
         while True:
             try:
                 batch = next(found, None)
-                if batch is None:
-                    return
-                batch.validate(full=True)
+                if batch is not None:
+                    batch.validate(full=True)
             except Exception as error:
                 raise unreadable("Parquet", error) from None
+            if batch is None:
+                break
+            rows += batch.num_rows
             yield batch
+        if rows != expected:
+            raise unreadable(
+                "Parquet", f"row group {number} has {rows:,} rows, and its footer says {expected:,}"
+            )
 
 
 class Orc:

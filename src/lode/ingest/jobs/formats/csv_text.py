@@ -51,6 +51,7 @@ class CsvOptions:
     ignore_unknown: bool = False
     encoding: str = "utf-8"
     autodetect: bool = False
+    control_characters: bool = False
 
 
 def csv_options(settings: dict[str, Any], *, ignore_unknown: bool, autodetect: bool) -> CsvOptions:
@@ -83,6 +84,7 @@ def csv_options(settings: dict[str, Any], *, ignore_unknown: bool, autodetect: b
         ignore_unknown=ignore_unknown,
         encoding=_ENCODINGS[encoding],
         autodetect=autodetect,
+        control_characters=settings.get("preserveAsciiControlCharacters") in (True, "true"),
     )
 
 
@@ -177,8 +179,8 @@ class Csv:
         jagged: list[list[str | None]] = []
         for texts in self._texts(names, jagged, width):
             first, self._bad.rows = self._bad.rows, self._bad.rows + texts.num_rows
-            if not self._options.quoted_newlines:
-                texts = self._without_newlines(texts, first)
+            for pattern, complaint in self._refused():
+                texts = self._without(pattern, complaint, texts, first)
             yield from self._decoded(decoder, _named(names, texts.columns, spelt), texts.num_rows, first)
             if jagged:
                 rows, jagged[:] = list(jagged), []
@@ -186,20 +188,28 @@ class Csv:
                 yield from self._decoded(decoder, _named(names, columns, spelt), len(rows), self._bad.rows)
                 self._bad.rows += len(rows)
 
-    def _without_newlines(self, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
-        """The rows without those that Arrow has read over several lines."""
+    def _refused(self) -> Iterator[tuple[str, str]]:
+        """Patterns of values that are refused, each with its reason."""
+        if not self._options.quoted_newlines:  # Arrow reads them over several lines
+            complaint = "Missing close quote character: a value has a line break, set allowQuotedNewlines."
+            yield r"[\r\n]", complaint
+        if not self._options.control_characters:
+            yield (
+                r"\x00",
+                "Bad character (ASCII 0) encountered: set preserveAsciiControlCharacters to keep it.",
+            )
+
+    def _without(self, pattern: str, complaint: str, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
+        """The rows without those that have a value with a pattern."""
         import pyarrow.compute as pc
 
         compute: Any = pc
-        broken = [compute.match_substring_regex(column, "[\r\n]") for column in texts.columns]
+        broken = [compute.match_substring_regex(column, pattern) for column in texts.columns]
         if not any(compute.any(mask, min_count=0).as_py() for mask in broken):
             return texts
         bad = pa.array([any(row) for row in zip(*(mask.to_pylist() for mask in broken), strict=True)])
         for index in compute.indices_nonzero(bad).to_pylist():
-            self._bad.add(
-                f"Error detected while parsing row {first + index + self._skip + 1}: Missing close quote "
-                "character: a value has a line break, set allowQuotedNewlines."
-            )
+            self._bad.add(f"Error detected while parsing row {first + index + self._skip + 1}: {complaint}")
         return texts.filter(compute.invert(bad))
 
     def _decoded(

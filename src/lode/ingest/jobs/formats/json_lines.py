@@ -10,7 +10,7 @@ import msgspec
 
 from lode.ingest.decode.json import JsonRows
 from lode.ingest.jobs.formats.detect import detect_json
-from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes
+from lode.ingest.jobs.formats.source import MAX_ROW_BYTES, SAMPLE_ROWS, Bytes, unreadable
 from lode.ingest.status import Refused, invalid
 
 if TYPE_CHECKING:
@@ -47,13 +47,17 @@ class JsonLines:
         if not self._autodetect:
             return None
         rows = []
-        for _, line in self._lines():
+        wrong = ""
+        for place, line in self._lines():
             try:
                 rows.append(_parsed(line))
-            except ValueError:
-                continue  # counted as a bad row when it is loaded
+            except ValueError as error:  # counted as a bad row when it is loaded
+                wrong = wrong or f"JSON parsing error in row starting at position {place}: {error}"
+                continue
             if len(rows) == SAMPLE_ROWS:
                 break
+        if wrong and not rows:
+            raise unreadable("JSON", wrong)
         return detect_json(rows)
 
     def batches(self, schema: TableSchema) -> Iterator[pa.RecordBatch]:
@@ -65,7 +69,7 @@ class JsonLines:
             self._bad.rows += 1
             try:
                 rows.append(_parsed(line))
-            except (ValueError, RecursionError) as error:
+            except ValueError as error:
                 self._bad.add(f"JSON parsing error in row starting at position {place}: {error}")
                 continue
             places.append(place)
@@ -127,8 +131,16 @@ _decode: Final = msgspec.json.Decoder(float_hook=Decimal).decode
 
 
 def _parsed(line: bytes) -> Any:
+    """The value of a line, or ``ValueError``."""
     try:
-        return _decode(line)
-    except (msgspec.DecodeError, UnicodeError):
-        # Python's parser takes a little more, such as lone surrogates, and its messages are known.
-        return json.loads(line, parse_float=Decimal)
+        try:
+            return _decode(line)
+        except (msgspec.DecodeError, UnicodeError):
+            # Python's parser takes a little more, such as lone surrogates, and its messages are known.
+            return json.loads(line, parse_float=Decimal)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+    except ValueError as error:
+        if type(error) is not ValueError:
+            raise
+        raise ValueError("a number has too many digits") from None
