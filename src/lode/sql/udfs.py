@@ -3,22 +3,39 @@
 from __future__ import annotations
 
 import base64
-import calendar
-import datetime as dt
 import functools
 import hashlib
-import ipaddress
 import itertools
 import json
 import re
 import unicodedata
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo
 
 from lode.lazy import pa
 from lode.sql.geo_functions import GEO_GIVES_NULL, GEO_TAKES_NULL, GEO_UDFS
+from lode.sql.json_values import (
+    json_change,
+    json_check,
+    json_key_paths,
+    json_object_of,
+    json_path,
+    json_strip,
+    json_text,
+)
+from lode.sql.moments import format_moment, parse_moment, zoned_text
+from lode.sql.net import (
+    host_of,
+    ip_from_string,
+    ip_net_mask,
+    ip_to_string,
+    ip_trunc,
+    ipv4_from_int64,
+    ipv4_to_int64,
+    public_suffix,
+    reg_domain,
+    safe_ip_from_string,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -375,138 +392,6 @@ def regexp_place(x: str, pattern: str, start: int, nth: int, after: int) -> int:
     return 0 if found is None else found[1 if after else 0] + 1
 
 
-# -- JSON ---------------------------------------------------------------------------------------------------
-
-
-def json_check(x: str) -> str:
-    try:
-        return json.dumps(json.loads(x), ensure_ascii=False, separators=(",", ":"))
-    except ValueError:
-        raise ValueError(
-            f"Invalid input to PARSE_JSON: syntax error while parsing value: {x[:100]}"
-        ) from None
-
-
-def json_path(path: str) -> str:
-    made = re.sub(r"""\[\s*(['"])((?:(?!\1).)*)\1\s*\]""", lambda match: '."' + match[2] + '"', path)
-    return re.sub(
-        r"\.([^\".\[\]]*[^A-Za-z0-9_\".\[\]][^\".\[\]]*)", lambda match: '."' + match[1] + '"', made
-    )
-
-
-def _steps(path: str) -> list[str | int]:
-    made: list[str | int] = []
-    for name, quoted, number in re.findall(r'\.([^".\[\]]+)|\."([^"]*)"|\[(\d+)\]', json_path(path)):
-        made.append(int(number) if number else quoted or name)
-    return made
-
-
-def _plain_numbers(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _plain_numbers(each) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_plain_numbers(each) for each in value]
-    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
-
-
-def json_text(x: str, pretty: bool) -> str:
-    value = _plain_numbers(json.loads(x))
-    return (
-        json.dumps(value, ensure_ascii=False, indent=2)
-        if pretty
-        else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    )
-
-
-def json_object_of(keys: list[str], values: list[str]) -> str:
-    return json.dumps(
-        dict(zip(keys, map(json.loads, values), strict=True)), ensure_ascii=False, separators=(",", ":")
-    )
-
-
-def json_change(operation: str, x: str, path: str, value: str | None, flag: bool) -> str:
-    document = json.loads(x)
-    new = None if value is None else json.loads(value)
-    holder: Any = {"$": document}
-    key: Any = "$"
-    for step in _steps(path):
-        inner = holder[key]
-        if inner is None and operation != "remove":
-            inner = holder[key] = [] if isinstance(step, int) else {}
-        if isinstance(step, int) and isinstance(inner, list):
-            if operation == "insert" and step > len(inner):
-                inner.extend([None] * (step - len(inner)))
-            elif operation == "set" and step >= len(inner) and flag:
-                inner.extend([None] * (step + 1 - len(inner)))
-            elif step >= len(inner) and not (operation == "insert" and step == len(inner)):
-                return x
-        elif isinstance(step, str) and isinstance(inner, dict):
-            if step not in inner:
-                if operation == "remove" or (operation == "set" and not flag):
-                    return x
-                inner[step] = None
-        else:
-            return x
-        holder, key = inner, step
-    if operation == "set":
-        holder[key] = new
-    elif operation == "remove":
-        del holder[key]
-    elif operation == "append":
-        target = holder[key]
-        added = new if flag and isinstance(new, list) else [new]
-        if isinstance(target, list):
-            target.extend(added)
-        elif target is None:
-            holder[key] = list(added)
-    else:  # insert
-        added = new if flag and isinstance(new, list) else [new]
-        if isinstance(holder, list):
-            holder[key:key] = added
-    root = document if path.strip() != "$" else (new if operation == "set" else document)
-    return json.dumps(root, ensure_ascii=False, separators=(",", ":"))
-
-
-def json_strip(x: str, path: str, arrays: bool, empty: bool) -> str:
-    def stripped(value: Any) -> Any:
-        if isinstance(value, dict):
-            made = {key: stripped(each) for key, each in value.items()}
-            kept = {key: each for key, each in made.items() if each is not None}
-            return None if empty and not kept else kept
-        if isinstance(value, list) and arrays:
-            items = [stripped(each) for each in value]
-            items = [each for each in items if each is not None]
-            return None if empty and not items else items
-        return value
-
-    document: Any = {"$": json.loads(x)}
-    holder, key = document, "$"
-    for step in _steps(path):
-        inner = holder[key]
-        if (isinstance(inner, dict) and step in inner) or (
-            isinstance(inner, list) and isinstance(step, int) and step < len(inner)
-        ):
-            holder, key = inner, step  # type: ignore[assignment]
-        else:
-            return x
-    holder[key] = stripped(holder[key])
-    return json.dumps(document["$"], ensure_ascii=False, separators=(",", ":"))
-
-
-def json_key_paths(x: str, depth: int | None) -> list[str]:
-    found: set[str] = set()
-
-    def walk(value: Any, prefix: str, level: int) -> None:
-        if isinstance(value, dict) and (depth is None or level < depth):
-            for key, each in value.items():
-                name = f"{prefix}.{key}" if prefix else key
-                found.add(name)
-                walk(each, name, level + 1)
-
-    walk(json.loads(x), "", 0)
-    return sorted(found)
-
-
 # -- intervals ----------------------------------------------------------------------------------------------
 
 _INTERVAL: Final = re.compile(
@@ -571,266 +456,6 @@ def interval_justified(months: int, days: int, micros: int, mode: int) -> str:
     return interval_form(months, days, micros)
 
 
-# -- times --------------------------------------------------------------------------------------------------
-
-
-def zone_of(name: str) -> dt.tzinfo:
-    match = re.fullmatch(r"([+-])(\d{1,2})(?::(\d{2}))?", name)
-    if match:
-        minutes = int(match[2]) * 60 + int(match[3] or 0)
-        return dt.timezone(dt.timedelta(minutes=-minutes if match[1] == "-" else minutes))
-    try:
-        return ZoneInfo(name)
-    except Exception:
-        raise ValueError(f"Invalid time zone: {name}") from None
-
-
-def check_zone(name: str) -> str:
-    zone_of(name)
-    return name
-
-
-def _offset(moment: dt.datetime, zone: str | None) -> dt.timedelta:
-    if zone is None:
-        return dt.timedelta(0)
-    return moment.replace(tzinfo=zone_of(zone)).utcoffset() or dt.timedelta(0)
-
-
-def _offset_text(offset: dt.timedelta, colon: str) -> str:
-    minutes = int(offset.total_seconds()) // 60
-    return f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}{colon}{abs(minutes) % 60:02d}"
-
-
-def zoned_text(moment: dt.datetime, zone: str) -> str:
-    local = moment.replace(tzinfo=dt.UTC).astimezone(zone_of(zone))
-    offset = _offset_text(local.utcoffset() or dt.timedelta(0), ":")
-    fraction = f".{local.microsecond:06d}".rstrip("0").rstrip(".") if local.microsecond else ""
-    return f"{local:%Y-%m-%d %H:%M:%S}{fraction}{offset.removesuffix(':00')}"
-
-
-def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | None:
-    if x is None:
-        return None
-
-    def one(match: re.Match[str]) -> str:
-        code = match[0][1:]
-        iso = x.isocalendar()
-        if code[0] == "E":
-            if code == "Ez":
-                return _offset_text(_offset(x, zone), ":")
-            if code == "E4Y":
-                return f"{x.year:04d}"
-            digits = code[1:-1]
-            if digits == "*":
-                fraction = f"{x.microsecond:06d}".rstrip("0")
-            else:
-                fraction = f"{x.microsecond:06d}".ljust(int(digits), "0")[: int(digits)]
-            return f"{x.second:02d}" + (f".{fraction}" if fraction else "")
-        simple = {
-            "Y": f"{x.year}",
-            "C": f"{x.year // 100:02d}",
-            "y": f"{x.year % 100:02d}",
-            "m": f"{x.month:02d}",
-            "d": f"{x.day:02d}",
-            "e": f"{x.day:2d}",
-            "H": f"{x.hour:02d}",
-            "I": f"{(x.hour + 11) % 12 + 1:02d}",
-            "k": f"{x.hour:2d}",
-            "l": f"{(x.hour + 11) % 12 + 1:2d}",
-            "M": f"{x.minute:02d}",
-            "S": f"{x.second:02d}",
-            "j": f"{x.timetuple().tm_yday:03d}",
-            "F": f"{x.year:04d}-{x.month:02d}-{x.day:02d}",
-            "D": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
-            "T": f"{x:%H:%M:%S}",
-            "X": f"{x:%H:%M:%S}",
-            "R": f"{x:%H:%M}",
-            "x": f"{x.month:02d}/{x.day:02d}/{x.year % 100:02d}",
-            "A": calendar.day_name[x.weekday()],
-            "a": calendar.day_abbr[x.weekday()],
-            "B": calendar.month_name[x.month],
-            "b": calendar.month_abbr[x.month],
-            "h": calendar.month_abbr[x.month],
-            "p": "AM" if x.hour < 12 else "PM",
-            "P": "am" if x.hour < 12 else "pm",
-            "n": "\n",
-            "t": "\t",
-            "%": "%",
-            "u": str(x.isoweekday()),
-            "w": str(x.isoweekday() % 7),
-            "G": str(iso.year),
-            "g": f"{iso.year % 100:02d}",
-            "V": f"{iso.week:02d}",
-            "U": f"{(x.timetuple().tm_yday + 6 - x.isoweekday() % 7) // 7:02d}",
-            "W": f"{(x.timetuple().tm_yday + 6 - x.weekday()) // 7:02d}",
-            "Q": str((x.month + 2) // 3),
-            "z": _offset_text(_offset(x, zone), ""),
-            "s": str(calendar.timegm((x - _offset(x, zone)).timetuple())),
-            "J": str(iso.year),
-        }
-        if code == "c":
-            day, month = calendar.day_abbr[x.weekday()], calendar.month_abbr[x.month]
-            return f"{day} {month} {x.day:2d} {x:%H:%M:%S} {x.year}"
-        if code == "Z":
-            offset = _offset(x, zone)
-            return "UTC" if not offset else "UTC" + re.sub(r"(?<=[+-])0|:?00$", "", _offset_text(offset, ":"))
-        return simple.get(code, match[0])
-
-    return re.sub(r"%(?:E[1-9*]?[SY]|E4Y|Ez|.)", one, form, flags=re.DOTALL)
-
-
-_MONTHS: Final = {
-    name.lower(): number
-    for names in (calendar.month_name, calendar.month_abbr)
-    for number, name in enumerate(names)
-    if name
-}
-_DAYS: Final = {name.lower() for names in (calendar.day_name, calendar.day_abbr) for name in names}
-_EXPANDED: Final = {
-    "F": "%Y-%m-%d",
-    "T": "%H:%M:%S",
-    "X": "%H:%M:%S",
-    "R": "%H:%M",
-    "D": "%m/%d/%y",
-    "x": "%m/%d/%y",
-    "c": "%a %b %e %H:%M:%S %Y",
-}
-_NUMBERS: Final = {
-    "Y": r"[+-]?\d{1,4}",
-    "E4Y": r"\d{4}",
-    "C": r"\d{1,2}",
-    "y": r"\d{1,2}",
-    "m": r"\d{1,2}",
-    "d": r"\s?\d{1,2}",
-    "e": r"\s?\d{1,2}",
-    "H": r"\d{1,2}",
-    "I": r"\d{1,2}",
-    "k": r"\s?\d{1,2}",
-    "l": r"\s?\d{1,2}",
-    "M": r"\d{1,2}",
-    "S": r"\d{1,2}",
-    "j": r"\d{1,3}",
-    "s": r"-?\d+",
-    "Q": r"[1-4]",
-    "U": r"\d{1,2}",
-    "W": r"\d{1,2}",
-    "V": r"\d{1,2}",
-    "G": r"\d{4}",
-    "g": r"\d{1,2}",
-    "u": r"\d",
-    "w": r"\d",
-}
-
-
-def parse_moment(form: str, x: str | None, kind: str, zone: str | None) -> dt.datetime | None:
-    if x is None:
-        return None
-    while True:
-        expanded = re.sub(r"%([FTXRDxc])", lambda match: _EXPANDED[match[1]], form)
-        if expanded == form:
-            break
-        form = expanded
-    values: dict[str, str] = {}
-    at = 0
-
-    def fail() -> ValueError:
-        return ValueError(f'Failed to parse input string "{x}"')
-
-    for token in re.findall(r"%(?:E[0-9*]?[SY]|Ez|.)|\s+|[^%\s]", form, flags=re.DOTALL):
-        if token.isspace() or token in ("%n", "%t"):
-            while at < len(x) and x[at].isspace():
-                at += 1
-            continue
-        if not token.startswith("%") or token == "%%":
-            wanted = token.removeprefix("%") or "%"
-            if x[at : at + len(wanted)] != wanted:
-                raise fail()
-            at += len(wanted)
-            continue
-        code = token[1:]
-        if code in _NUMBERS:
-            pattern = _NUMBERS[code]
-        elif code.startswith("E") and code.endswith("S"):
-            pattern = r"\d{1,2}(?:\.\d+)?"
-        elif code in ("B", "b", "h"):
-            pattern = "|".join(sorted(_MONTHS, key=len, reverse=True))
-        elif code in ("A", "a"):
-            pattern = "|".join(sorted(_DAYS, key=len, reverse=True))
-        elif code in ("p", "P"):
-            pattern = "am|pm"
-        elif code in ("z", "Ez"):
-            pattern = r"Z|[+-]\d{1,2}:?\d{0,2}"
-        elif code == "Z":
-            pattern = r"[A-Za-z_/+\-0-9:]+"
-        else:
-            raise fail()
-        match = re.compile(pattern, re.IGNORECASE).match(x, at)
-        if match is None:
-            raise fail()
-        values[code] = match[0].strip()
-        at = match.end()
-    if x[at:].strip():
-        raise fail()
-    return _assembled(values, kind, zone, fail)
-
-
-def _assembled(
-    values: dict[str, str], kind: str, zone: str | None, fail: Callable[[], ValueError]
-) -> dt.datetime:
-    def number(*codes: str, default: int) -> int:
-        return next((int(values[code]) for code in codes if code in values), default)
-
-    if "s" in values:
-        moment = dt.datetime(1970, 1, 1) + dt.timedelta(seconds=int(values["s"]))
-    else:
-        year = number("Y", "E4Y", default=1970)
-        if "y" in values:
-            short = int(values["y"])
-            year = number("C", default=20 if short < 69 else 19) * 100 + short
-        month = (
-            _MONTHS[next(values[code] for code in ("B", "b", "h") if code in values).lower()]
-            if any(code in values for code in "Bbh")
-            else number("m", default=1)
-        )
-        day = number("d", "e", default=1)
-        hour = number("H", "k", default=0)
-        half = values.get("p", values.get("P"))
-        if "I" in values or "l" in values:
-            hour = number("I", "l", default=0) % 12 + (12 if half and half.lower() == "pm" else 0)
-        seconds = next(
-            (
-                value
-                for code, value in values.items()
-                if code == "S" or (code[0] == "E" and code.endswith("S"))
-            ),
-            "0",
-        )
-        whole, _, fraction = seconds.partition(".")
-        try:
-            moment = dt.datetime(year, month, day, hour, number("M", default=0), 0)
-        except ValueError:
-            raise fail() from None
-        moment += dt.timedelta(seconds=int(whole), microseconds=int(fraction.ljust(6, "0")[:6] or 0))
-        if "j" in values and "m" not in values:
-            moment = moment.replace(month=1, day=1) + dt.timedelta(days=int(values["j"]) - 1)
-        if "Q" in values and "m" not in values:
-            moment = moment.replace(month=3 * int(values["Q"]) - 2)
-    if kind == "timestamp":
-        offset = values.get("z", values.get("Ez"))
-        if offset is not None:
-            match = re.fullmatch(r"([+-])(\d{1,2}):?(\d{0,2})", offset)
-            minutes = (
-                0
-                if match is None
-                else (int(match[2]) * 60 + int(match[3] or 0)) * (-1 if match[1] == "-" else 1)
-            )
-            moment -= dt.timedelta(minutes=minutes)
-        elif "s" not in values:
-            at = values.get("Z", zone or "UTC")
-            moment = moment.replace(tzinfo=zone_of(at)).astimezone(dt.UTC).replace(tzinfo=None)
-    return moment
-
-
 # -- FORMAT -------------------------------------------------------------------------------------------------
 
 
@@ -891,92 +516,6 @@ def _one(code: str, flags: str, precision: str | None, plain: str | None, debug:
     return plain[: int(precision)] if precision is not None else plain
 
 
-# -- NET ----------------------------------------------------------------------------------------------------
-
-
-def _host(url: str) -> str | None:
-    cleaned = url.strip()
-    if "//" not in cleaned:
-        cleaned = "//" + cleaned
-    try:
-        return urlsplit(cleaned).netloc.rpartition("@")[2].partition(":")[0] or None
-    except ValueError:
-        return None
-
-
-_SECOND_LEVEL: Final = frozenset(
-    [
-        "co.uk",
-        "org.uk",
-        "ac.uk",
-        "gov.uk",
-        "co.jp",
-        "or.jp",
-        "ne.jp",
-        "com.au",
-        "net.au",
-        "org.au",
-        "co.nz",
-        "com.br",
-        "co.in",
-        "co.kr",
-        "com.cn",
-        "co.za",
-    ]
-)
-
-
-def public_suffix(url: str) -> str | None:
-    host = _host(url)
-    if host is None or "." not in host.strip("."):
-        return None
-    parts = host.rstrip(".").split(".")
-    two = ".".join(parts[-2:])
-    return two if two.lower() in _SECOND_LEVEL else parts[-1]
-
-
-def reg_domain(url: str) -> str | None:
-    host, suffix = _host(url), public_suffix(url)
-    if host is None or suffix is None:
-        return None
-    parts = host.rstrip(".").split(".")
-    count = suffix.count(".") + 2
-    return ".".join(parts[-count:]) if len(parts) >= count else None
-
-
-def ip_from_string(x: str) -> bytes:
-    return ipaddress.ip_address(x).packed
-
-
-def safe_ip_from_string(x: str) -> bytes | None:
-    try:
-        return ipaddress.ip_address(x).packed
-    except ValueError:
-        return None
-
-
-def ip_to_string(x: bytes) -> str:
-    return str(ipaddress.ip_address(x))
-
-
-def ipv4_to_int64(x: bytes) -> int:
-    return int.from_bytes(x)
-
-
-def ipv4_from_int64(x: int) -> bytes:
-    return (x & 0xFFFFFFFF).to_bytes(4)
-
-
-def ip_net_mask(size: int, prefix: int) -> bytes:
-    bits = size * 8
-    return (((1 << prefix) - 1) << (bits - prefix)).to_bytes(size)
-
-
-def ip_trunc(x: bytes, prefix: int) -> bytes:
-    bits = len(x) * 8
-    return (int.from_bytes(x) & (((1 << prefix) - 1) << (bits - prefix))).to_bytes(len(x))
-
-
 UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
     **GEO_UDFS,
     "numeric_divide": (numeric_divide, (_N, _N), _N),
@@ -1023,7 +562,7 @@ UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
     "format_moment": (format_moment, ("VARCHAR", "TIMESTAMP", "VARCHAR"), "VARCHAR"),
     "parse_moment": (parse_moment, ("VARCHAR", "VARCHAR", "VARCHAR", "VARCHAR"), "TIMESTAMP"),
     "sprintf": (sprintf, ("VARCHAR", "VARCHAR[][]"), "VARCHAR"),
-    "net_host": (_host, ("VARCHAR",), "VARCHAR"),
+    "net_host": (host_of, ("VARCHAR",), "VARCHAR"),
     "net_public_suffix": (public_suffix, ("VARCHAR",), "VARCHAR"),
     "net_reg_domain": (reg_domain, ("VARCHAR",), "VARCHAR"),
     "net_ip_from_string": (ip_from_string, ("VARCHAR",), "BLOB"),
