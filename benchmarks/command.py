@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.markdown import markdown
 from benchmarks.options import Options
 from benchmarks.progress import progress
+from benchmarks.releases import ReleaseError, keep
 from benchmarks.report import write_pages
-from benchmarks.results import PARTS, machine, save, versions
+from benchmarks.results import PARTS, load, machine, save, versions
 from benchmarks.rounds import reason
 from benchmarks.table import PartResult
 
@@ -27,7 +28,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if said.smoke or said.record:
         _smoke(said)
         return
+    if said.keep and said.parts != ["report"]:
+        sys.exit("--keep goes with report: ./run bench report --keep 0.2")
     if said.parts == ["report"]:
+        if said.keep:
+            _keep(said.keep)
         _report("full")
         return
     unknown = [part for part in said.parts if part not in PARTS]
@@ -42,6 +47,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _report(options.size)
     if broken:
         sys.exit(f"not measured: {', '.join(broken)}; the reason is above")
+
+
+def _keep(release: str) -> None:
+    """Keep what was measured as the results of a release."""
+    try:
+        progress(f"wrote {keep(release, load('full'))}")
+    except ReleaseError as error:
+        sys.exit(str(error))
 
 
 def _smoke(said: argparse.Namespace) -> None:
@@ -120,6 +133,9 @@ def _parser() -> argparse.ArgumentParser:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--quick", action="store_true", help="a few minutes for all of it; the default")
     size.add_argument("--full", action="store_true", help="the real sizes, three rounds of each")
+    parser.add_argument(
+        "--keep", metavar="RELEASE", help="with report: keep what was measured as that of a release"
+    )
     parser.add_argument(
         "--smoke", action="store_true", help="compare counts with their recorded bounds, without a clock"
     )

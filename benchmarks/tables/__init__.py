@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from benchmarks.options import Options
 
-CONTENDERS = tuple(dict.fromkeys((*write.WRITERS, *write.RECORD_WRITERS, *scan.SCANNERS, *small.READERS)))
-_WRITTEN = ["seconds", "CPU seconds", "peak over idle, MB", "bytes written, MB", "files"]
+CONTENDERS = tuple(dict.fromkeys((*write.WRITERS, *scan.SCANNERS, *small.READERS)))
 
 
 def run(options: Options) -> list[Table]:
@@ -29,7 +28,6 @@ def run(options: Options) -> list[Table]:
         in_child(make_source, path=str(source), count=count)
         return [
             _writes(options, source, count),
-            _records(options, source, count // 40),
             _scans(options, root, source, count),
             small.table(options, root),
         ]
@@ -43,7 +41,7 @@ def _writes(options: Options, source: Path, count: int) -> Table:
     return Table(
         "write",
         f"Bulk write of {count:,} rows x 6 columns ({megabytes:,.0f} MB of Arrow), zstd, disk",
-        _WRITTEN,
+        ["seconds", "CPU seconds", "peak over idle, MB", "bytes written, MB", "files"],
         [
             row_of(name, each, None if name == write.TWO_FILES else write.TWO_FILES)
             for name, each in outcomes.items()
@@ -53,33 +51,13 @@ def _writes(options: Options, source: Path, count: int) -> Table:
             f"Medians of {options.rounds}, each in a process of its own, in turn, the table already in "
             "memory; not synced. After each, the rows are counted in what was written.",
             "Lode with statistics and an xxh3-128 checksum of every file. Lance in its own format.",
-            f"{write.READER}: batches of 65,536 rows, of which it sees one at a time.",
+            f"{write.READER} and {write.STREAM}: 65,536 rows in a batch.",
         ],
         curves=[
             Curve("bulk", "Bulk write, seconds", "", "s", kind="bars", columns=["seconds"]),
             Curve(
                 "bulk", "Bulk write, memory", "", "MB over idle", kind="bars", columns=["peak over idle, MB"]
             ),
-        ],
-    )
-
-
-def _records(options: Options, source: Path, count: int) -> Table:
-    chosen = [name for name in write.RECORD_WRITERS if options.wants(name)]
-    works = {name: partial(_write, options, name, source, count) for name in chosen}
-    outcomes = in_rounds(works, options.rounds, label="records")
-    return Table(
-        "records",
-        f"Write of {count:,} records (dicts of 6 values) as Parquet, zstd, disk",
-        _WRITTEN,
-        [
-            row_of(name, each, None if name == write.PLAIN_RECORDS else write.PLAIN_RECORDS)
-            for name, each in outcomes.items()
-        ],
-        ratios=["seconds", "CPU seconds"],
-        notes=[
-            "The records are in memory before. pyarrow takes 65,536 at a time; Lode also checks each against "
-            "the schema."
         ],
     )
 

@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 TWO_FILES = "pyarrow, two files in two threads"
 READER = "Lode, from a RecordBatchReader"
-PLAIN_RECORDS = "pyarrow, from_pylist into one file"
-RECORDS = "Lode, stream_write_records"
+STREAM = "Lode, stream_write_records of batches"
 _ICEBERG = "bench.table"
 _BATCH_ROWS = 65_536
 
@@ -36,9 +35,9 @@ class Writer:
 
 def measure(name: str, source: str, target: str, count: int) -> Sample:
     """In a child: seconds, CPU seconds, peak over idle, bytes and files, once the rows are there."""
-    writer = (WRITERS | RECORD_WRITERS)[name]
+    writer = WRITERS[name]
     require(writer.package)
-    table = _load(source).slice(0, count)
+    table = _load(source)
     numbers = measured(writer.prepare(table, target))
     verify(writer.count(target), count, "rows written")
     sizes = [path.stat().st_size for path in Path(target).rglob("*") if path.is_file()]
@@ -97,21 +96,9 @@ def _lode_reader(table: pa.Table, target: str) -> Callable[[], Any]:
     return lambda: dataset.write(reader)
 
 
-def _plain_records(table: pa.Table, target: str) -> Callable[[], Any]:
-    pq: Any = importlib.import_module("pyarrow.parquet")
-    records = table.to_pylist()
-
-    def work() -> None:
-        with pq.ParquetWriter(f"{target}/one.parquet", SCHEMA, compression="zstd") as writer:
-            for start in range(0, len(records), _BATCH_ROWS):
-                writer.write_batch(pa.RecordBatch.from_pylist(records[start : start + _BATCH_ROWS], SCHEMA))
-
-    return work
-
-
-def _lode_records(table: pa.Table, target: str) -> Callable[[], Any]:
-    dataset, records = dataset_at(target), iter(table.to_pylist())
-    return lambda: dataset.stream_write_records(records)
+def _lode_stream(table: pa.Table, target: str) -> Callable[[], Any]:
+    dataset, batches = dataset_at(target), iter(table.to_batches(_BATCH_ROWS))
+    return lambda: dataset.stream_write_records(batches)
 
 
 def _count_lode(target: str) -> int:
@@ -159,13 +146,8 @@ WRITERS = {
     TWO_FILES: Writer("pyarrow", _two_files, _count_files),
     "Lode": Writer("lode", _lode, _count_lode),
     READER: Writer("lode", _lode_reader, _count_lode),
+    STREAM: Writer("lode", _lode_stream, _count_lode),
     "Delta": Writer("deltalake", _delta, _count_delta),
     "Iceberg": Writer("pyiceberg", _iceberg, _count_iceberg),
     "Lance": Writer("lance", _lance, _count_lance),
-}
-
-# These get records: dicts, one for each row.
-RECORD_WRITERS = {
-    PLAIN_RECORDS: Writer("pyarrow", _plain_records, _count_files),
-    RECORDS: Writer("lode", _lode_records, _count_lode),
 }
