@@ -173,7 +173,7 @@ def page(results: Mapping[str, PartResult]) -> str:
 
 def ten(results: Mapping[str, PartResult]) -> str:
     """The ten results that matter, and how many of all aims are met."""
-    missed, waiting = _missed(results), [aim for aim in AIMS if aim.measured(results) is None]
+    missed, waiting = _missed(results), [aim for aim in AIMS if _is_waiting(aim, results)]
     met = len(AIMS) - len(missed) - len(waiting)
     said = [f"Of all {len(AIMS)} aims {met} are met, {len(missed)} are missed"]
     said += [f" and {len(waiting)} are not measured yet"] if waiting else []
@@ -192,7 +192,12 @@ def aims_table(aims: Iterable[Aim], results: Mapping[str, PartResult]) -> str:
 
 
 def _missed(results: Mapping[str, PartResult]) -> list[Aim]:
-    return [aim for aim in AIMS if (value := aim.measured(results)) is not None and aim.verdict(value) != MET]
+    """The aims that are not met; one whose run failed is among them."""
+    return [aim for aim in AIMS if not _is_waiting(aim, results) and aim.judged(results)[1] != MET]
+
+
+def _is_waiting(aim: Aim, results: Mapping[str, PartResult]) -> bool:
+    return aim.judged(results)[0].startswith("not measured")
 
 
 def _missed_section(results: Mapping[str, PartResult]) -> str:

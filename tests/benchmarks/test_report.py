@@ -179,6 +179,14 @@ def test_a_missed_aim_is_on_the_page_with_its_number() -> None:
     assert "None of what has been measured." in minute_page(opened(5.0))
 
 
+def test_an_aim_whose_run_failed_is_missed_and_says_why() -> None:
+    found = result(
+        Table("open", "Opening", ["10"], [Row("Lode", failed="failed: OSError: the disk is full")])
+    )
+    assert f"| {OPEN} | failed: OSError: the disk is full |  | - |" in minute_page(found)
+    assert f"0 are met, 1 are missed and {len(AIMS) - 1} are not measured yet" in ten(found)
+
+
 def test_a_count_far_over_its_aim_is_said_in_times() -> None:
     aim = Aim("requests", "open", "open", "Lode", ("10",), at_most=12)
     assert aim.judged(result(table(Row("Lode", [Cell([4157.0])])))) == ("4,157", "346 times the aim")
