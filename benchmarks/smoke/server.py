@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import tempfile
+import threading
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pyarrow as pa
 
 from lode.store.memory import MemoryStore
-from lode.store.wrappers import CountingStore
+from lode.store.wrappers import CountingStore, StoreWrapper
 from lode.testing.plugin import LodeServer
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from benchmarks.smoke.bounds import Counts
+    from lode.store.protocol import Store
+
+T = TypeVar("T")
 
 # Fewer than the 16 after which a history segment is written beside the next commit.
 _APPENDS: Final = 10
+_TOGETHER: Final = 100
 _TABLE: Final = "shop.web.clicks"
 _ARROW: Final = pa.schema({"id": pa.int64()})
 _WRITES: Final = frozenset({"put", "compare_and_swap", "open_writer", "commit", "delete"})
@@ -95,6 +100,58 @@ def _pending() -> Counts:
         }
 
 
+class _Gate(StoreWrapper):
+    """A store that holds writes back while it is shut."""
+
+    def __init__(self, inner: Store) -> None:
+        super().__init__(inner)
+        self._open = threading.Event()
+        self._open.set()
+        self.arrived = threading.Event()
+
+    def shut(self) -> None:
+        self._open.clear()
+
+    def open(self) -> None:
+        self._open.set()
+
+    def around(self, method: str, path: str, call: Callable[[], T]) -> T:
+        if method in _WRITES and not self._open.is_set():
+            self.arrived.set()
+            self._open.wait()
+        return call()
+
+
+def _together() -> Counts:
+    """The appends that arrive during a commit share the next one: two commits, whatever their number."""
+    from lode.ingest.catalog.catalog import Catalog
+    from lode.ingest.catalog.dataset import DatasetName
+    from lode.ingest.core.engine import Engine
+    from lode.ingest.names import TableName
+    from lode.ingest.settings import Settings
+    from lode.ingest.types.arrow import from_arrow
+
+    gate = _Gate(MemoryStore())
+    store = CountingStore(gate)
+    name, batch = TableName(*_TABLE.split(".")), pa.RecordBatch.from_pydict({"id": [1]}, _ARROW)
+    catalog = Catalog(store)
+    catalog.create_dataset(DatasetName(name.project, name.dataset))
+    catalog.create_table(name, from_arrow(_ARROW))
+    with tempfile.TemporaryDirectory(prefix="lode-smoke-") as folder:
+        engine = Engine(store, Path(folder), Settings(root=store, state=Path(folder)))
+        engine.append(name, batch).result()
+        store.reset()
+        gate.shut()
+        answers = [engine.append(name, batch)]
+        gate.arrived.wait()
+        answers += [engine.append(name, batch) for _ in range(_TOGETHER - 1)]
+        gate.open()
+        for answer in answers:
+            answer.result()
+        engine.close()
+    return {"calls that write": _writes(store)}
+
+
 def _load() -> Counts:
     with _served() as (server, store, _):
         client = server.bigquery_client("shop")
@@ -106,6 +163,7 @@ def _load() -> Counts:
 
 SERVER: Final[dict[str, Callable[[], Counts]]] = {
     f"{_APPENDS} appends to the server, one at a time": _default,
+    f"{_TOGETHER} appends to the server during a commit": _together,
     f"{_APPENDS} appends to a PENDING stream": _pending,
     "load job": _load,
 }
