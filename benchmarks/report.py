@@ -28,12 +28,17 @@ END: Final = "<!-- bench:end -->"
 _HEAD: Final = """\
 # All results
 
-Made by `./run bench report` from what `./run bench --{size}` measured; do not edit.
+This page has every table and plot of the benchmarks. It is made by `./run bench report` from what
+`./run bench --{size}` measured; do not edit it.
+
 Contenders run side by side in one run on shared cores, in rounds, so read the ratios, not the times. A number
 is the median; in square brackets from the lowest to the highest, in round ones what it is to the row compared
 with. Nothing counts before what was written has been found again. The floor is the least a commit can do: one
 Parquet file and one compare-and-swap.
 """
+_NEXT: Final = (
+    "**Next:** [results by release](releases.md), [costs and scaling](../understanding/costs.md).\n"
+)
 
 
 def write_pages(size: str) -> list[Path]:
@@ -70,7 +75,7 @@ def pages(size: str, results: Mapping[str, PartResult]) -> dict[Path, str]:
     return {
         costs: filled(costs.read_text(), SCALING_BEGIN, SCALING_END, _scaling(results)),
         DOCS / "benchmarks.md": minute.page(results),
-        DOCS / "reference" / "benchmarks.md": page(size, results, "../images"),
+        DOCS / "reference" / "benchmarks.md": f"{page(size, results, '../images')}\n{_NEXT}",
         by_release: filled(by_release.read_text(), BEGIN, END, kept),
         readme: filled(readme.read_text(), BEGIN, END, minute.ten(results)),
     }
