@@ -50,6 +50,6 @@ def run(only: Sequence[str] = (), *, record: bool = False, path: Path = BOUNDS) 
         progress(f"wrote {path}")
         return []
     for each in verdicts:
-        if each.kind is Verdict.BETTER:
+        if each.kind == Verdict.BETTER:
             progress(each.sentence)
     return [each.sentence for each in verdicts if each.kind in Verdict.FAILURES]

@@ -18,6 +18,8 @@ COMMAND: Final = "./run bench --smoke --record"
 # How far a count may be from the recorded one, by the first word of its unit. Sizes depend on the versions of
 # packages, memory on which thread runs first, and the requests of many writers on their order.
 MARGINS: Final = {"bytes": 0.03, "MB": 0.2, "requests": 0.05}
+# Less than this is never too much: Python itself needs more or less memory from version to version.
+_SLACK: Final = {"MB": 0.5}
 _HEAD: Final = f"""\
 # What each operation needed when it was last recorded: made by `{COMMAND}`.
 # A count is over its bound if it is larger than the one here. Some have a margin: {{margins}}.
@@ -46,7 +48,13 @@ class Comparison:
 
     @property
     def bound(self) -> float:
-        return (self.recorded or 0) * (1 + margin(self.unit))
+        return (self.recorded or 0) + self._margin
+
+    @property
+    def _margin(self) -> float:
+        """By how much the count may differ."""
+        kind = self.unit.partition(" ")[0]
+        return max((self.recorded or 0) * MARGINS.get(kind, 0.0), _SLACK.get(kind, 0.0))
 
     @property
     def kind(self) -> str:
@@ -56,7 +64,7 @@ class Comparison:
             return Verdict.GONE
         if self.counted > self.bound:
             return Verdict.OVER
-        return Verdict.BETTER if self.counted < self.recorded * (1 - margin(self.unit)) else Verdict.SAME
+        return Verdict.BETTER if self.counted < self.recorded - self._margin else Verdict.SAME
 
     @property
     def cells(self) -> list[str]:
@@ -83,11 +91,6 @@ class Comparison:
                 return (
                     f"{needs}, its bound is {bound}: find the cause, or record what is meant with {COMMAND}"
                 )
-
-
-def margin(unit: str) -> float:
-    """The share by which a count of this unit may differ."""
-    return MARGINS.get(unit.partition(" ")[0], 0.0)
 
 
 def check(counts: Mapping[str, Counts], recorded: Mapping[str, Counts]) -> list[Comparison]:
