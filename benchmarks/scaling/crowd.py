@@ -53,7 +53,7 @@ class CrowdAxis:
             f"a read takes {READ * 1000:.0f} ms, a write or a swap {WRITE * 1000:.0f} ms, "
             f"each ± {SPREAD:.0%}, and the store never refuses. The simulation leaves out history segments.",
             f"{watched} commits of each writer are watched, at least 100 in all, after {warm} that are not. "
-            f"Each round has its own seed. Each writer begins {STAGGER * 1000:.0f} ms after the one before it.",
+            f"Each round has its own seed. Writers begin {STAGGER * 1000:.0f} ms after one another.",
         )
 
     def measure(self, size: int) -> Sample:
