@@ -43,7 +43,7 @@ def main() -> None:
         from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
         from werkzeug.serving import run_simple
 
-    # moto's own server looks through its folder of services for each request, which takes a third of the time.
+    # moto's own server looks through all its services for each request, which takes a third of the time.
     app = one_write_at_a_time(create_backend_app("s3"))
     run_simple("127.0.0.1", port, app, threaded=True, request_handler=MotoRequestHandler)
 
