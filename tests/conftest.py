@@ -91,6 +91,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_unconfigure() -> None:
+    """Some extension modules complain of objects that are left at the end."""
+    gc.unfreeze()
+
+
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     explored = [
         value
