@@ -11,7 +11,8 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import contextmanager
+import tempfile
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -87,21 +88,41 @@ class Installed:
 
 
 @contextmanager
-def once(folder: Path) -> Iterator[bool]:
-    """Hold the lock of a shared folder; True for the first, which has to fill it."""
+def locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a shared folder, which needs not exist."""
     folder.parent.mkdir(parents=True, exist_ok=True)
     with folder.with_name(f"{folder.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def once(folder: Path) -> Iterator[bool]:
+    """Hold the lock of a shared folder; True for the first, which has to fill it."""
+    with locked(folder):
         done = folder.with_name(f"{folder.name}.done")
         yield not done.exists()
         done.touch()
 
 
 @pytest.fixture(scope="session")
-def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A folder for this test run, the same for all of its workers."""
+def shared(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Iterator[Path]:
+    """A folder for this test run, the same for all of its workers.
+
+    It is on the disk, where uv can link to its cache. The last who uses it removes it.
+    """
     base = tmp_path_factory.getbasetemp()
-    return (base if worker_id == "master" else base.parent) / "package"
+    link = (base if worker_id == "master" else base.parent) / "package"
+    with link.with_name("package.used").open("w") as used:
+        with locked(link):
+            if not link.is_symlink():
+                link.symlink_to(tempfile.mkdtemp(prefix="lode-package-"))
+            fcntl.flock(used, fcntl.LOCK_SH)
+        yield link.resolve()
+        with locked(link), suppress(BlockingIOError):
+            fcntl.flock(used, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(link.resolve())
+            link.unlink()
 
 
 @pytest.fixture(scope="session")

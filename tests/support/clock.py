@@ -17,5 +17,8 @@ class Clock:
     def __call__(self) -> int:
         return self.now
 
+    def sleep(self, seconds: float) -> None:
+        self.now += int(seconds * 1e9)
+
     def pass_by(self, time: timedelta) -> None:
         self.now += int(time.total_seconds() * 1e9)

@@ -10,12 +10,13 @@ import pytest
 
 import lode
 from lode.discover import volume_names
+from lode.runtime import Runtime, one_by_one
 from lode.store import CountingStore, MemoryStore
 from support.crashes import Between, When, crashed_at_each_call
 from support.stores import SwaplessStore, contents
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from lode.store import Store
 
@@ -367,17 +368,23 @@ def test_files_of_refused_writers_are_swept() -> None:
 # -- crashes -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
+def backwards(task: Callable[[Any], Any], items: Iterable[Any]) -> list[Any]:
+    """Threads may end in any order: this is the one in which the last is the first."""
+    return one_by_one(task, reversed(list(items)))[::-1]
+
+
+@pytest.mark.parametrize(("when", "each"), [("before", backwards), ("after", one_by_one)])
 @pytest.mark.parametrize("options", [{}, {"partition_by": ["p"]}])
 def test_a_drop_that_dies_at_any_call_has_happened_or_not_and_is_finished_by_the_next(
-    options: dict[str, Any], when: When
+    options: dict[str, Any], when: When, each: Any
 ) -> None:
     store = MemoryStore()
     expected = numbers(written(store, tag=True, **options))
     seen = set()
+    runtime = Runtime(each=each)
 
     def act(store: Store) -> None:
-        lode.Dataset("d", store).drop(force=True)
+        lode.Dataset("d", store, runtime=runtime).drop(force=True)
 
     for crashed in crashed_at_each_call(store, act, when):
         again = lode.Dataset("d", crashed)

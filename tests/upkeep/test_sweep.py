@@ -182,8 +182,9 @@ def test_a_dry_run_fences_nobody(
 
 def crashed(lake: MemoryStore, clock: Clock, fault: Fault) -> None:
     store = FaultStore(lake, fault)
+    runtime = Runtime(now_ns=clock, sleep=clock.sleep)
     with pytest.raises(SimulatedCrash):
-        lode.Dataset("events", store, codec="jsonl", runtime=Runtime(now_ns=clock)).write([{"id": 1}])
+        lode.Dataset("events", store, codec="jsonl", runtime=runtime).write([{"id": 1}])
 
 
 def test_a_writer_that_died_before_its_swap_is_spared_while_it_could_still_win(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import compress, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from lode.errors import DataError, DatasetDroppedError, InvalidOptionError, PathExistsError
@@ -216,10 +216,11 @@ class _Remover(Generic[M]):
                 self._before_removal(self._chain)
             self._remove(list(self._tags(dropped)))
             self._remove(list(self._keys(dropped)))
-        files, size = self._remove_data(set(ids), dry_run=dry_run)
+        files, size, others = self._remove_data(set(ids), dry_run=dry_run)
         if dropped is not None and not dry_run:
+            ids += self._older(others, self._chain.sequence_of(dropped))
             self._runtime.each(self._fence, [id for id in ids if not is_generated(id)])
-            # The oldest first: what is left of an interrupted drop is still found through the parents.
+            # About the oldest first: what is left of an interrupted drop is mostly found through the parents.
             self._remove([self._chain.paths.manifest(id) for id in reversed(ids)])
             self._remove(list(self._derived(dropped, set(ids))))
         return DropReport(count, files, size, removed=not dry_run)
@@ -246,14 +247,32 @@ class _Remover(Generic[M]):
         except DataError:
             return None
 
-    def _remove_data(self, ids: set[str], *, dry_run: bool) -> tuple[int, int]:
-        """Remove data files, copies of manifests, and intents. Returns the number and size of the files."""
+    def _older(self, others: list[str], sequence: int) -> list[str]:
+        """Those snapshots before the drop whose children an interrupted drop has removed before them."""
+
+        def is_older(snapshot_id: str) -> bool:
+            with suppress(DataError):
+                manifest = self._chain.manifest(snapshot_id)
+                return manifest is not None and (manifest.sequence or sequence) < sequence
+            return False
+
+        return list(compress(others, self._runtime.each(is_older, others)))
+
+    def _remove_data(self, ids: set[str], *, dry_run: bool) -> tuple[int, int, list[str]]:
+        """Remove data files, copies of manifests, and intents.
+
+        Returns:
+            The number and size of the files, and the ids of other manifests that are there.
+        """
         files = size = 0
+        others: list[str] = []
         paths = self._chain.paths
         for entries in self._chunks():
             data = [entry for entry in entries if self._is_data(entry.path)]
             files += len(data)
             size += sum(entry.size for entry in data)
+            manifests = filter(None, (paths.snapshot_of(entry.path) for entry in entries))
+            others += [id for id in manifests if id not in ids]
             if not dry_run:
                 self._remove([entry.path for entry in data])
                 self._remove(
@@ -263,7 +282,7 @@ class _Remover(Generic[M]):
                         if self._is_copy(entry.path) or paths.intended_at(entry.path) in ids
                     ]
                 )
-        return files, size
+        return files, size, others
 
     def _chunks(self) -> Iterator[Sequence[ObjectInfo]]:
         """All objects, so many at once that they fit in memory."""

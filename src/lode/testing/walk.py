@@ -54,7 +54,10 @@ def walk(
     Raises:
         Violation: A check does not hold; its ``seed`` gives the same run again.
     """
-    system = System(scenario, check=check, check_end=check_end)
+    return _walk(System(scenario, check=check, check_end=check_end), seed, trouble)
+
+
+def _walk(system: System, seed: int, trouble: float) -> Trace:
     chance = random.Random(seed)
     temper = _Temper(stay=chance.choice((0.0, 0.5, 0.9)), trouble=chance.random() * trouble)
     state = system.start()
@@ -84,10 +87,12 @@ def walks(
     trouble: float = 0.2,
 ) -> WalkReport:
     """Walk once for each seed; the first that fails raises its ``Violation``."""
+    # One system: what an actor does after the same answers, and a check of the same state, is not repeated.
+    system = System(scenario, check=check, check_end=check_end)
     made = steps = crashes = 0
     different: set[int] = set()
     for seed in seeds:
-        trace = walk(scenario, seed, check=check, check_end=check_end, trouble=trouble)
+        trace = _walk(system, seed, trouble)
         made += 1
         steps += len(trace.steps)
         crashes += sum(step.event in CRASHES for step in trace.steps)
