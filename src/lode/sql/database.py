@@ -97,7 +97,7 @@ class Database:
             self._connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {source}")
 
     def _native(self, rows: ScanRows) -> str:
-        """The call with which DuckDB reads files of this machine itself; empty if it cannot."""
+        """The query with which DuckDB reads files of this machine itself; empty if it cannot."""
         import duckdb
 
         paths = [] if self._is_locked else rows.local_files()
@@ -114,7 +114,13 @@ class Database:
         if any(kinds.get(each.name) != duckdb_type(each.type) for each in rows.schema):
             return ""
         self._files += paths
-        return call
+        # Statistics of files leave out NaN, so DuckDB would skip its rows. TRY hides the column from them.
+        values = [
+            f"TRY({name}) AS {name}" if pt.is_floating(each.type) else name
+            for each in rows.schema
+            for name in [quoted(each.name)]
+        ]
+        return f"(SELECT {', '.join(values)} FROM {call})"
 
     def _lock(self) -> None:
         """Allow no other files from now on, and no settings."""

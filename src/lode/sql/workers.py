@@ -141,9 +141,14 @@ class RemoteDatabase:
         self._numbered: list[NumberedRows] = []
         # Whether answers are due.
         self._is_busy = False
+        # The process computes other queries when this one has ended.
+        self._ending = threading.Lock()
+        self._is_ended = False
 
     def close(self) -> None:
         usable = False
+        with self._ending:
+            self._is_ended = True
         try:
             self._drain()
             self._process.send(pickle.dumps(("end",)))
@@ -154,11 +159,14 @@ class RemoteDatabase:
             self._workers.give_back(self._process, usable=usable)
 
     def interrupt(self) -> None:
-        with suppress(WorkerLostError):
-            self._process.send(_INTERRUPT)
+        with self._ending, suppress(WorkerLostError):
+            if not self._is_ended:
+                self._process.send(_INTERRUPT)
 
     def kill(self) -> None:
-        self._process.kill()
+        with self._ending:
+            if not self._is_ended:
+                self._process.kill()
 
     def view(self, name: str, rows: Any, columns: str) -> None:
         if isinstance(rows, NumberedRows):
@@ -219,7 +227,7 @@ class RemoteDatabase:
     def _drain(self) -> None:
         """Stop a query whose rows were not all read."""
         if self._is_busy:
-            self.interrupt()
+            self._process.send(_INTERRUPT)
         while self._is_busy:
             self._is_busy = self._process.receive()[0] not in (DONE, FAILED)
 
