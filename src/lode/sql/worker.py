@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from lode.sql.database import Database, Limits
 
-_LOWER_PRIORITY: Final = 10
+# Steps of priority below the server's: at the start, and more when it computes.
+_NICE: Final = (5, 5)
 # The kernel ends this process before the server if the machine has no memory left.
 _OOM_SCORE: Final = "500"
 _IDLE_SECONDS: Final = 300.0
@@ -44,15 +45,23 @@ class _NoPandas:
 def main() -> None:
     """Answer requests until there are no more."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of the terminal: the server ends this process
-    if hasattr(os, "nice"):
-        os.nice(_LOWER_PRIORITY)
+    _yield(_NICE[0])
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, "ascii")
     sys.meta_path.insert(0, _NoPandas())  # type: ignore[arg-type]
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
-    _Worker(answers).run()
+    worker = _Worker(answers)
+    import lode.sql.database  # noqa: F401, takes longer than all else of a start
+
+    _yield(_NICE[1])
+    worker.run()
     os._exit(0)  # threads of libraries may still run
+
+
+def _yield(steps: int) -> None:
+    if hasattr(os, "nice"):
+        os.nice(steps)
 
 
 class _Worker:
