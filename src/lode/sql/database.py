@@ -58,7 +58,7 @@ class Database:
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
-        self._connection = _connect(limits)
+        self._connection: Any = _connect(limits)
         self._made: set[tuple[str, str]] = {("bq", "error")}
         self._files: list[str] = []
         self._is_locked = False

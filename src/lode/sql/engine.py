@@ -466,7 +466,7 @@ class Engine:
     def _errors(self, tree: exp.Expression | None) -> Iterator[None]:
         try:
             yield
-        except (DatabaseError, WorkerLostError) as error:
+        except DatabaseError as error:
             lost = isinstance(error, WorkerLostError)
             stopped = lost or error.kind == "InterruptException"
             if stopped and self._late:

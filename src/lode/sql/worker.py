@@ -48,7 +48,7 @@ def main() -> None:
     _yield(_NICE[0])
     with suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_OOM_SCORE, "ascii")
-    sys.meta_path.insert(0, _NoPandas())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, _NoPandas())
     answers = os.dup(1)
     os.dup2(2, 1)  # what a library prints is no answer
     worker = _Worker(answers)

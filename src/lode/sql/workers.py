@@ -27,8 +27,11 @@ _COMMAND: Final = (sys.executable, "-P", "-m", "lode.sql.worker")
 _INTERRUPT: Final = b""
 
 
-class WorkerLostError(Exception):
+class WorkerLostError(DatabaseError):
     """The process of a query has ended before the query has."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__("WorkerLost", text)
 
 
 class Workers:
