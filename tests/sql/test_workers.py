@@ -101,7 +101,10 @@ def test_a_process_that_ended_while_it_was_idle_is_replaced(workers: Workers) ->
         assert ask(made, "SELECT COUNT(*) AS n FROM t") == [{"n": 3}]
 
 
-def test_a_query_that_takes_too_long_ends_and_its_process_takes_the_next_one(workers: Workers) -> None:
+def test_a_query_that_takes_too_long_ends_and_its_process_takes_the_next_one(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lode.sql.engine._MAX_INTERRUPTS", 1 << 20)  # it is never killed, however slow it is
     with engine(workers, seconds=0.2) as made:
         process = made._database._process
         with pytest.raises(LimitError, match=r"time limit of 0\.2 seconds"):
@@ -123,6 +126,15 @@ def test_rows_that_are_not_read_do_not_stand_before_the_next_answer(workers: Wor
         result = made.run(parse(f"SELECT a, REPEAT('x', 100) AS x FROM {_NUMBERS} a")[0])
         assert next(result.batches).num_rows
         assert ask(made, "SELECT COUNT(*) AS n FROM t") == [{"n": 3}]
+
+
+def test_a_query_whose_rows_nobody_reads_ends(workers: Workers, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lode.sql.workers._STOP_SECONDS", 3600.0)
+    with engine(workers) as made:
+        process = made._database._process
+        made.run(parse(ENDLESS)[0])
+    with engine(workers) as made:
+        assert made._database._process is process
 
 
 def test_a_result_is_bounded_in_the_server(workers: Workers) -> None:

@@ -39,7 +39,7 @@ MAX_QUERY_CHARS: Final = 1 << 20
 _MAX_VIEWS: Final = 200
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
-_MAX_INTERRUPTS: Final = 50
+_MAX_INTERRUPTS: Final = 100
 
 
 class Resolver(Protocol):

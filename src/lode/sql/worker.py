@@ -13,6 +13,7 @@ import queue
 import signal
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,7 @@ _NICE: Final = (5, 5)
 # The kernel ends this process before the server if the machine has no memory left.
 _OOM_SCORE: Final = "500"
 _IDLE_SECONDS: Final = 300.0
+_STOP_SECONDS: Final = 0.1
 
 
 class _NoPandas:
@@ -70,6 +72,7 @@ class _Worker:
     def __init__(self, answers: int) -> None:
         self._answers = answers
         self._requests: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
+        self._read_requests = self._answered = 0
         self._database: Database | None = None
         self._numbered: list[Any] = []
         # Opens the database of the next query while the one before runs, and closes those of the past.
@@ -83,10 +86,18 @@ class _Worker:
         with open(0, "rb", buffering=0, closefd=False) as requests:
             while (frame := read_frame(requests)) is not None:
                 if frame[1]:
+                    self._read_requests += 1
                     self._requests.put(frame[1])
-                elif (database := self._database) is not None:
-                    database.interrupt()
+                else:
+                    threading.Thread(target=self._stop, args=(self._read_requests,), daemon=True).start()
         os._exit(0)  # the server has ended
+
+    def _stop(self, number: int) -> None:
+        """Interrupt a request until it is answered: DuckDB forgets what comes before a statement runs."""
+        while self._answered < number:
+            if (database := self._database) is not None:
+                database.interrupt()
+            time.sleep(_STOP_SECONDS)
 
     def run(self) -> None:
         """Answer requests until none has come for a while."""
@@ -105,6 +116,7 @@ class _Worker:
             else:
                 if name != "end":
                     write_frame(self._answers, DONE, json.dumps(found).encode())
+            self._answered += 1
 
     # -- requests ------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _COMMAND: Final = (sys.executable, "-P", "-m", "lode.sql.worker")
 _INTERRUPT: Final = b""
+_STOP_SECONDS: Final = 10.0
 
 
 class WorkerLostError(DatabaseError):
@@ -229,10 +230,16 @@ class RemoteDatabase:
 
     def _drain(self) -> None:
         """Stop a query whose rows were not all read."""
-        if self._is_busy:
-            self._process.send(_INTERRUPT)
-        while self._is_busy:
-            self._is_busy = self._process.receive()[0] not in (DONE, FAILED)
+        if not self._is_busy:
+            return
+        self._process.send(_INTERRUPT)
+        patience = threading.Timer(_STOP_SECONDS, self._process.kill)
+        patience.start()
+        try:
+            while self._is_busy:
+                self._is_busy = self._process.receive()[0] not in (DONE, FAILED)
+        finally:
+            patience.cancel()
 
     def _error(self, found: dict[str, Any]) -> Exception:
         text = found["text"]
