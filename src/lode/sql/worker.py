@@ -72,7 +72,7 @@ class _Worker:
     def __init__(self, answers: int) -> None:
         self._answers = answers
         self._requests: queue.SimpleQueue[bytearray] = queue.SimpleQueue()
-        self._read_requests = self._answered = 0
+        self._read_requests = self._answered = self._stopped = 0
         self._database: Database | None = None
         self._numbered: list[Any] = []
         # Opens the database of the next query while the one before runs, and closes those of the past.
@@ -88,8 +88,9 @@ class _Worker:
                 if frame[1]:
                     self._read_requests += 1
                     self._requests.put(frame[1])
-                else:
-                    threading.Thread(target=self._stop, args=(self._read_requests,), daemon=True).start()
+                elif self._stopped < self._read_requests:
+                    self._stopped = self._read_requests
+                    threading.Thread(target=self._stop, args=(self._stopped,), daemon=True).start()
         os._exit(0)  # the server has ended
 
     def _stop(self, number: int) -> None:
