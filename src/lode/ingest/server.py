@@ -62,6 +62,7 @@ class Server:
         self.settings = settings
         self.grpc_address = ""
         self.http_address = ""
+        self._end_queries: Callable[[], None] = lambda: None
 
     async def start(self) -> None:
         """Recover the streams, then open both ports."""
@@ -86,6 +87,8 @@ class Server:
 
                 queries = QueryJobs(self.engine, properties=table_properties, buckets=buckets)
                 self.jobs.register("query", queries)
+                undo.callback(queries.close)
+                self._end_queries = queries.close
             self.jobs.register("copy", CopyJobs(self.engine))
             self.jobs.register("extract", ExtractJobs(self.engine, buckets))
             await self._start_grpc(tokens)
@@ -144,6 +147,7 @@ class Server:
         await self._serving_http
         await asyncio.to_thread(self._compactor.stop)
         await asyncio.to_thread(self.jobs.close)
+        await asyncio.to_thread(self._end_queries)
         await asyncio.to_thread(self.uploads.close)
         await asyncio.to_thread(self.engine.close)
 

@@ -1,7 +1,12 @@
 """SQL on DuckDB over datasets, in BigQuery's dialect: ``parse`` a query, then run it with ``Engine``."""
 
-from lode.sql.engine import Engine, Limits, Resolver, Result, Source, parse
-from lode.sql.errors import LimitError, QueryError, UnsupportedError
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lode.sql.database import Limits
+    from lode.sql.engine import Engine, Resolver, Result, Source, parse
+    from lode.sql.errors import LimitError, QueryError, UnsupportedError
 
 __all__ = [
     "Engine",
@@ -14,3 +19,10 @@ __all__ = [
     "UnsupportedError",
     "parse",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """A process for queries uses the database alone, without the parser."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("lode.sql.errors" if name.endswith("Error") else "lode.sql.engine"), name)

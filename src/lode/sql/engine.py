@@ -1,12 +1,11 @@
-"""One query on DuckDB: an empty database of its own, without files and network, with limits."""
+"""One query: its statements are translated, its tables found, and a database of its own computes it."""
 
 from __future__ import annotations
 
-import functools
 import re
 import threading
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -14,7 +13,7 @@ from sqlglot import exp
 from sqlglot.errors import ParseError, TokenError
 
 from lode.lazy import pa, pt
-from lode.sql import macros
+from lode.sql.database import Database, DatabaseError, Limits
 from lode.sql.dialect import Generator, LakeSql, position
 from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
@@ -27,31 +26,20 @@ from lode.sql.rewrite import (
     sources,
     unnest_sql,
 )
-from lode.sql.types import arrow_field, inner_type, inward, outward, quoted
-from lode.sql.udfs import GIVES_NULL, TAKES_NULL, UDFS
+from lode.sql.types import inner_type, inward, quoted
+from lode.sql.workers import RemoteDatabase, WorkerLostError
 
 if TYPE_CHECKING:
     import datetime
     from collections.abc import Callable, Iterator, Sequence
 
-    import duckdb
-
     from lode.sql.dml import Changes
 
 MAX_QUERY_CHARS: Final = 1 << 20
-_BATCH_ROWS: Final = 65_536
 _MAX_VIEWS: Final = 200
 _WATCH_SECONDS: Final = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What a query may use."""
-
-    memory_bytes: int = 1 << 30
-    seconds: float = 600.0
-    threads: int = 1
-    result_bytes: int = 10 << 30
+# What has not reacted to so many interrupts is stopped with its process.
+_MAX_INTERRUPTS: Final = 100
 
 
 class Resolver(Protocol):
@@ -233,12 +221,17 @@ class Engine:
     """Runs statements of one query, with the tables that a resolver finds."""
 
     def __init__(
-        self, resolver: Resolver, limits: Limits | None = None, cancelled: Callable[[], bool] = lambda: False
+        self,
+        resolver: Resolver,
+        limits: Limits | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+        *,
+        open_database: Callable[[Limits], Database | RemoteDatabase] = Database,
     ) -> None:
         self._resolver = resolver
         self.limits = limits or Limits()
-        self._connection: Any = None
-        self._made: set[tuple[str, str]] = {("bq", "error")}
+        self._open_database = open_database
+        self._database: Any = None
         self._tables = 0
         self.bytes_processed = 0
         # Tables and functions that the query itself has created, by their names in lower case.
@@ -251,22 +244,27 @@ class Engine:
         self._late = False
 
     def __enter__(self) -> Engine:
-        self._connection = connect(self.limits)
+        with self._errors(None):
+            self._database = self._open_database(self.limits)
         threading.Thread(target=self._watch, name="lode-query-watch", daemon=True).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._connection.close()
+        self._database.close()
 
     def _watch(self) -> None:
         """Interrupt the query when its time is over, or when it was cancelled."""
         end = time.monotonic() + self.limits.seconds
+        interrupts = 0
         while not self._ended.wait(_WATCH_SECONDS):
             self._late = time.monotonic() > end
             if self._late or self._cancelled():
-                with suppress(Exception):  # it may have ended meanwhile
-                    self._connection.interrupt()
+                interrupts += 1
+                if interrupts < _MAX_INTERRUPTS:
+                    self._database.interrupt()
+                else:
+                    self._database.kill()
 
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
@@ -286,42 +284,33 @@ class Engine:
     def run(self, tree: exp.Expression) -> Result:
         """Run a query."""
         written = self.write(tree)
-        relation = self._relation(written, tree)
-        columns = list(zip(distinct_names(relation.columns), relation.types, strict=True))
-        schema = pa.schema([arrow_field(name, kind) for name, kind in columns])
-        places = [f"c{number}" for number in range(len(columns))]
-        converted = ", ".join(
-            f"{outward(kind, place)} AS {place}" for place, (_, kind) in zip(places, columns, strict=True)
-        )
-        self._make(converted)
         with self._errors(tree):
-            made = self._connection.sql(f"SELECT {converted} FROM ({written}) AS q({', '.join(places)})")
-        return Result(schema, self._batches(made, schema, tree), self.bytes_processed)
+            schema, batches = self._database.result(written)
+        return Result(schema, self._batches(batches, tree), self.bytes_processed)
 
     def schema(self, tree: exp.Expression) -> pa.Schema:
         """The columns of a query, without running it."""
-        relation = self._relation(self.write(tree), tree)
-        names = distinct_names(relation.columns)
-        return pa.schema([arrow_field(*each) for each in zip(names, relation.types, strict=True)])
+        written = self.write(tree)
+        with self._errors(tree):
+            found: pa.Schema = self._database.schema(written)
+        return found
 
     def value(self, tree: exp.Expression) -> tuple[Any, Any]:
-        """The type and the value of an expression, as DuckDB's text of it."""
-        relation = self._relation(self.write(exp.select(tree)), tree)
-        with self._errors(tree):
-            rows = relation.limit(1).fetchall()
-        return relation.types[0], rows[0][0] if rows else None
-
-    def _relation(self, written: str, tree: exp.Expression) -> Any:
-        self._make(written)
-        with self._errors(tree):
-            return self._connection.sql(written)
+        """The type and the value of an expression."""
+        result = self.run(exp.select(tree))
+        rows = [value for batch in result.batches for value in batch.column(0).to_pylist()]
+        return result.schema.field(0).type, rows[0] if rows else None
 
     def _batches(
-        self, relation: Any, schema: pa.Schema, tree: exp.Expression | None, *, returned: bool = True
+        self,
+        batches: Iterator[pa.RecordBatch],
+        tree: exp.Expression | None,
+        *,
+        returned: bool = True,
     ) -> Iterator[pa.RecordBatch]:
         with self._errors(tree):
             size = 0
-            for batch in relation.to_arrow_reader(_BATCH_ROWS):
+            for batch in batches:
                 size += batch.nbytes
                 if returned and size > self.limits.result_bytes:
                     raise LimitError(
@@ -329,31 +318,7 @@ class Engine:
                         "add a LIMIT or select fewer columns",
                         reason="responseTooLarge",
                     )
-                yield fitted(batch, schema)
-
-    def _make(self, written: str) -> None:
-        """Create the macros and functions that SQL uses."""
-        for prefix, name in _ordered(written):
-            if (prefix, name) in self._made:
-                continue
-            self._made.add((prefix, name))
-            if name in UDFS:
-                function, parameters, result = UDFS[name]
-                special = name in TAKES_NULL or name in GIVES_NULL
-                required = len(parameters) if name in GIVES_NULL else 1
-                self._connection.create_function(
-                    f"{prefix}_{name}",
-                    _null_first(function, required) if special else function,
-                    list(parameters),
-                    result,
-                    null_handling="special" if special else "default",
-                    side_effects=False,
-                )
-            elif (found := macros.INTERNAL.get(name) or macros.MACROS.get(name)) is not None:
-                made = ", ".join(found)
-                if prefix == "bqs":
-                    made = re.sub(r"\berror\(", "bqs_error(", made.replace("bq_", "bqs_"))
-                self._connection.execute(f"CREATE MACRO {prefix}_{name}{made}")
+                yield batch
 
     def _bind(self, table: exp.Table, schemas: dict[str, pa.Schema]) -> None:
         """Replace a table of the query by a view of its rows."""
@@ -384,9 +349,8 @@ class Engine:
             self._execute(f'CREATE TEMP VIEW "{name}" AS {self.write(parse(source.query)[0])}')
             return name
         self.bytes_processed += source.bytes
-        self._connection.register(f"rows${name}", source.rows)
-        chosen = self._columns(source, hidden=hidden)
-        self._execute(f'CREATE TEMP VIEW "{name}" AS SELECT {chosen} FROM "rows${name}"')
+        with self._errors(None):
+            self._database.view(name, source.rows, self._columns(source, hidden=hidden))
         return name
 
     def _columns(self, source: Source, *, hidden: bool) -> str:
@@ -403,20 +367,17 @@ class Engine:
             columns += [f"{made} AS {quoted(name)}" for name, made in source.pseudo.items()]
         return ", ".join(columns)
 
-    def _execute(self, written: str, tree: exp.Expression | None = None) -> Any:
-        self._make(written)
+    def _execute(self, written: str, tree: exp.Expression | None = None) -> None:
         with self._errors(tree):
-            return self._connection.execute(written)
+            self._database.execute(written)
 
     # -- changes -------------------------------------------------------------------------------
 
     def keep(self, name: str, tree: exp.Expression) -> pa.Schema:
         """Create a temporary table with the rows of a query, under a name of the query."""
         written = self.write(tree)
-        relation = self._relation(written, tree)
-        schema = pa.schema(
-            [arrow_field(*each) for each in zip(relation.columns, relation.types, strict=True)]
-        )
+        with self._errors(tree):
+            schema: pa.Schema = self._database.schema(written)
         own = f"local${self._tables}"
         self._tables += 1
         self._execute(f'CREATE TEMP TABLE "{own}" AS {written}', tree)
@@ -452,14 +413,10 @@ class Engine:
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
         generator = _Writer()
         written = generator.generate(inlined(tree, self.functions, self.stored), copy=False)
-        if isinstance(tree, exp.Merge):
-            found = self._execute(f"{written} RETURNING merge_action", tree).fetchall()
-            counts: dict[str, int] = {}
-            for (action,) in found:
-                counts[str(action).upper()] = counts.get(str(action).upper(), 0) + 1
-            return counts
-        row = self._execute(written, tree).fetchone()
-        return {type(tree).__name__.upper(): int(row[0]) if row else 0}
+        returning = " RETURNING merge_action" if isinstance(tree, exp.Merge) else ""
+        with self._errors(tree):
+            counts: dict[str, int] = self._database.changed(written + returning)
+        return counts if returning else {type(tree).__name__.upper(): sum(counts.values())}
 
     def changes(
         self, changes: Changes, source: Source, columns: Sequence[pa.Field[Any]]
@@ -480,10 +437,11 @@ class Engine:
     def converted(self, tree: exp.Expression, columns: Sequence[pa.Field[Any]]) -> Iterator[pa.RecordBatch]:
         """The rows of a query, cast to columns in their order."""
         written = self.write(tree)
-        relation = self._relation(written, tree)
-        if len(relation.columns) != len(columns):
+        with self._errors(tree):
+            found = self._database.schema(written)
+        if len(found) != len(columns):
             raise QueryError(
-                f"Inserted row has wrong column count; Has {len(relation.columns)}, expected {len(columns)}"
+                f"Inserted row has wrong column count; Has {len(found)}, expected {len(columns)}"
                 f"{position(tree)}"
             )
         names = [f"c{number}" for number in range(len(columns))]
@@ -491,16 +449,10 @@ class Engine:
             f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True)
         )
         with self._errors(tree):
-            made = self._connection.sql(f"SELECT {casts} FROM ({written}) AS q({', '.join(names)})")
-            kinds = made.types
-            outer = ", ".join(
-                f"{outward(kind, name)} AS {name}" for name, kind in zip(names, kinds, strict=True)
+            _, batches = self._database.result(
+                f"SELECT {casts} FROM ({written}) AS q({', '.join(names)})", pa.schema(list(columns))
             )
-            self._make(outer)
-            made = self._connection.sql(
-                f"SELECT {outer} FROM (SELECT {casts} FROM ({written}) AS q({', '.join(names)}))"
-            )
-        return self._batches(made, pa.schema(list(columns)), tree, returned=False)
+        return self._batches(batches, tree, returned=False)
 
     def _moment(self, version: exp.Version) -> Any:
         import datetime
@@ -512,24 +464,26 @@ class Engine:
 
     @contextmanager
     def _errors(self, tree: exp.Expression | None) -> Iterator[None]:
-        import duckdb
-
         try:
             yield
-        except duckdb.InterruptException:
-            if self._late:
+        except DatabaseError as error:
+            lost = isinstance(error, WorkerLostError)
+            stopped = lost or error.kind == "InterruptException"
+            if stopped and self._late:
                 raise LimitError(
                     f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
                 ) from None
-            raise QueryError(
-                "Job execution was cancelled: User requested cancellation", reason="stopped"
-            ) from None
-        except duckdb.OutOfMemoryException:
-            raise LimitError(
-                "Resources exceeded during query execution: the query could not be executed in the allotted "
-                f"memory of {self.limits.memory_bytes:,} bytes"
-            ) from None
-        except duckdb.Error as error:
+            if stopped and (not lost or self._cancelled()):
+                raise QueryError(
+                    "Job execution was cancelled: User requested cancellation", reason="stopped"
+                ) from None
+            if lost:
+                raise QueryError(str(error), reason="backendError", location="") from None
+            if error.kind == "OutOfMemoryException":
+                raise LimitError(
+                    "Resources exceeded during query execution: the query could not be executed in the "
+                    f"allotted memory of {self.limits.memory_bytes:,} bytes"
+                ) from None
             raise as_query_error(error, tree) from error
 
 
@@ -546,68 +500,6 @@ class _Writer(Generator):
 
 def _missing(field: pa.Field[Any]) -> str:
     return "[]" if pt.is_list(field.type) else "NULL"
-
-
-def connect(limits: Limits) -> duckdb.DuckDBPyConnection:
-    """An empty database that cannot leave this process."""
-    import duckdb
-
-    connection = duckdb.connect(
-        ":memory:",
-        config={
-            "threads": limits.threads,
-            "memory_limit": f"{limits.memory_bytes // (1 << 20)}MiB",
-            "autoinstall_known_extensions": False,
-            "autoload_known_extensions": False,
-            "allow_community_extensions": False,
-            "temp_directory": "",
-            "preserve_insertion_order": True,
-        },
-    )
-    # Tables of a lake have no estimated number of rows. So the right side of a join is the one in memory, as
-    # the query is written, and not one that is chosen by chance.
-    connection.execute("SET disabled_optimizers = 'build_side_probe_side'")
-    # Otherwise the name of a Python variable would be a table.
-    connection.execute("SET python_enable_replacements = false")
-    connection.execute("SET TimeZone = 'UTC'")
-    connection.execute("SET arrow_lossless_conversion = false")
-    connection.execute("SET enable_external_access = false")
-    connection.execute("SET lock_configuration = true")
-    return connection
-
-
-@functools.lru_cache(maxsize=1024)
-def _uses_of(name: str) -> tuple[str, ...]:
-    overloads = " ".join(macros.INTERNAL.get(name) or macros.MACROS.get(name) or ())
-    more = ["error"] if re.search(r"\berror\(", overloads) else []
-    return tuple(sorted({*re.findall(r"\bbq_(\w+)", overloads), *more}))
-
-
-def _ordered(written: str) -> list[tuple[str, str]]:
-    """The macros and functions that SQL uses, each after those that it uses itself, with their prefix."""
-    found: dict[tuple[str, str], None] = {}
-
-    def visit(prefix: str, name: str, path: tuple[str, ...]) -> None:
-        if (prefix, name) in found or name in path:
-            return
-        for other in _uses_of(name):
-            visit(prefix, other, (*path, name))
-        found[prefix, name] = None
-
-    for prefix, name in re.findall(r"\b(bqs?)_(\w+)", written):
-        visit(prefix, name, ())
-    return list(found)
-
-
-def _null_first(function: Any, required: int) -> Any:
-    """A function that is NULL if one of its first arguments is."""
-
-    # DuckDB takes the number of parameters from the signature.
-    @functools.wraps(function)
-    def call(*values: Any) -> Any:
-        return None if None in values[:required] else function(*values)
-
-    return call
 
 
 def _uses(table: exp.Table, pseudo: dict[str, str]) -> bool:
@@ -677,41 +569,6 @@ def _kind_at(schema: Any, path: Sequence[str]) -> Any:
     return kind
 
 
-def distinct_names(names: Sequence[str]) -> list[str]:
-    """Names of columns, each once: the second ``x`` is ``x_1``."""
-    seen: dict[str, int] = {}
-    made = []
-    for name in names:
-        count = seen.get(name.lower(), 0)
-        seen[name.lower()] = count + 1
-        made.append(f"{name}_{count}" if count else name)
-    return made
-
-
-def fitted(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of DuckDB in the types of a schema."""
-    arrays = [_fitted(column, each.type) for column, each in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _fitted(array: Any, kind: Any) -> Any:
-    if array.type == kind:
-        return array
-    if isinstance(array.type, pa.BaseExtensionType):
-        array = array.storage
-    if pt.is_list(kind):
-        values = _fitted(array.values, kind.value_type)
-        return pa.ListArray.from_arrays(
-            array.offsets, values, type=kind, mask=array.is_null() if array.null_count else None
-        )
-    if pt.is_struct(kind):
-        members = [_fitted(array.field(number), child.type) for number, child in enumerate(kind)]
-        return pa.StructArray.from_arrays(
-            members, fields=list(kind), mask=array.is_null() if array.null_count else None
-        )
-    return array.cast(kind)
-
-
 # -- errors -------------------------------------------------------------------------------------------------
 
 _COLUMN: Final = re.compile(
@@ -724,15 +581,13 @@ _VALUES: Final = re.compile(
 )
 
 
-def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
+def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryError:
     """An error of DuckDB in the words of BigQuery, as far as there are any."""
-    import duckdb
-
     whole = str(error)
     sentence = whole.split("\n\n")[0]
     if (ours := re.findall(r"(?:ValueError|error): (.+)", whole)) and "Python exception" in whole:
         return QueryError(ours[-1].strip())
-    if isinstance(error, duckdb.BinderException):
+    if error.kind == "BinderException":
         if (match := _VALUES.search(whole)) is not None:
             name = match[2] or match[4]
             return QueryError(f"Name {name} not found inside {match[1] or match[3]}{_place(tree, name)}")
@@ -740,7 +595,7 @@ def as_query_error(error: Exception, tree: exp.Expression | None) -> QueryError:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
         if (match := _COLUMN.search(whole)) is not None:
             return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-    if isinstance(error, duckdb.OutOfRangeException) and ("INT64" in whole or "Overflow in" in whole):
+    if error.kind == "OutOfRangeException" and ("INT64" in whole or "Overflow in" in whole):
         return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
     sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
     if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:

@@ -14,7 +14,7 @@ from lode.read.files import count_rows
 from lode.read.prune import guarantee, mentioned
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import pyarrow.compute as pc
 
@@ -48,6 +48,9 @@ class NumberedRows(EngineDataset):
     # What has ended a read: DuckDB's error has only its text.
     failure: BaseException | None
     _scan: Scan
+
+    def __reduce__(self) -> Any:
+        return numbered_rows, (self._scan,)
 
     def scanner(  # type: ignore[override, unused-ignore]  # DuckDB gives columns and a filter
         self,
@@ -110,18 +113,13 @@ class _Scanner:
             raise
 
 
-def numbered_rows(scan: Scan, partition_of: Callable[[str], str]) -> NumberedRows:
-    """The rows of a scan of Parquet files.
-
-    Args:
-        scan: The files.
-        partition_of: The partition of a file, by its path.
-    """
+def numbered_rows(scan: Scan) -> NumberedRows:
+    """The rows of a scan of Parquet files."""
     files: list[FileRef] = [file for file, _ in scan.files_with_names()]
     schema = scan.schema()
     # What statistics say of decimals of 256 bits cannot be compared with DuckDB's decimals.
     plain = pa.schema([each for each in schema if not pa.types.is_decimal256(each.type)])
-    known = [guarantee(file, partition_of(file.path), plain) for file in files]
+    known = [guarantee(file, scan.layout.partition_of(scan.dataset_id, file.path), plain) for file in files]
     whole = narrow(schema).append(pa.field(ROW, pa.int64()))
     native = native_dataset(scan.store, scan.components, files, whole, known)
     made = NumberedRows(list(native.get_fragments()), whole, native.format, native.filesystem)

@@ -13,7 +13,7 @@ from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.jobs.job import Job
 from lode.ingest.jobs.query import QueryJobs
 from lode.ingest.status import Refused
-from lode.sql.engine import Limits
+from lode.sql.database import Limits
 from lode.sql.errors import LimitError, QueryError
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, SimulatedCrash

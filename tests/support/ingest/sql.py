@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lode.ingest.jobs.sql.script import Script
 from lode.ingest.jobs.sql.session import Session
-from lode.sql.engine import Limits
+from lode.sql.database import Limits
 
 if TYPE_CHECKING:
     from lode.ingest.core.engine import Engine

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import pickle
 import threading
 import time
 from collections import OrderedDict
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -28,8 +30,9 @@ from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import TableSchema
 from lode.ingest.types.rest import to_rest
 from lode.lazy import pa
-from lode.sql.engine import Limits
+from lode.sql.database import Database, Limits
 from lode.sql.errors import QueryError
+from lode.sql.workers import Workers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -40,6 +43,7 @@ if TYPE_CHECKING:
     from lode.ingest.jobs.buckets import Buckets
     from lode.ingest.jobs.job import Job
     from lode.ingest.jobs.sql.context import Outcome
+    from lode.store.protocol import Store
 
     Properties = Callable[[dict[str, Any], TableSchema], tuple[Partitioning | None, dict[str, Any]]]
 
@@ -54,6 +58,7 @@ _CODES: Final = {
     "notImplemented": Code.UNIMPLEMENTED,
     "accessDenied": Code.PERMISSION_DENIED,
     "stopped": Code.CANCELLED,
+    "backendError": Code.UNAVAILABLE,
 }
 _UNSUPPORTED: Final = {
     "tableDefinitions": "Queries of external files are not supported: load them into a table.",
@@ -61,6 +66,17 @@ _UNSUPPORTED: Final = {
     "destinationEncryptionConfiguration": "Files are encrypted as the store is set up.",
 }
 _DISPOSITIONS: Final = ("WRITE_EMPTY", "WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_TRUNCATE_DATA")
+
+
+def _is_shared(store: Store) -> bool:
+    """Whether another process can open a store."""
+    if urlsplit(store.url).scheme == "memory":
+        return False
+    try:
+        pickle.dumps(store)
+    except Exception:  # of the caller's own store
+        return False
+    return True
 
 
 class Rows:
@@ -97,6 +113,7 @@ class QueryJobs:
             settings.query_bytes, settings.query_time, settings.query_threads, settings.result_bytes
         )
         self._properties = properties
+        self._processes = Workers() if _is_shared(engine.store) else None
         self._kept: OrderedDict[str, Rows] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -140,6 +157,7 @@ class QueryJobs:
                     limits=self._limits_of(job),
                     cancelled=lambda: job.is_cancelled,
                     buckets=self._buckets,
+                    open_database=Database if self._processes is None else self._processes.open,
                 ) as session,
             ):
                 session.names.project = job.project if not default.get("projectId") else default["projectId"]
@@ -153,6 +171,11 @@ class QueryJobs:
                     job.result = Rows(from_arrow(outcome.schema), None, None, 0)
         except QueryError as error:
             raise as_refusal(error) from None
+
+    def close(self) -> None:
+        """End the processes that compute queries."""
+        if self._processes is not None:
+            self._processes.close()
 
     def _limits_of(self, job: Job) -> Limits:
         given = job.configuration.get("jobTimeoutMs")

@@ -233,7 +233,7 @@ class _Statement:
         session = self._session
         session.sql.bytes_processed = 0
         session.names.pinned[definition.dataset_id] = base.scan
-        rows = numbered_rows(base.scan, base.partition_of)
+        rows = numbered_rows(base.scan)
         hidden = _hidden(definition)
         pseudo = {**pseudo_columns(definition), **_own_names(hidden)}
         source = Source(rows, definition.schema.arrow, base.scan.size_bytes, pseudo)

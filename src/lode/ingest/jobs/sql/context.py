@@ -11,6 +11,7 @@ from lode.ingest.jobs.destination import CREATE, Commit, Destination
 from lode.ingest.jobs.sql.names import CatalogTables
 from lode.ingest.jobs.tables import TableRef
 from lode.ingest.status import Code, Refused
+from lode.sql.database import Database
 from lode.sql.engine import Engine
 from lode.sql.errors import QueryError
 
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.engine import Engine as Tables
     from lode.ingest.names import TableName
-    from lode.sql.engine import Limits
+    from lode.sql.database import Limits
+    from lode.sql.workers import RemoteDatabase
 
 
 @dataclass(slots=True)
@@ -59,6 +61,7 @@ class Context:
         limits: What it may use.
         cancelled: Whether it was asked to stop.
         buckets: Where EXPORT DATA writes; nowhere if not given.
+        open_database: Opens the database that computes it.
     """
 
     def __init__(
@@ -71,11 +74,12 @@ class Context:
         limits: Limits,
         cancelled: Callable[[], bool] = lambda: False,
         buckets: Buckets | None = None,
+        open_database: Callable[[Limits], Database | RemoteDatabase] = Database,
     ) -> None:
         self.buckets = buckets or Buckets(None)
         self.tables = tables
         self.names = CatalogTables(tables.catalog, project, dataset)
-        self.sql = Engine(self.names, limits, cancelled)
+        self.sql = Engine(self.names, limits, cancelled, open_database=open_database)
         self.sql.stored = self.names.function
         self._key = key
         self.number = 0

@@ -12,10 +12,11 @@ from lode.ingest.catalog.partitioning import PARTITION_ID, TimePartitioning
 from lode.ingest.jobs.sql.information import information
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
-from lode.lazy import pa, pt
+from lode.lazy import pa
 from lode.sql.engine import Source, parse
 from lode.sql.errors import QueryError
-from lode.sql.numbered import narrow, numbered_rows
+from lode.sql.numbered import narrow
+from lode.sql.rows import ScanRows
 
 if TYPE_CHECKING:
     import datetime
@@ -143,12 +144,10 @@ class CatalogTables:
                 whole = pa.schema([*schema, pa.field(PARTITION_ID, pa.string())]) if pseudo else schema
                 return Source(narrow(whole).empty_table(), schema, 0, pseudo)
             scan = dataset.plan(as_of=head)
-        return Source(rows_of(scan), schema, scan.size_bytes, pseudo)
+        return Source(ScanRows(scan), schema, scan.size_bytes, pseudo)
 
     def _wildcard(self, name: TableName) -> Source:
         """All tables whose name begins alike, with the rest of their names as _TABLE_SUFFIX."""
-        import pyarrow.dataset as pads
-
         prefix = name.table[:-1]
         found = [
             each
@@ -181,7 +180,7 @@ class CatalogTables:
             tables.append(made.append_column("_TABLE_SUFFIX", suffix))
         whole = pa.schema([*schema, pa.field("_TABLE_SUFFIX", pa.string())])
         joined = pa.concat_tables(tables).cast(narrow(whole)) if tables else narrow(whole).empty_table()
-        return Source(pads.dataset(joined), schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
+        return Source(joined, schema, joined.nbytes, {"_TABLE_SUFFIX": '"_TABLE_SUFFIX"'})
 
 
 def is_procedure(text: str) -> bool:
@@ -217,12 +216,3 @@ def pseudo_columns(definition: TableDefinition) -> dict[str, str]:
                 "_PARTITIONDATE": f"CAST(strptime(\"{PARTITION_ID}\", '{form}') AS DATE)",
             }
     return {}
-
-
-def rows_of(scan: Scan) -> Any:
-    """The rows of a snapshot as DuckDB reads them."""
-    wide = any(pt.is_decimal256(each.type) for each in scan.schema())
-    if wide or not scan.is_plain_parquet:
-        # DuckDB reads no decimals of 256 bits, and pyarrow no columns under several names.
-        return numbered_rows(scan, lambda path: scan.layout.partition_of(scan.dataset_id, path))
-    return scan.dataset()
