@@ -10,7 +10,8 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lode.lazy import pa
-from lode.sql.engine import Engine, Limits, Source, parse
+from lode.sql.database import Limits
+from lode.sql.engine import Engine, Source, parse
 from lode.sql.errors import QueryError
 
 _ROWS: Final = "rows$"
