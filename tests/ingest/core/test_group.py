@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.core.table_writer import Group
+from lode.ingest.core.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
