@@ -47,7 +47,7 @@ class Runs:
         self._number = 0
 
     def in_turn(self, loads: Iterable[Load], label: str) -> dict[tuple[str, Load], rounds.Outcome]:
-        """Rows/s, p50 and p99 in ms, the server's peak memory and the idle calls held, of each and the ceiling."""
+        """Rows/s, p50 and p99 in ms, the server's peak memory and the idle calls held, with the ceiling."""
         found: dict[tuple[str, Load], rounds.Outcome] = {}
         for load in loads:
             works = {each.name: partial(self.fresh, each, load) for each in self.appended}
