@@ -31,13 +31,14 @@ def _handlers() -> grpc.GenericRpcHandler:
 
     async def create(data: bytes, _: Any) -> bytes:
         parent = types.CreateWriteStreamRequest.deserialize(data).parent
-        return types.WriteStream.serialize(types.WriteStream(name=f"{parent}/streams/s-{next(numbers)}"))
+        stream = types.WriteStream(name=f"{parent}/streams/s-{next(numbers)}")
+        return bytes(types.WriteStream.serialize(stream))
 
     async def answer_nothing(_: bytes, __: Any) -> bytes:
         return b""
 
-    unary = grpc.unary_unary_rpc_method_handler
-    methods = {
+    unary: Any = grpc.unary_unary_rpc_method_handler
+    methods: dict[str, Any] = {
         "AppendRows": grpc.stream_stream_rpc_method_handler(_append_rows),
         "CreateWriteStream": unary(create),
         "FinalizeWriteStream": unary(answer_nothing),
