@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from benchmarks.options import Options
 
 SERVERS: Final[tuple[type[Server], ...]] = (BqEmulator, LodeServer)
+WITH_CEILING: Final[tuple[type[Server], ...]] = (*SERVERS, Ceiling)
 PEER: Final = BqEmulator.name
 CEILING: Final = Ceiling.name
 MEMORY: Final = "server memory, MB"
@@ -42,7 +43,7 @@ class Runs:
         self.options = options
         self.servers = [each for each in SERVERS if options.wants(each.name)]
         # Those of appends alone.
-        self.appended = [*self.servers, *([Ceiling] if options.wants(CEILING) else [])]
+        self.appended = [each for each in WITH_CEILING if options.wants(each.name)]
         self._root = root
         self._number = 0
 
