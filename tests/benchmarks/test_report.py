@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,11 @@ def test_an_aim_is_about_a_number_that_its_part_measures(aim: Aim) -> None:
     found = find(RESULTS, aim.part, aim.table)
     assert found is not None
     assert set(aim.columns) <= set(found.columns)
-    assert {aim.row, *aim.to} <= {row.name for row in found.rows}
+    missing = {aim.row, *aim.to} - {row.name for row in found.rows}
+    if missing:
+        # A contender that is newer than the results: the next full run measures it.
+        assert missing <= set(importlib.import_module(f"benchmarks.{aim.part}").CONTENDERS)
+        assert aim.judged(RESULTS) == (MISSING, "")
 
 
 @pytest.mark.parametrize("aim", AIMS, ids=lambda aim: aim.what)
