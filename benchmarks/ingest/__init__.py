@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.ingest import beside, idle, lone, rates, several, sql, upserts
-from benchmarks.ingest.runs import SERVERS, Runs
+from benchmarks.ingest.runs import CEILING, SERVERS, Runs
 from benchmarks.ingest.servers import LodeServer
 
 if TYPE_CHECKING:
     from benchmarks.options import Options
     from benchmarks.table import Table
 
-CONTENDERS: Final = tuple(each.name for each in SERVERS)
+CONTENDERS: Final = (*(each.name for each in SERVERS), CEILING)
 
 
 def run(options: Options) -> list[Table]:

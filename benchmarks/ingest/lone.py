@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.ingest.load import Load
-from benchmarks.ingest.runs import NOTES, PEER, Runs
+from benchmarks.ingest.runs import ABOUT_CEILING, CEILING, NOTES, PEER, Runs
 from benchmarks.rounds import row_of
 from benchmarks.table import Table
 
@@ -21,13 +21,13 @@ def table(runs: Runs) -> Table:
     outcomes = runs.in_turn(loads, "one at a time")
     rows = []
     for load in loads:
-        for server in runs.servers:
+        for server in runs.appended:
             found = outcomes[server.name, load]
             _keep_latencies(found)
-            against = None if server.name == PEER else f"{PEER}, {load.stream}"
+            against = None if server.name in (PEER, CEILING) else f"{PEER}, {load.stream}"
             rows.append(row_of(f"{server.name}, {load.stream}", found, against))
     columns = ["p50, ms", "p99, ms"]
-    notes = [f"{appends} appends.", *NOTES]
+    notes = [f"{appends} appends.", *NOTES, ABOUT_CEILING]
     return Table("lone", "Ingest: one append of 1,000 rows at a time, Arrow", columns, rows, columns, notes)
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.ingest.load import Load
-from benchmarks.ingest.runs import MEMORY, NOTES, PEER, Runs
+from benchmarks.ingest.runs import ABOUT_CEILING, CEILING, MEMORY, NOTES, PEER, Runs
 from benchmarks.ingest.servers import LodeServer
 from benchmarks.rounds import in_rounds, row_of
 from benchmarks.table import Cell, Curve, Row, Table
@@ -64,7 +64,7 @@ def _table(runs: Runs, kind: Kind) -> Table:
     loads = {stream: kind.load(stream, quick=runs.options.quick) for stream in STREAMS}
     outcomes = runs.in_turn(loads.values(), "rates")
     rows = []
-    for server in runs.servers:
+    for server in runs.appended:
         found = [outcomes[server.name, load] for load in loads.values()]
         rows.append(_row(server, found))
     counts = ", ".join(f"{load.total:,} {stream}" for stream, load in loads.items())
@@ -75,7 +75,7 @@ def _table(runs: Runs, kind: Kind) -> Table:
         [*STREAMS, MEMORY],
         rows,
         ratios=[*STREAMS, MEMORY],
-        notes=[f"Rows of one load: {counts}; pending with finalize and commit.", *NOTES],
+        notes=[f"Rows of one load: {counts}; pending with finalize and commit.", *NOTES, ABOUT_CEILING],
         curves=[
             Curve(
                 "ingest", said.replace(" rows an append", "/append"), "", "times bqemulator's rows/s",
@@ -91,7 +91,7 @@ def _row(server: type[Server], found: list[Outcome]) -> Row:
     peaks = [_column(each.samples, 3) for each in found if not each.failed]
     memory = Cell([max(at_once) for at_once in zip(*peaks, strict=True)])
     failed = found[0].failed if all(each.failed for each in found) else None
-    return Row(server.name, [*rates, memory], None if server.name == PEER else PEER, failed)
+    return Row(server.name, [*rates, memory], None if server.name in (PEER, CEILING) else PEER, failed)
 
 
 def _column(samples: list[Sample], at: int) -> list[float]:

@@ -40,6 +40,8 @@ class Server(ABC):
     """A server with the dataset of the benchmark, from entering the block to leaving it."""
 
     name: str
+    # Whether the rows that it acknowledged can be counted.
+    keeps_rows = True
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -211,6 +213,33 @@ class BqEmulator(Server):
 
     def count(self, table: str) -> int:
         return int(self.query(f"SELECT COUNT(*) FROM `{PROJECT}.{DATASET}.{table}`")[0][0])
+
+
+class Ceiling(Server):
+    """Discards the rows: no server on the same gRPC stack gets more out of the client."""
+
+    name = "ceiling"
+    keeps_rows = False
+
+    def _start(self) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.ingest.ceiling"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=self._log,
+        )
+        assert self._process.stdout is not None
+        port = self._process.stdout.readline()
+        if not port:
+            raise RuntimeError(f"the {self.name} did not start:\n{self._tail()}")
+        self.grpc = f"127.0.0.1:{int(port)}"
+
+    def count(self, table: str) -> int:
+        raise NotImplementedError(f"the {self.name} keeps no rows of {table}")
+
+    def post(self, path: str, body: dict[str, Any]) -> Any:
+        """It has no tables, so there are none to create."""
+        return {}
 
 
 def _reference(table: str) -> dict[str, str]:

@@ -116,8 +116,12 @@ class DatasetHandle:
                 return self.look()
         return found, head
 
-    def find_to_write(self) -> tuple[FoundDataset, Head[Manifest]]:
-        """The dataset, and the head that its next commit expects."""
+    def find_to_write(self, *, wait: bool = True) -> tuple[FoundDataset, Head[Manifest]]:
+        """The dataset, and the head that its next commit expects.
+
+        Args:
+            wait: Whether to wait for a commit of another thread. If not, the head may be the one before it.
+        """
         if not self._may_write:
             check_new_id(self.id, kind="dataset")
             self._may_write = True
@@ -125,10 +129,10 @@ class DatasetHandle:
         if head is not None:
             self._adopt(found, head.dropped)
             found.committer.start_from(head)
-        captured = found.committer.capture()
+        captured = found.committer.capture() if wait else found.committer.known_head()
         if head is None and captured.dropped is not None:
             self.forget(found)
-            return self.find_to_write()
+            return self.find_to_write(wait=wait)
         return found, captured
 
     def _adopt(self, found: FoundDataset, dropped: Manifest | None) -> None:

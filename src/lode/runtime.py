@@ -59,6 +59,9 @@ class ProcessLock:
     ) -> None:
         self._lock.release()
 
+    def is_held(self) -> bool:
+        return self._lock.locked()
+
     @classmethod
     def renew_all(cls) -> None:
         for lock in list(cls._all):

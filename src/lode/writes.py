@@ -127,7 +127,8 @@ class Writes:
         clean = check_metadata(metadata)
         pair = _pair(idempotency_key)
         id = None if snapshot_id is None else check_new_snapshot_id(snapshot_id)
-        found, head = self._handle.find_to_write()
+        # Files are staged while another thread commits. The commit of these compares the definitions.
+        found, head = self._handle.find_to_write(wait=False)
         if id is not None and not is_generated(id) and load_tag(found.chain, id) is not None:
             raise InvalidPathError(f"snapshot id {id!r} is a tag of {found.chain.name}: choose another")
         parent = self._reads.manifest(base) if base is not None else None
@@ -154,7 +155,7 @@ class Writes:
     ) -> Transaction:
         found = begun.found
         if callable(evolve):
-            self._handle.define(found, found.committer.capture(), begun.definition)
+            self._handle.define(found, found.committer.known_head(), begun.definition)
         evolution = evolve if callable(evolve) else self._evolution(schema) if evolve else None
         if evolution is None and schema is not None and has_null_types(begun.definition):
             evolution = partial(type_null_columns, schema=schema)

@@ -46,7 +46,8 @@ def test_a_page_is_what_report_makes_of_the_results(path: Path) -> None:
 def test_an_aim_is_about_a_number_that_its_part_measures(aim: Aim) -> None:
     assert aim.part in PARTS
     found = find(RESULTS, aim.part, aim.table)
-    if found is None or found.row(aim.row) is None:
+    # A contender that is newer than the results is measured by the next full run.
+    if found is None or any(found.row(name) is None for name in (aim.row, *aim.to)):
         assert aim.judged(RESULTS) == (MISSING, "")
         assert names_of(aim) <= names_in_code(aim.part)
         return

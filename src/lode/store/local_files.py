@@ -15,7 +15,7 @@ import os
 import random
 import stat
 import time
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, NotFoundError, PathExistsError, StoreError
@@ -74,19 +74,20 @@ def _put_unnamed(tree: Tree, path: str, view: memoryview, *, durable: bool) -> b
     """
     place = tree.open_place(path)
     try:
-        try:
-            descriptor = os.open(".", UNNAMED, 0o666, dir_fd=place)
-        except OSError as error:
-            tree.unnamed = error.errno not in _NO_UNNAMED
-            return False
-        try:
-            _write(descriptor, view, path)
-            if durable:
-                _fsync(descriptor, path)
-            if not _name_unnamed(tree, descriptor, path, place, durable=durable):
+        with tree.anchored_meanwhile(path) if durable else nullcontext():
+            try:
+                descriptor = os.open(".", UNNAMED, 0o666, dir_fd=place)
+            except OSError as error:
+                tree.unnamed = error.errno not in _NO_UNNAMED
                 return False
-        finally:
-            os.close(descriptor)
+            try:
+                _write(descriptor, view, path)
+                if durable:
+                    _fsync(descriptor, path)
+                if not _name_unnamed(tree, descriptor, path, place, durable=durable):
+                    return False
+            finally:
+                os.close(descriptor)
         if durable:
             tree.sync(path, place)
     finally:

@@ -21,13 +21,15 @@ import os
 import stat
 import struct
 import sys
+import threading
+from contextlib import contextmanager
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 from lode.errors import LodeError, NotFoundError, OutcomeUnknownError, PermissionDeniedError, StoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 # The most directories that are known to exist, or to be synced. A forgotten one is opened, or synced, again.
 MAX_REMEMBERED_DIRECTORIES = 4096
@@ -220,6 +222,40 @@ class Tree:
             self._anchor(directory)
         except OSError as error:
             raise unsynced(path, error) from error
+
+    @contextmanager
+    def anchored_meanwhile(self, path: str) -> Iterator[None]:
+        """Sync the entries that lead to the directory of ``path`` on another thread, if that is not done.
+
+        Each sync waits for the disk, and those of a new directory do not depend on the object in it.
+
+        Raises:
+            OutcomeUnknownError: It failed. The kernel reports that only once, so ``sync`` would not find out.
+        """
+        directory = path.rpartition("/")[0]
+        if directory in self._anchored:
+            yield
+            return
+        failed: list[OSError] = []
+
+        def anchor() -> None:
+            try:
+                self._anchor(directory)
+            except OSError as error:
+                failed.append(error)
+
+        anchoring = threading.Thread(target=anchor, name="lode-sync")
+        try:
+            anchoring.start()
+        except RuntimeError:  # no more threads, or the interpreter is shutting down
+            yield
+            return
+        try:
+            yield
+        finally:
+            anchoring.join()
+            if failed:
+                raise unsynced(path, failed[0]) from failed[0]
 
     def failure(self, error: OSError, path: str) -> LodeError:
         """Return the error of Lode for one at ``path``; raise one that names the link if there is one."""

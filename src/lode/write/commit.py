@@ -161,6 +161,13 @@ class Committer(Generic[M]):
         with self._lock:
             return self._capture()
 
+    def known_head(self) -> Head[M]:
+        """As ``capture``, but do not wait for a commit of another thread: then it is the head before that."""
+        head = self._head
+        if head is not None and head.manifest is not None and not head.dangles and self._lock.is_held():
+            return head
+        return self.capture()
+
     def _capture(self) -> Head[M]:
         head = self._head
         if head is None or self._recovery.has_changed(head):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lode.ingest.core.table_writer import Group
+from lode.ingest.core.group import Group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -185,3 +185,61 @@ def test_items_in_the_queue_are_processed_when_the_pool_shuts_down() -> None:
     gate.end(2)
     closing.join(timeout=30)
     assert gate.groups == [["a"], ["b"]]
+
+
+class TwoSteps(Gate):
+    """The same with a step before the work, which records its groups too."""
+
+    def __init__(self, pool: ThreadPoolExecutor) -> None:
+        super().__init__(pool)
+        self.prepared: list[list[str]] = []
+        self.has_prepared = threading.Semaphore(0)
+        self.group = Group(pool, self._work, weigh=len, max_weight=10, prepare=self._prepare)
+
+    def _prepare(self, group: list[str]) -> list[str]:
+        self.prepared.append(group)
+        self.has_prepared.release()
+        return [item.upper() for item in group]
+
+
+def test_the_next_group_is_prepared_during_the_work_on_one_that_is_not_heavier(
+    pool: ThreadPoolExecutor,
+) -> None:
+    steps = TwoSteps(pool)
+    steps.put("aa")
+    steps.begin()
+    assert steps.has_prepared.acquire(timeout=30)
+    steps.put("b")
+    assert steps.prepared == [["aa"]], "a lighter group waits for more"
+    steps.put("c")
+    assert steps.has_prepared.acquire(timeout=30)
+    assert steps.prepared == [["aa"], ["b", "c"]]
+    steps.put("d")
+    assert steps.groups == [["AA"]], "the work is done one group at a time"
+    steps.end(3)
+    steps.group.wait()
+    assert steps.groups == [["AA"], ["B", "C"], ["D"]]
+
+
+def test_a_lighter_group_is_prepared_when_the_work_is_done(pool: ThreadPoolExecutor) -> None:
+    steps = TwoSteps(pool)
+    steps.put("aaa")
+    steps.begin()
+    steps.put("b")
+    steps.end(2)
+    steps.group.wait()
+    assert steps.groups == [["AAA"], ["B"]]
+
+
+def test_prepared_groups_are_worked_on_when_the_pool_shuts_down() -> None:
+    pool = ThreadPoolExecutor(2)
+    steps = TwoSteps(pool)
+    steps.put("a")
+    steps.begin()
+    steps.put("b")
+    closing = threading.Thread(target=pool.shutdown)
+    closing.start()
+    steps.end(2)
+    closing.join(timeout=30)
+    steps.group.wait()
+    assert steps.groups == [["A"], ["B"]]

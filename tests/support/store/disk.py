@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -20,6 +21,19 @@ STEPS = ("mkdir", "link", "replace", "fsync")
 
 class Stopped(BaseException):
     """The process got no further. Not an Exception: nothing may handle it."""
+
+
+class _RunsAtJoin:
+    """A thread whose work is done when it is waited for."""
+
+    def __init__(self, target: Callable[[], None], name: str) -> None:
+        self._target = target
+
+    def start(self) -> None:
+        pass
+
+    def join(self) -> None:
+        self._target()
 
 
 class Disk:
@@ -44,6 +58,8 @@ class Disk:
             # Nothing is synced in truth, which saves most of the time.
             call = self._synced if name == "fsync" else getattr(os, name)
             monkeypatch.setattr(os, name, self._step(call))
+        # A process has one order of its steps here, so that it can stop before each of them.
+        monkeypatch.setattr("lode.store.local_tree.threading", SimpleNamespace(Thread=_RunsAtJoin))
         self.format()
 
     def format(self) -> None:

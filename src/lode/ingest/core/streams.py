@@ -8,8 +8,9 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.errors import StoreError
+from lode.ingest.core.append import Append, fail_all, succeed
+from lode.ingest.core.group import Group
 from lode.ingest.core.strategies import State, StreamPosition, StreamType, select_strategy
-from lode.ingest.core.table_writer import Append, Group, fail_all, succeed
 from lode.ingest.log.record import LogDamaged, RowsEncoder
 from lode.ingest.status import Code, Refused
 

@@ -1,6 +1,7 @@
 """The writer of one table: the only place of the server that commits to it, in groups of appends.
 
-Appends that arrive during a commit share the next one: one file, one snapshot, many responses.
+Appends that arrive during a commit share the next one: one file, one snapshot, many responses. Their file is
+written while the commit before them is still on its way.
 """
 
 from __future__ import annotations
@@ -9,13 +10,11 @@ import logging
 import random
 import threading
 import time
-from collections import deque
-from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from lode.errors import (
     CommitUnknownError,
@@ -29,12 +28,13 @@ from lode.errors import (
 )
 from lode.ingest.catalog.paths import no_table
 from lode.ingest.catalog.table import complete, stored_as
+from lode.ingest.core.append import Append, fail_all, succeed
 from lode.ingest.core.changes import Changes, DeletedKeys
+from lode.ingest.core.group import Group
 from lode.ingest.core.progress import METADATA, StreamProgress
 from lode.ingest.log.record import LogDamaged
 from lode.ingest.status import Code, Refused, invalid
 from lode.ingest.types.arrays import coalesce
-from lode.ingest.types.changes import is_changes
 from lode.lazy import pa
 from lode.write.removal import Removal
 
@@ -48,10 +48,8 @@ if TYPE_CHECKING:
     from lode.ingest.catalog.catalog import Catalog
     from lode.ingest.catalog.table import TableDefinition
     from lode.ingest.core.metrics import Metrics
-    from lode.ingest.core.strategies import StreamPosition
     from lode.store.protocol import Store
 
-T = TypeVar("T")
 logger = logging.getLogger("lode.ingest")
 
 # Arrow data of one group: it stays in memory until it is committed.
@@ -80,167 +78,28 @@ class AlreadyVisible(Exception):  # noqa: N818, an outcome rather than an error
         self.streams = streams
 
 
-class Append:
-    """Rows that a stream has accepted and that are not yet committed, or written to its log.
+class StagedRows(NamedTuple):
+    """Rows whose files are written and that are not committed yet."""
 
-    ``answer`` resolves to the offset of the first row, to None on the default stream, or to a ``Refused``.
-    """
-
-    __slots__ = (
-        "answer",
-        "batch",
-        "epoch",
-        "first",
-        "is_changes",
-        "position",
-        "reserved",
-        "rows",
-        "stream_id",
-        "weight",
-    )
-
-    def __init__(
-        self,
-        stream_id: str,
-        position: StreamPosition,
-        batch: pa.RecordBatch,
-        first: int | None,
-        reserved: int,
-    ) -> None:
-        self.stream_id = stream_id
-        self.position = position
-        self.batch = batch
-        self.rows = batch.num_rows
-        self.is_changes = is_changes(batch)
-        # Its memory. Decoded rows share no buffers with other batches.
-        self.weight = batch.get_total_buffer_size()
-        # Bytes that count as staged already, until the log counts them.
-        self.reserved = reserved
-        self.first = first
-        self.epoch = position.epoch
-        self.answer: Future[int | None] = Future()
-        # Not cancellable: rows stay accepted if the client disconnects.
-        self.answer.set_running_or_notify_cancel()
-
-    @property
-    def stale(self) -> bool:
-        """Whether an append that was accepted before this one has failed."""
-        return self.first is not None and self.epoch != self.position.epoch
-
-    def begin(self) -> bool:
-        """Return whether it still has to be written. A stale append is refused here."""
-        if self.answer.done():
-            return False
-        if self.stale:
-            self.fail(
-                Refused(
-                    Code.ABORTED,
-                    f"An earlier append to {self.position.name} failed: "
-                    f"expected offset {self.position.accepted}, received {self.first}. Resume from there.",
-                )
-            )
-            return False
-        return True
-
-    def fail(self, refusal: Refused) -> None:
-        if self.answer.done():
-            return
-        if not self.stale and self.first is not None:
-            with self.position.lock:
-                self.position.roll_back()
-        self.answer.set_exception(refusal)
+    dataset: lode.Dataset
+    transaction: lode.Transaction
 
 
-def succeed(group: Sequence[Append], *, visible: bool) -> None:
-    """Answer appends that became durable together.
+class StagedGroup(NamedTuple):
+    """Appends whose rows were staged while the group before them was committed, or the error of that."""
 
-    Last to first: a caller that waits for the first wakes up once and finds all of them answered.
-    """
-    for append in group:
-        if append.first is not None:
-            position = append.position
-            with position.lock:
-                position.durable = append.first + append.rows
-                if visible:
-                    position.visible = position.durable
-    for append in reversed(group):
-        append.answer.set_result(append.first)
+    appends: list[Append]
+    rows: StagedRows | Exception | None
 
+    def take(self) -> StagedRows | None:
+        """The staged rows; None if they are to be staged now."""
+        if isinstance(self.rows, Exception):
+            raise self.rows
+        return self.rows
 
-def fail_all(group: Sequence[Append], refusal: Refused) -> None:
-    for append in group:
-        append.fail(refusal)
-
-
-class Group(Generic[T]):
-    """A queue that passes its items to ``work`` in groups: items that arrive during one call share the next.
-
-    There is no timer: a single item is processed at once. Groups are processed one at a time, in the order of
-    arrival, on a pool thread that is used only while there is work.
-
-    Args:
-        pool: Where the work runs.
-        work: Processes one group and answers each of its items, also on failure.
-        weigh: The weight of an item. A single item may exceed the limit.
-        max_weight: The weight at which a group is full.
-    """
-
-    def __init__(
-        self, pool: Executor, work: Callable[[list[T]], None], *, weigh: Callable[[T], int], max_weight: int
-    ) -> None:
-        self._pool = pool
-        self._work = work
-        self._weigh = weigh
-        self._max_weight = max_weight
-        self._waiting: deque[T] = deque()
-        self._lock = threading.Lock()
-        self._idle = threading.Condition(self._lock)
-        self._working = False
-
-    def put(self, item: T) -> None:
-        """Queue an item. Work begins at once if none is in progress."""
-        with self._lock:
-            self._waiting.append(item)
-            if self._working:
-                return
-            self._working = True
-        self._pool.submit(self._drain)
-
-    def wait(self) -> None:
-        """Block until the queue is empty and no work is in progress."""
-        with self._idle:
-            self._idle.wait_for(lambda: not self._working)
-
-    def _drain(self) -> None:
-        while True:
-            group = self._next()
-            try:
-                self._work(group)
-            except Exception:  # a failed group must not stop the next ones
-                logger.exception("a group of %d items failed without an answer", len(group))
-            del group  # free its memory before this queue waits for a thread
-            if self._is_done():
-                return
-            # Submit again instead of looping: a queue that is never empty must not occupy a thread forever.
-            with suppress(RuntimeError):  # the pool is shutting down: process the remaining items here
-                self._pool.submit(self._drain)
-                return
-
-    def _next(self) -> list[T]:
-        with self._lock:
-            group = [self._waiting.popleft()]
-            weight = self._weigh(group[0])
-            while self._waiting and weight + self._weigh(self._waiting[0]) <= self._max_weight:
-                weight += self._weigh(self._waiting[0])
-                group.append(self._waiting.popleft())
-            return group
-
-    def _is_done(self) -> bool:
-        with self._lock:
-            self._working = bool(self._waiting)
-            if not self._working:
-                self._idle.notify_all()
-            return not self._working
+    def discard(self) -> None:
+        if isinstance(self.rows, StagedRows):
+            self.rows.transaction.abort()
 
 
 class ColumnRenamed(Exception):  # noqa: N818, an outcome rather than an error
@@ -277,7 +136,11 @@ class TableWriter:
         self.created = datetime.fromtimestamp(definition.created_ms / 1000, UTC)
         self.progress = StreamProgress(checkpoint)
         self.appends: Group[Append] = Group(
-            pool, self._commit_group, weigh=lambda append: append.weight, max_weight=MAX_GROUP_BYTES
+            pool,
+            self._commit_group,
+            weigh=lambda append: append.weight,
+            max_weight=MAX_GROUP_BYTES,
+            prepare=self._stage_group,
         )
         # The commits of this server with rows.
         self.commits = 0
@@ -338,6 +201,7 @@ class TableWriter:
         ranges: Mapping[str, OffsetRange],
         *,
         acknowledged: bool = False,
+        ahead: StagedGroup | None = None,
     ) -> lode.Snapshot:
         """Commit the rows of ``stage`` in one snapshot, which also records the progress of these streams.
 
@@ -346,6 +210,7 @@ class TableWriter:
             ranges: The rows of each stream.
             acknowledged: The rows were acknowledged before. Columns of the dataset that they do not fit are
                 renamed. Otherwise such rows are refused.
+            ahead: The same rows, staged already.
 
         Raises:
             AlreadyVisible: Some of the rows are visible already; nothing was committed.
@@ -353,7 +218,7 @@ class TableWriter:
         """
         began = time.monotonic()
         with self._refusals("try again with the same offset"):
-            snapshot = self._stage_and_publish(stage, ranges, acknowledged)
+            snapshot = self._stage_and_publish(stage, ranges, acknowledged, ahead)
         self.commits += 1
         self._metrics.committed(snapshot, time.monotonic() - began)
         return snapshot
@@ -501,15 +366,15 @@ class TableWriter:
         stage: Callable[[TableDefinition, lode.Transaction], None],
         ranges: Mapping[str, OffsetRange],
         acknowledged: bool,
+        ahead: StagedGroup | None = None,
     ) -> lode.Snapshot:
         mismatched = False
         for _ in range(_MAX_STAGINGS):
-            definition, dataset = self.open()
-            evolution = definition.evolution(acknowledged=acknowledged)
-            metadata = {METADATA: {"streams": {stream: rows.end for stream, rows in ranges.items()}}}
             try:
-                with dataset.transaction(metadata, on_conflict="append", evolve=evolution) as transaction:
-                    stage(definition, transaction)
+                staged = ahead.take() if ahead is not None else None
+                ahead = None
+                dataset, transaction = staged or self._stage(stage, ranges, acknowledged)
+                with transaction:
                     return self._publish(dataset, transaction, ranges)
             except ComponentMismatchError:
                 if mismatched:
@@ -521,6 +386,23 @@ class TableWriter:
         raise Refused(
             Code.ABORTED, f"Other writers rename the columns of {self.name.short} all the time. Try again."
         )
+
+    def _stage(
+        self,
+        stage: Callable[[TableDefinition, lode.Transaction], None],
+        ranges: Mapping[str, OffsetRange],
+        acknowledged: bool,
+    ) -> StagedRows:
+        definition, dataset = self.open()
+        evolution = definition.evolution(acknowledged=acknowledged)
+        metadata = {METADATA: {"streams": {stream: rows.end for stream, rows in ranges.items()}}}
+        transaction = dataset.transaction(metadata, on_conflict="append", evolve=evolution)
+        try:
+            stage(definition, transaction)
+        except BaseException:
+            transaction.abort()
+            raise
+        return StagedRows(dataset, transaction)
 
     def _publish(
         self,
@@ -575,13 +457,23 @@ class TableWriter:
         """The refusal of rows that do not fit the dataset, which another program created."""
         return Refused(Code.FAILED_PRECONDITION, f"Table {self.name.short} cannot be written: {error}.")
 
-    def _commit_group(self, group: list[Append]) -> None:
+    def _stage_group(self, appends: list[Append]) -> StagedGroup:
+        """Write the file of appends whose turn to be committed has not come yet."""
+        live = [append for append in appends if append.begin()]
+        if not live or any(append.is_changes for append in live):
+            return StagedGroup(live, None)
+        try:
+            return StagedGroup(live, self._stage(partial(_stage_appends, live), _ranges(live), False))
+        except Exception as error:  # the commit raises it
+            return StagedGroup(live, error)
+
+    def _commit_group(self, group: StagedGroup) -> None:
         # In the order of arrival: a change may concern a row that was appended just before it.
-        for changes, run in groupby(group, key=lambda append: append.is_changes):
+        for changes, run in groupby(group.appends, key=lambda append: append.is_changes):
             if changes:
                 self._commit_changes(list(run))
             else:
-                self._commit_rows(list(run))
+                self._commit_rows(list(run), group if group.rows is not None else None)
 
     def _commit_changes(self, group: list[Append]) -> None:
         try:
@@ -600,18 +492,22 @@ class TableWriter:
     def deleted_keys(self) -> DeletedKeys:
         return DeletedKeys(self.dataset_id, self._store)
 
-    def _commit_rows(self, group: list[Append]) -> None:
-        while group := [append for append in group if append.begin()]:
+    def _commit_rows(self, group: list[Append], ahead: StagedGroup | None) -> None:
+        while live := [append for append in group if append.begin()]:
+            if ahead is not None and len(live) < len(group):
+                # An append before them failed while they were staged.
+                ahead.discard()
+                ahead = None
+            group = live
             try:
-                self.commit(
-                    lambda definition, transaction: _stage(definition, transaction, group), _ranges(group)
-                )
+                self.commit(partial(_stage_appends, group), _ranges(group), ahead=ahead)
             except AlreadyVisible as error:
                 # The appends of those streams are stale now. The others are committed without them.
                 if not any(append.stale for append in group):
                     logger.error("%s: %s, but none of its appends is stale", self.name.short, error)
                     fail_all(group, Refused(Code.INTERNAL, str(error)))
                     return
+                ahead = None
                 continue
             except Refused as refusal:
                 fail_all(group, refusal)
@@ -623,6 +519,8 @@ class TableWriter:
             self._metrics.group_size.observe(len(group))
             succeed(group, visible=True)
             return
+        if ahead is not None:
+            ahead.discard()
 
 
 def _ranges(group: Sequence[Append]) -> dict[str, OffsetRange]:
@@ -635,7 +533,9 @@ def _ranges(group: Sequence[Append]) -> dict[str, OffsetRange]:
     return ranges
 
 
-def _stage(definition: TableDefinition, transaction: lode.Transaction, group: Sequence[Append]) -> None:
+def _stage_appends(
+    group: Sequence[Append], definition: TableDefinition, transaction: lode.Transaction
+) -> None:
     batches = coalesce(fit_batch(definition, transaction, append.batch) for append in group)
     transaction.add(transaction.stager.stage_named(pa.Table.from_batches(batches), ""))
 

@@ -88,7 +88,7 @@ class ArrowRows:
         """The same rows before they are unpacked; refuses rows that would become too large."""
         rows = size = body = 0
         try:
-            messages = list(self._messages(serialized_batch))
+            messages = _only_message(serialized_batch) or list(self._messages(serialized_batch))
             for message in messages:
                 layout = read_layout(message, with_lengths=not self._is_plain)
                 rows += layout.rows
@@ -154,6 +154,17 @@ class ArrowRows:
             yield message
         if not count:
             raise invalid("The request has no record batch: an append needs at least one.")
+
+
+def _only_message(serialized: bytes) -> list[pa.ipc.Message] | None:
+    """The record batch message that is all of the bytes, as clients send it; None for anything else."""
+    arrow: Any = pa  # its stubs lack the position of a reader
+    reader = arrow.BufferReader(serialized)
+    try:
+        message = arrow.ipc.read_message(reader)
+    except (pa.ArrowException, EOFError, OSError):
+        return None  # reading it as a stream gives the reason
+    return [message] if message.type == "record batch" and reader.tell() == len(serialized) else None
 
 
 def _unreadable(why: Exception) -> Refused:
