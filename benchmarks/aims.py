@@ -9,6 +9,10 @@ from benchmarks.aim import Aim
 _PEERS = ("Delta", "Iceberg", "Lance")
 _DEPTHS = ("10", "500", "2,000", "5,000")
 _PLAIN_SPARK_READ = "Spark, spark.read.parquet on the same files"
+_ONE_FILE = "Spark, one file of the same rows"
+_SMALL_FILES = "Lode, lode.spark.read of the small files"
+_COMPACTED = "Lode, lode.spark.read after compaction"
+_NAMED = 'Lode, spark.read.format("lode") with columns named'
 _BOTH = ("default", "committed")
 _MEMORY = "server memory, MB"
 _PEAK = "peak over idle, MB"
@@ -178,17 +182,17 @@ AIMS: Final = (
     Aim(
         "Spark: lode.spark.write",
         "spark", "write", "Lode, lode.spark.write", ("seconds",),
-        at_most=1, to=("Spark, df.write.parquet",), short=True,
+        at_most=0.8, to=("Spark, df.write.parquet",), short=True,
     ),
     Aim(
         'Spark: df.write.format("lode")',
         "spark", "write", 'Lode, df.write.format("lode")', ("seconds",),
-        at_most=1, to=("Spark, df.write.parquet",),
+        at_most=0.8, to=("Spark, df.write.parquet",),
     ),
     Aim(
         "Spark: lode.spark.read",
         "spark", "read", "Lode, lode.spark.read", ("seconds",),
-        at_most=1.1, to=(_PLAIN_SPARK_READ,), short=True,
+        at_most=1, to=(_PLAIN_SPARK_READ,), short=True,
     ),
     Aim(
         "Spark: lode.spark.read where files are pruned",
@@ -196,13 +200,48 @@ AIMS: Final = (
         at_most=1, to=(_PLAIN_SPARK_READ,),
     ),
     Aim(
-        'Spark: spark.read.format("lode")',
-        "spark", "read", 'Lode, spark.read.format("lode")', ("seconds",),
-        at_most=1.5, to=(_PLAIN_SPARK_READ,),
+        "Spark: 500 small files, against one file of the same rows",
+        "spark", "small-500", _SMALL_FILES, ("seconds",),
+        at_most=3, to=(_ONE_FILE,),
+    ),
+    Aim(
+        "Spark: 5,000 small files, against one file of the same rows",
+        "spark", "small-5000", _SMALL_FILES, ("seconds",),
+        at_most=3, to=(_ONE_FILE,),
+    ),
+    Aim(
+        "Spark: 5,000 small files, against plain Spark on their folder",
+        "spark", "small-5000", _SMALL_FILES, ("seconds",),
+        at_most=1, to=("floor: Spark, spark.read.parquet on the folder of the small files",),
+    ),
+    Aim(
+        "Spark: 500 small files after compaction, against one file of the same rows",
+        "spark", "small-500", _COMPACTED, ("seconds",),
+        at_most=1.2, to=(_ONE_FILE,),
+    ),
+    Aim(
+        "Spark: 5,000 small files after compaction, against one file of the same rows",
+        "spark", "small-5000", _COMPACTED, ("seconds",),
+        at_most=1.2, to=(_ONE_FILE,),
+    ),
+    Aim(
+        'Spark: spark.read.format("lode") with columns named',
+        "spark", "read-two", _NAMED, ("seconds",),
+        at_most=1.2, to=(_PLAIN_SPARK_READ,),
+    ),
+    Aim(
+        'Spark: spark.read.format("lode") with columns named, against the floor of a Python source',
+        "spark", "read-two", _NAMED, ("seconds",),
+        at_most=1.2, to=("floor: a Python source that only reads the files",),
     ),
     Aim(
         "Spark: a micro-batch, dataset to dataset",
         "spark", "stream", "Lode, dataset to dataset", ("micro-batch, s",),
-        at_most=1.2, to=("Spark, Parquet files to Parquet files",),
+        at_most=1.1, to=("Spark, Parquet files to Parquet files",),
+    ),
+    Aim(
+        "Spark: a graph of 20 small pipelines, against the sum of their jobs",
+        "spark", "graph", "Lode, one run of the graph", ("seconds",),
+        at_most=1.3, to=("Spark, the jobs one after the other",),
     ),
 )  # fmt: skip

@@ -28,11 +28,13 @@ QUICK = (1_000, 10_000)
 FULL = (10_000, 100_000)
 COMPUTED = 10_000_000
 HEAP = "1g"
-_ROWS = 10
-_FILES_PER_SNAPSHOT = 1_000
+ROWS = 10
+FILES_PER_SNAPSHOT = 1_000
 # Of a disk's file system, which allows some 65,000 links to a file.
 _LINKS = 50_000
 _SECONDS = 3_600
+# The folder of plain files for the import.
+_PLAIN = "plain"
 
 
 def columns(sizes: tuple[int, ...]) -> list[str]:
@@ -45,9 +47,10 @@ def rows(root: str, sizes: tuple[int, ...], wants: Callable[[str], bool]) -> lis
     """A row for each job, every one in a process and a Spark of its own."""
     samples: dict[str, list[list[float]]] = {job: [] for job in JOBS if wants(job)}
     failed: dict[str, str] = {}
-    for size in sizes:
+    share = 0.0
+    for size in sizes if samples else ():
         with tempfile.TemporaryDirectory(dir=root) as target:
-            shares = in_child(build, limit=_SECONDS, target=target, count=size)
+            share = in_child(build, limit=_SECONDS, target=target, count=size)
             for job in samples:
                 try:
                     sample = in_child(run, limit=_SECONDS, target=target, job=job, count=size)
@@ -57,7 +60,7 @@ def rows(root: str, sizes: tuple[int, ...], wants: Callable[[str], bool]) -> lis
                     continue
                 progress(f"{job} of {size:,} files: {sample[0]:.1f} s, {sample[1]:.0f} MB")
                 samples[job].append(sample)
-    return [_row(job, found, sizes, shares, failed.get(job)) for job, found in samples.items()]
+    return [_row(job, found, sizes, share, failed.get(job)) for job, found in samples.items()]
 
 
 def _row(job: str, found: list[list[float]], sizes: tuple[int, ...], share: float, failed: str | None) -> Row:
@@ -81,10 +84,12 @@ def build(target: str, count: int) -> float:
     made = 1
     while made < count:
         with dataset.transaction(on_conflict="append") as transaction:
-            number = min(_FILES_PER_SNAPSHOT, count - made)
+            number = min(FILES_PER_SNAPSHOT, count - made)
             transaction.add(_staged(links, transaction.stager, model, number))
             transaction.commit()
         made += number
+    for number in range(count):
+        links.add(f"{_PLAIN}/{number:06d}.parquet")
     _leave(dataset, links, count)
     size = sum(entry.size for entry in dataset.store.list() if entry.path.endswith("manifest.json"))
     return share.BYTES_PER_SHARE / (size / count)
@@ -93,7 +98,7 @@ def build(target: str, count: int) -> float:
 def _rows() -> pa.Table:
     import pyarrow as pa
 
-    numbers = list(range(_ROWS))
+    numbers = list(range(ROWS))
     kinds = [f"kind-{n}" for n in numbers]
     return pa.table({"id": numbers, "kind": kinds, "value": [n / 3 for n in numbers]})
 
@@ -129,14 +134,14 @@ def _staged(links: _Links, stager: Any, model: Any, count: int) -> Any:
         path = stager.layout.data_path(stager.dataset_id, stager.snapshot_id, "", name)
         links.add(path)
         files.append(msgspec.structs.replace(model, path=path))
-    return Staged(tuple(files), count * _ROWS)
+    return Staged(tuple(files), count * ROWS)
 
 
 def _leave(dataset: lode.Dataset, links: _Links, count: int) -> None:
     """Files of writers that died, as many again, for a sweep."""
-    for _ in range(0, count, _FILES_PER_SNAPSHOT):
+    for _ in range(0, count, FILES_PER_SNAPSHOT):
         stager = dataset.stager()
-        for number in range(_FILES_PER_SNAPSHOT):
+        for number in range(FILES_PER_SNAPSHOT):
             name = f"data-{number:06d}.parquet"
             links.add(stager.layout.data_path(stager.dataset_id, stager.snapshot_id, "", name))
 
@@ -179,20 +184,18 @@ def _import(spark: SparkSession, target: str, count: int) -> None:
     import lode
     from lode.spark import jobs
 
-    # The files of the copy, in one folder each snapshot: that Spark lists them is part of an import.
-    found = spark.read.options(recursiveFileLookup="true", pathGlobFilter="*.parquet")
-    files = found.parquet(f"{target}/copy/datasets/copied")
+    files = spark.read.parquet(f"{target}/{_PLAIN}")
     into = lode.Dataset("imported", url(f"{target}/import"), codec="parquet")
     (made,) = jobs.import_(files, into, key="files")
-    verify(made.row_count, count * _ROWS, "rows imported")
+    verify(made.row_count, count * ROWS, "rows imported")
 
 
 def _export(spark: SparkSession, target: str, count: int) -> None:
     from lode.spark import jobs
 
     made = jobs.export(spark, dataset_at(target), f"{target}/export")
-    verify(made.receipt.rows, count * _ROWS, "rows exported")
-    verify(spark.read.parquet(f"{target}/export").count(), count * _ROWS, "rows in the export")
+    verify(made.receipt.rows, count * ROWS, "rows exported")
+    verify(spark.read.parquet(f"{target}/export").count(), count * ROWS, "rows in the export")
 
 
 def _compact(spark: SparkSession, target: str, count: int) -> None:

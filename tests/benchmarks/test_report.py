@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,10 @@ def test_an_aim_is_about_a_number_that_its_part_measures(aim: Aim) -> None:
         assert aim.judged(RESULTS) == (MISSING, "")
         return
     found = find(RESULTS, aim.part, aim.table)
-    assert found is not None
+    if found is None:  # a table that is newer than the last run
+        assert aim.judged(RESULTS) == (MISSING, "")
+        assert {aim.row, *aim.to} <= set(import_module(f"benchmarks.{aim.part}").CONTENDERS)
+        return
     assert set(aim.columns) <= set(found.columns)
     assert {aim.row, *aim.to} <= {row.name for row in found.rows}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from os.path import commonpath
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
@@ -57,12 +57,10 @@ def _files(paths: list[str], number: int) -> tuple[Source, ...]:
     if not paths:
         return ()
     clean = tuple(shown(path)[1:-1] for path in paths)
-    folders = [path.rpartition("/")[0] for path in clean]
-    try:
-        folder = commonpath(folders)
-    except ValueError:  # of several stores
-        folder = folders[0]
-    return (Source(folder, number, clean),)
+    # A folder for each level that all have in common, such as file:, "", "", tmp.
+    levels = zip(*(path.split("/")[:-1] for path in clean), strict=False)
+    common = [names[0] for names in takewhile(lambda names: len(set(names)) == 1, levels)]
+    return (Source("/".join(common) or "several folders", number, clean),)
 
 
 def stream_offset(dataset: Dataset, after: dict[str, Any], up_to: Position) -> dict[str, Any]:
