@@ -23,12 +23,13 @@ from lode.errors import (
 )
 from lode.evolution import check_schema
 from lode.format.manifest import FileRef, Removes
-from lode.lineage.position import BEGINNING, NEW_CHECKPOINT, Position, between, position_of, replaced
+from lode.lineage.position import BEGINNING, NEW_CHECKPOINT, Position, position_of, replaced
 from lode.lineage.record import KEY, Lineage, input_of, lineage_of
 from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
+from lode.snapshot import Snapshot
 from lode.spark.dataset_ref import is_same, opened
 from lode.spark.resume import new_snapshot_id
 from lode.spark.spread import reachable, spread
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.manifest import Manifest
-    from lode.snapshot import Snapshot
     from lode.spark.dataset_ref import Where
     from lode.store.protocol import Store
     from lode.write.stage import Stager
@@ -83,10 +83,10 @@ def copy(
     start = _copied_up_to(target, name)
     copies = _Copies(origin, target, name)
     made: list[str] = []
-    stops = _stops(origin, start)
-    waiting = stops[-1].sequence - stops[0].sequence if stops else 0
-    for last in stops[1:]:
-        group = between(origin, start, last)
+    groups = _groups(origin, start)
+    waiting = sum(map(len, groups))
+    while groups:
+        group = [Snapshot(origin.chain.require(snapshot_id)) for snapshot_id in groups.pop()]
         columns = _Columns.of(origin, start, group)
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
@@ -101,7 +101,7 @@ def copy(
     return CopiedSnapshots(target, made)
 
 
-class CopiedSnapshots(Sequence["Snapshot"]):
+class CopiedSnapshots(Sequence[Snapshot]):
     """The snapshots that a copy has made, in their order. Each is read when it is asked for."""
 
     def __init__(self, dataset: Dataset, ids: Sequence[str]) -> None:
@@ -384,30 +384,29 @@ def _commit(
         return transaction.commit()
 
 
-def _stops(origin: Dataset, start: Position) -> list[Position]:
-    """Where the groups of snapshots begin and end of which each has about as many files as one job copies.
+def _groups(origin: Dataset, start: Position) -> list[list[str]]:
+    """The ids of the snapshots to copy, in groups with about as many files as one job copies; newest first.
 
-    The first is where the first group begins. Empty if there is nothing to copy.
+    Manifests are read one by one, because a segment of history can have more files than fit in memory.
     """
     newest = origin.latest()
     sequence = position_of(origin, newest).sequence
-    if sequence == start.sequence and newest.id == start.snapshot:
-        return []
-    _check_readable(origin, start, newest.manifest)
-    found: list[Position] = []
+    before = newest.id
+    found: list[list[str]] = []
     files = _FILES_PER_JOB
-    # Newest first, so that there is one manifest in memory at a time.
-    for snapshot in origin.history(as_of=ExactId(newest.id)):
-        if sequence <= start.sequence:
-            if snapshot.id != start.snapshot:
-                raise replaced(origin, start, NEW_CHECKPOINT)
-            break
+    if sequence > start.sequence:
+        _check_readable(origin, start, newest.manifest)
+    for _ in range(max(start.sequence, newest.manifest.begins - 1), sequence):
+        manifest = origin.chain.require(before)
         if files >= _FILES_PER_JOB:
-            found.append(Position(sequence, snapshot.id))
+            found.append([])
             files = 0
-        files += len(snapshot.files) + 1
-        sequence -= 1
-    return [Position(sequence, start.snapshot), *reversed(found)]
+        found[-1].insert(0, before)
+        files += len(manifest.files) + 1
+        before = manifest.parent_snapshot_id or ""
+    if sequence < start.sequence or (start != BEGINNING and before != start.snapshot):
+        raise replaced(origin, start, NEW_CHECKPOINT)
+    return found
 
 
 def _copied_up_to(target: Dataset, name: str) -> Position:
