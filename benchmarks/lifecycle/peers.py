@@ -8,13 +8,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 import lode
 from benchmarks.rounds import ChildError, MissingError, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 # The extension is published for this version of DuckDB only, so it runs in an environment of its own.
 DUCKLAKE: Final = ("duckdb==1.5.5", "duckdb-extension-ducklake==1.5.5", "pyarrow>=20")
@@ -136,6 +139,7 @@ class Iceberg:
     def __init__(self, folder: Path) -> None:
         require("pyiceberg")
         folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
         sql: Any = importlib.import_module("pyiceberg.catalog.sql")
         self._catalog = sql.SqlCatalog(
             "bench", uri=f"sqlite:///{folder}/catalog.db", warehouse=f"file://{folder}"
@@ -149,6 +153,16 @@ class Iceberg:
         self._table.append(table)
 
     append = write
+
+    def add_files(self, tables: Iterable[pa.Table]) -> None:
+        """Append each table as a file, with one commit."""
+        paths = []
+        for number, table in enumerate(tables):
+            if self._table is None:
+                self._table = self._catalog.create_table("bench.t", schema=table.schema)
+            paths.append(f"{self._folder}/added-{number}.parquet")
+            pq.write_table(table, paths[-1], compression="zstd")
+        self._table.add_files([f"file://{path}" for path in paths])
 
     def delete(self, condition: str) -> None:
         self._table.delete(condition)

@@ -148,9 +148,19 @@ class VirtualStore(StoreWrapper):
 
     nearby = False
 
-    def __init__(self, inner: Store, time: VirtualTime) -> None:
+    def __init__(
+        self,
+        inner: Store,
+        time: VirtualTime,
+        *,
+        read: float = READ,
+        write: float = WRITE,
+        spread: float = SPREAD,
+    ) -> None:
         super().__init__(inner)
         self._time = time
+        self._seconds = (read, write)
+        self._spread = spread
         self.reads = 0
         self.writes = 0
 
@@ -158,7 +168,8 @@ class VirtualStore(StoreWrapper):
         writing = method in _WRITES
         self.writes += writing
         self.reads += not writing
-        self._time.sleep((WRITE if writing else READ) * self._time.chance.uniform(1 - SPREAD, 1 + SPREAD))
+        chance = self._time.chance.uniform(1 - self._spread, 1 + self._spread)
+        self._time.sleep(self._seconds[writing] * chance)
         return call()
 
 

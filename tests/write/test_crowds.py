@@ -286,30 +286,29 @@ def test_who_is_alone_never_waits() -> None:
     assert clock.slept == []
 
 
-def test_after_a_commit_in_a_crowd_the_others_have_their_turns_first() -> None:
+def test_after_a_commit_beside_another_writer_that_one_has_its_turn_first() -> None:
+    clock = Clock()
+    contention = clock.contention()
+    commit_once(clock, contention, commits=1)
+    hold_turn(contention)
+    assert clock.slept == [pytest.approx(0.02)]
+
+
+def test_a_writer_that_lost_many_times_does_not_wait_longer_for_that() -> None:
     clock = Clock()
     contention = clock.contention()
     commit_once(clock, contention, commits=7)
     hold_turn(contention)
-    assert clock.slept == [pytest.approx(7 * 0.02)]
+    assert clock.slept == [pytest.approx(0.02)]
 
 
 def test_the_time_a_writer_needed_for_its_own_work_counts_as_waiting() -> None:
     clock = Clock()
     contention = clock.contention()
     commit_once(clock, contention, commits=7)
-    clock.now += 7 * 0.02
+    clock.now += 0.02
     hold_turn(contention)
     assert clock.slept == []
-
-
-def test_who_has_lost_before_steps_back_for_less() -> None:
-    clock = Clock()
-    contention = clock.contention()
-    commit_once(clock, contention, commits=8)
-    contention.wait_after_loss(1)
-    contention.wait_after_loss(2)
-    assert clock.slept[1] == pytest.approx(clock.slept[0] / 4)
 
 
 def test_nobody_waits_longer_than_the_longest_pause() -> None:
@@ -317,13 +316,24 @@ def test_nobody_waits_longer_than_the_longest_pause() -> None:
     contention = clock.contention()
     commit_once(clock, contention, commits=1000, work=5.0)
     hold_turn(contention)
-    contention.wait_after_loss(1)
+    contention.give_way()
     assert clock.slept == [MAX_PAUSE_SECONDS, MAX_PAUSE_SECONDS]
 
 
-def test_a_crowd_is_forgotten_by_halves() -> None:
+def test_another_writer_is_forgotten_after_three_commits_without_one() -> None:
     clock = Clock()
     contention = clock.contention()
+    commit_once(clock, contention, commits=MAX_CONTENDERS)
+    crowded = []
+    for _ in range(4):
+        crowded.append(hold_turn(contention))
+        contention.end_turn(0)
+    assert crowded == [True, True, True, False]
+
+
+def test_on_a_disk_a_crowd_is_forgotten_by_halves() -> None:
+    clock = Clock()
+    contention = clock.contention(nearby=True)
     commit_once(clock, contention, commits=MAX_CONTENDERS)
     crowded = []
     for _ in range(6):
@@ -337,7 +347,7 @@ def test_on_a_disk_nobody_waits() -> None:
     contention = clock.contention(nearby=True)
     commit_once(clock, contention, commits=8)
     hold_turn(contention)
-    contention.wait_after_loss(1)
+    contention.give_way()
     assert clock.slept == []
 
 
@@ -465,6 +475,16 @@ def test_a_leader_waits_as_long_as_the_writes_of_its_members_take() -> None:
     assert next(contention.gathering(16))[0] == pytest.approx(alone * 25)
 
 
+def test_where_reads_take_longer_than_writes_a_leader_waits_for_those() -> None:
+    contention = Clock().contention()
+    contention.observe_write(0.03)
+    by_writes = next(contention.gathering(16))[0]
+    contention.observe_read(0.01)
+    assert next(contention.gathering(16))[0] == by_writes
+    contention.observe_read(0.17)
+    assert next(contention.gathering(16))[0] > by_writes
+
+
 def test_a_leader_looks_early_whether_all_are_there_and_goes_on_with_most_of_them_later() -> None:
     contention = Clock().contention()
     contention.observe_write(0.03)
@@ -486,7 +506,7 @@ def test_no_slot_can_make_a_leader_wait_long() -> None:
     clock = Clock()
     contention = clock.contention()
     contention.observe_group([1e300, 1e300, -1.0])
-    assert contention.write_seconds == MAX_PAUSE_SECONDS
+    assert contention.request_seconds == MAX_PAUSE_SECONDS
 
 
 def test_a_member_that_came_late_looks_soon() -> None:

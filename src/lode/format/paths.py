@@ -84,6 +84,10 @@ class ChainPaths:
         """The object of a draft that waits to be committed onto the snapshot ``head``."""
         return f"{self.waiting}{head}/{number}.json"
 
+    def turn(self, number: int) -> str:
+        """The object by which a writer that loses again and again asks for a turn."""
+        return f"{self.waiting}turn/{number}.json"
+
     @property
     def definitions(self) -> str:
         """The prefix of the definitions."""

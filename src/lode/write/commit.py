@@ -16,7 +16,7 @@ import logging
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from lode.errors import (
     CommitUnknownError,
@@ -43,6 +43,7 @@ from lode.write.publish import MAX_UNANSWERED, KeyRecord, Publisher
 from lode.write.rebase import commits_after
 from lode.write.recovery import HeadRecovery
 from lode.write.retry import check_retry
+from lode.write.turn import LOSSES_BEFORE_REQUEST, TurnRequests
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -62,6 +63,10 @@ MAX_REBASES: Final = 10_000
 POINTER_LOOK: Final = 1
 
 M = TypeVar("M", bound=AnyManifest)
+
+
+def _call(step: Callable[[], Any]) -> Any:
+    return step()
 
 
 class Swap(Enum):
@@ -99,6 +104,8 @@ class _Tally:
     seen: bytes | None = None
     # The base that the intent on the store names.
     declared_on: object = None
+    # The head after which another writer was faster.
+    missed: Any = None
 
 
 class Committer(Generic[M]):
@@ -121,6 +128,7 @@ class Committer(Generic[M]):
         self._publisher = Publisher(chain, runtime)
         self._intents = Intents(chain, self._publisher)
         self._recovery = HeadRecovery(chain, runtime, self._publisher)
+        self._requests = TurnRequests(chain)
         # The head this process knows: its last commit, the head a commit lost to, or the first one it read.
         self._head: Head[M] | None = None
         self._lock = ProcessLock()
@@ -134,7 +142,7 @@ class Committer(Generic[M]):
 
     @cached_property
     def _groups(self) -> Groups[M]:
-        return Groups(self._chain, self._runtime, self._publisher, self._contention)
+        return Groups(self._chain, self._runtime, self._publisher, self._contention, self._requests)
 
     # -- the head ------------------------------------------------------------------------------
 
@@ -282,7 +290,7 @@ class Committer(Generic[M]):
             # the same there. A writer that waits while another does not would always be overtaken.
             is_crowd = base.manifest is not None and self._contention.is_crowd(base.manifest)
             draft.crowd = crowd_after(base.crowd, 1) if is_crowd else 0
-            self._declare(draft, base)
+            self._declare_and_ask(draft, base, tally)
             tally.declared_on = base
             self._publish_owed(draft, base)
             # Only here, before the first swap from this base. A swap that was sent may win at any time until
@@ -299,8 +307,20 @@ class Committer(Generic[M]):
         if outcome is Swap.UNKNOWN:
             draft.landed = None
         tally.attempts += 1
-        self._contention.wait_after_loss(tally.attempts)
+        self._contention.lose()
         return False
+
+    def _declare_and_ask(self, draft: Draft[M], base: Head[M], tally: _Tally) -> None:
+        """Declare the draft, and beside that ask for a turn, or look whether another writer has asked."""
+        requests = self._requests
+        steps: list[Callable[[], bool | None]] = [partial(self._declare, draft, base)]
+        if tally.rebases >= LOSSES_BEFORE_REQUEST and not self._publisher.nearby:
+            ask = requests.ask_leader if tally.waited else requests.ask_winner
+            steps.append(partial(ask, draft, tally.missed if tally.waited else base))
+        elif self._contention.is_unaware and requests.is_due(base):
+            steps.append(partial(requests.winner_is_asked, base))
+        if any(self._runtime.each_small(_call, steps)):
+            self._contention.give_way()
 
     def _publish_owed(self, draft: Draft[M], base: Head[M]) -> None:
         """Publish the base if its writer has not. No swap may leave a snapshot that is not published."""
@@ -349,7 +369,9 @@ class Committer(Generic[M]):
 
     def _leave(self, draft: Draft[M], base: Head[M], looks: int) -> bytes | None:
         """The pointer after the commit of a group, with this draft or without it; None before that."""
+        began = self._runtime.monotonic()
         own = self._chain.manifest(draft.snapshot_id)
+        self._contention.observe_read(self._runtime.monotonic() - began)
         if own is not None:
             return own.group.leader.encode() or None
         if looks < POINTER_LOOK:
@@ -401,6 +423,7 @@ class Committer(Generic[M]):
             raise SnapshotConflictError(self._conflict(draft, base, overlap, tally.rebases))
         tally.rebases += 1
         draft.rebases += 1
+        tally.missed = base
         return None
 
     def _declare(self, draft: Draft[M], base: Head[M]) -> None:

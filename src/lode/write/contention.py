@@ -1,9 +1,8 @@
 """Pace the writers that compete for one pointer.
 
 If every writer swaps as soon as it can, all swaps but one fail, and the last winner tends to win again
-because it alone knows the new head. So a writer that met others waits for about as many commits as happened
-between its last two, and reads the head before its next swap. This only spreads the attempts. The swap
-decides which of them wins.
+because it alone knows the new head. So a writer that met others waits for about one commit, and reads the
+head before its next swap. This only spreads the attempts. The swap decides which of them wins.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Queue: TypeAlias = "Callable[[float, float], AbstractContextManager[None]]"
 
 # Maximum time that a commit waits for other writers.
 MAX_PAUSE_SECONDS: Final = 1.0
-# A larger count comes from a writer that was idle. It does not measure how many writers are active now.
+# How many commits of others a writer of a local store remembers: half of them after each commit of its own.
 MAX_CONTENDERS: Final = 16
 # After how many commits in a row without another writer this one counts as alone.
 MAX_ALONE: Final = 3
@@ -83,8 +82,8 @@ class Contention:
         self._runtime = runtime
         self._nearby = nearby
         self._queue = queue
-        # How many others commit between two commits of this process, and how many of its own commits in a row
-        # had none between them.
+        # How many commits of others this process remembers, and how many of its own in a row had none between
+        # them.
         self._contenders = 0
         self._alone = 0
         # Duration of one commit of this process, from reading the head to publishing.
@@ -92,8 +91,9 @@ class Contention:
         # When the next turn of this process begins, and when the current attempt began.
         self._turn = 0.0
         self._began = 0.0
-        # Duration of a small write, and when the cached head was read.
+        # Duration of a small write and of a small read, and when the cached head was read.
         self._write = 0.0
+        self._read = 0.0
         self._learned = 0.0
 
     def is_crowd(self, head: AnyManifest) -> bool:
@@ -104,13 +104,17 @@ class Contention:
         return age < max(MAX_CROWD_AGE_SECONDS, MAX_CROWD_AGE_GROUPS * self._work(crowd_of(head.x))) * 1e9
 
     @property
-    def write_seconds(self) -> float:
-        """How long a small write takes."""
-        return self._write
+    def request_seconds(self) -> float:
+        """How long a small write takes, or a small read where that takes longer."""
+        return max(self._write, self._read)
 
     def observe_write(self, seconds: float) -> None:
         """Record how long a small write took."""
         self._write = seconds if not self._write else (3 * self._write + seconds) / 4
+
+    def observe_read(self, seconds: float) -> None:
+        """Record how long a small read took."""
+        self._read = seconds if not self._read else (3 * self._read + seconds) / 4
 
     def observe_group(self, writes: list[float]) -> None:
         """Record how long a small write takes each writer of a group that this process leads.
@@ -134,6 +138,11 @@ class Contention:
         for _ in range(MAX_EXTENSIONS):
             yield EXTENSION * work, (3 * crowd + 3) // 4
 
+    @property
+    def patience(self) -> float:
+        """How much longer a leader waits for a member that was late for the last groups."""
+        return WRITES_BEFORE_SLOT * self.request_seconds
+
     def pauses(self, crowd: int, slot: int | None, *, late: bool) -> Iterator[float]:
         """How long to wait for a group, in steps; a member looks after each of them.
 
@@ -145,7 +154,7 @@ class Contention:
         """
         work = self._work(crowd)
         # The leader counts from the head too. So a member that came late looks soon.
-        due = self._learned + WRITES_BEFORE_SLOT * self._write + FIRST_LOOK * work
+        due = self._learned + WRITES_BEFORE_SLOT * self.request_seconds + FIRST_LOOK * work
         ahead = due - self._runtime.monotonic()
         if not late:
             yield max(ahead, NEXT_LOOK * work)
@@ -157,7 +166,7 @@ class Contention:
 
     def _work(self, crowd: int) -> float:
         """How long a group of this size takes."""
-        return self._write * (WRITES_PER_GROUP + WRITES_PER_MEMBER * crowd / PARALLEL_SMALL_REQUESTS)
+        return self.request_seconds * (WRITES_PER_GROUP + WRITES_PER_MEMBER * crowd / PARALLEL_SMALL_REQUESTS)
 
     @contextmanager
     def hold_turn(self, head: AnyManifest | None) -> Iterator[bool]:
@@ -168,7 +177,7 @@ class Contention:
         """
         if head is not None and self.is_crowd(head):
             self._began = self._runtime.monotonic()
-            yield self._began - self._learned > MAX_FRESH_WRITES * self._write
+            yield self._began - self._learned > MAX_FRESH_WRITES * self.request_seconds
             return
         if self._queue is None or not self._contenders:
             yield self._begin()
@@ -182,11 +191,19 @@ class Contention:
         self._began = self._runtime.monotonic()
         return self._contenders > 0
 
-    def wait_after_loss(self, attempts: int) -> None:
-        """Wait a random part of a round, divided by the square of the attempts this commit has lost."""
-        if self._contenders > 1:
-            slot = self._slot or self._runtime.monotonic() - self._began
-            self._pause(self._runtime.random() * self._contenders * slot / attempts**2)
+    @property
+    def is_unaware(self) -> bool:
+        """Whether this process has committed just now and knows of no other writer."""
+        is_busy = self._runtime.monotonic() - self._learned < MAX_CROWD_AGE_SECONDS
+        return is_busy and not self._contenders and not self._nearby
+
+    def give_way(self) -> None:
+        """Give another writer time for one commit, and expect it from now on."""
+        self._contenders = max(self._contenders, 1)
+        self._pause(2 * self._slot)
+
+    def lose(self) -> None:
+        """Record that the attempt has lost, and the next one begins."""
         self._began = self._runtime.monotonic()
 
     def observe(self, commits: int) -> None:
@@ -195,16 +212,18 @@ class Contention:
         self._alone = 0 if commits else self._alone + 1
         is_unsure = self._alone < MAX_ALONE and not self._nearby
         least = min(self._contenders, 1) if is_unsure else 0
-        self._contenders = max(min(commits, MAX_CONTENDERS), self._contenders // 2, least)
+        # Far away, the commits of one writer that wins again and again look like those of many.
+        most = MAX_CONTENDERS if self._nearby else 1
+        self._contenders = max(min(commits, most), self._contenders // 2, least)
         self._learned = self._runtime.monotonic()
 
     def end_turn(self, commits: int) -> None:
-        """Record a commit of this process. Its next turn begins after one commit of each other writer."""
+        """Record a commit of this process. If there are others, one of them has the next turn."""
         self.observe(commits)
         now = self._runtime.monotonic()
         took = now - self._began
         self._slot = took if not self._slot else (3 * self._slot + took) / 4
-        self._turn = now + self._contenders * self._slot * (1 + self._runtime.random()) / 2
+        self._turn = now + min(self._contenders, 1) * self._slot * (1 + self._runtime.random()) / 2
 
     def _pause(self, seconds: float) -> None:
         if seconds > 0 and not self._nearby:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from lode.runtime import Runtime
     from lode.write.draft import Draft
     from lode.write.publish import Publisher
+    from lode.write.turn import TurnRequests
 
 # Slots of the first level beyond those for the expected writers.
 SPARE_SLOTS: Final = 6
@@ -68,13 +69,19 @@ class Groups(Generic[M]):
     """Waits in groups of one history, and leads them."""
 
     def __init__(
-        self, chain: Chain[M], runtime: Runtime, publisher: Publisher[M], contention: Contention
+        self,
+        chain: Chain[M],
+        runtime: Runtime,
+        publisher: Publisher[M],
+        contention: Contention,
+        requests: TurnRequests[M],
     ) -> None:
         self._chain = chain
         self._store = chain.store
         self._runtime = runtime
         self._publisher = publisher
         self._contention = contention
+        self._requests = requests
         # The head that the last commit of this process led to, and the slot that is its own there.
         self._seat: tuple[str | None, int] = (None, LEADER)
 
@@ -109,7 +116,7 @@ class Groups(Generic[M]):
         """
         assert draft.declared is not None, "a draft is declared before it waits"
         assert head.id is not None, "a group follows a snapshot"
-        data = encode_waiting(draft.follows, draft.declared.data, self._contention.write_seconds)
+        data = encode_waiting(draft.follows, draft.declared.data, self._contention.request_seconds)
         # Not synced: after a power cut no leader is left to read it.
         volatile = self._publisher.volatile
         put = volatile.put_volatile if volatile else self._store.put
@@ -202,8 +209,12 @@ class Groups(Generic[M]):
             found: dict[int, _Found[M] | None] = {}
             if own == LEADER and not level.start:
                 # Members that return have the first slots.
+                began = self._runtime.monotonic()
+                patience = self._contention.patience if self._requests.leader_is_asked(head) else 0
+                looked = self._runtime.monotonic() - began
                 for pause, enough in self._contention.gathering(expected):
-                    self._runtime.sleep(pause)
+                    self._runtime.sleep(max(pause - looked, 0) + patience)
+                    looked = patience = 0
                     if add(found, range(expected)) >= enough:
                         break
             taken = add(found, [slot for slot in level if slot not in found])
