@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from benchmarks.table import PartResult, Table
 
 MISSING: Final = "not measured yet"
+MET: Final = "met"
+# From here on, so many times the aim says more than so many percent over it.
+_TIMES: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +23,7 @@ class Aim:
     """The medians of ``row`` in ``columns``, divided by those of the rows ``to`` or its own in ``to_column``.
 
     With several columns or rows to compare with, the worst counts; a peer that has no number there is passed
-    over. An aim with ``short`` is also in the README.
+    over. An aim with ``short`` is one of the ten in the README. ``why`` says why it is missed, if it is.
     """
 
     what: str
@@ -34,6 +37,7 @@ class Aim:
     to_column: str | None = None
     unit: str = ""
     short: bool = False
+    why: str = ""
 
     @property
     def is_ratio(self) -> bool:
@@ -42,8 +46,8 @@ class Aim:
     @property
     def said(self) -> str:
         """The aim in words."""
-        bound = f"at most {self._text(self.at_most)}" if self.at_most is not None else ""
-        bound = bound or f"at least {self._text(self.at_least or 0)}"
+        bound = f"at most {self.text(self.at_most)}" if self.at_most is not None else ""
+        bound = bound or f"at least {self.text(self.at_least or 0)}"
         return f"{bound} of {', '.join(self.to)}" if self.to else bound
 
     def measured(self, results: Mapping[str, PartResult]) -> float | None:
@@ -59,7 +63,7 @@ class Aim:
         value = self.measured(results)
         if value is None:
             return self._why(results), ""
-        return self._text(value), self._verdict(value)
+        return self.text(value), self.verdict(value)
 
     def _values(self, table: Table) -> Iterable[float]:
         row = table.row(self.row)
@@ -73,24 +77,25 @@ class Aim:
                 bases.append(table.value(row, self.to_column))
             yield from (value / base for base in bases if base)
 
-    def _verdict(self, value: float) -> str:
-        if self.at_most is not None:
-            if value <= self.at_most:
-                return "met"
-            return (
-                f"{number(100 * (value / self.at_most - 1))} % over"
-                if self.at_most
-                else f"{number(value)} over"
-            )
-        bound = self.at_least or 0
-        return "met" if value >= bound else f"{number(100 * (1 - value / bound))} % short"
+    def verdict(self, value: float) -> str:
+        """Whether a value is enough, or by how much it is not."""
+        if self.at_most is None:
+            bound = self.at_least or 0
+            return MET if value >= bound else f"{number(100 * (1 - value / bound))} % short"
+        if value <= self.at_most:
+            return MET
+        if not self.at_most:
+            return f"{number(value)} over"
+        times = value / self.at_most
+        return f"{number(times)} times the aim" if times > _TIMES else f"{number(100 * (times - 1))} % over"
 
     def _why(self, results: Mapping[str, PartResult]) -> str:
         table = find(results, self.part, self.table)
         row = table.row(self.row) if table is not None else None
         return row.failed if row is not None and row.failed else MISSING
 
-    def _text(self, value: float) -> str:
+    def text(self, value: float) -> str:
+        """A value with its unit."""
         return f"{number(value)}{'x' if self.is_ratio else self.unit}"
 
 

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 from benchmarks.markdown import markdown
 from benchmarks.options import Options
 from benchmarks.progress import progress
+from benchmarks.releases import ReleaseError, keep
 from benchmarks.report import write_pages
-from benchmarks.results import PARTS, machine, save, versions
+from benchmarks.results import PARTS, load, machine, save, versions
 from benchmarks.rounds import reason
 from benchmarks.table import PartResult
 
@@ -24,7 +25,14 @@ if TYPE_CHECKING:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     said = _parser().parse_args(arguments)
+    if said.smoke or said.record:
+        _smoke(said)
+        return
+    if said.keep and said.parts != ["report"]:
+        sys.exit("--keep goes with report: ./run bench report --keep 0.2")
     if said.parts == ["report"]:
+        if said.keep:
+            _keep(said.keep)
         _report("full")
         return
     unknown = [part for part in said.parts if part not in PARTS]
@@ -39,6 +47,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _report(options.size)
     if broken:
         sys.exit(f"not measured: {', '.join(broken)}; the reason is above")
+
+
+def _keep(release: str) -> None:
+    """Keep what was measured as the results of a release."""
+    try:
+        progress(f"wrote {keep(release, load('full'))}")
+    except ReleaseError as error:
+        sys.exit(str(error))
+
+
+def _smoke(said: argparse.Namespace) -> None:
+    """Compare counts with their bounds, or record them."""
+    from benchmarks import smoke
+
+    if not said.smoke:
+        sys.exit("--record goes with --smoke: ./run bench --smoke --record")
+    if said.parts or said.full or said.quick:
+        sys.exit("--smoke counts all operations once: --only NAME chooses some of them")
+    for part in said.only:
+        if not any(part in name for name in smoke.OPERATIONS):
+            sys.exit(f"no operation {part!r}: there are {'; '.join(smoke.OPERATIONS)}")
+    over = smoke.run(said.only, record=said.record)
+    if over:
+        sys.exit("\n".join(over))
 
 
 def _refuse_strangers(options: Options, modules: dict[str, Any]) -> None:
@@ -102,7 +134,18 @@ def _parser() -> argparse.ArgumentParser:
     size.add_argument("--quick", action="store_true", help="a few minutes for all of it; the default")
     size.add_argument("--full", action="store_true", help="the real sizes, three rounds of each")
     parser.add_argument(
-        "--only", action="append", default=[], metavar="NAME", help="contenders whose name contains this"
+        "--keep", metavar="RELEASE", help="with report: keep what was measured as that of a release"
+    )
+    parser.add_argument(
+        "--smoke", action="store_true", help="compare counts with their recorded bounds, without a clock"
+    )
+    parser.add_argument("--record", action="store_true", help="with --smoke: keep the counts as the bounds")
+    parser.add_argument(
+        "--only",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="contenders, or operations of --smoke, whose name contains this",
     )
     parser.add_argument("--directory", help="where to write data (default: the temporary directory)")
     return parser

@@ -52,3 +52,12 @@ def grid(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
     """The lines of a table."""
     lines = [list(head), ["---"] * len(head), *map(list, body)]
     return [f"| {' | '.join(cells)} |" for cells in lines]
+
+
+def filled(page: str, begin: str, end: str, text: str) -> str:
+    """The page with this text between two marks, in place of what was there."""
+    before, mark, rest = page.partition(begin)
+    _, closing, after = rest.partition(end)
+    if not (mark and closing):
+        raise ValueError(f"the page has no {begin} … {end} to fill: put both lines back")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"

@@ -5,8 +5,11 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
+from benchmarks.aim import MISSING
+from benchmarks.markdown import number
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from benchmarks.table import Curve, Row, Table
@@ -31,6 +34,11 @@ _COLOURS: Final = {
     "Delta": "#e07b00",
     "Iceberg": "#00a39b",
     "Lance": "#c2308f",
+    "DuckLake": "#8e5bd0",
+    # What others do at the least is a floor too.
+    "pyarrow": "#8a8a8a",
+    "Spark": "#8a8a8a",
+    "DuckDB's reader on Lode's files": "#8a8a8a",
 }
 _OTHERS: Final = (
     "#7a5c00",
@@ -48,12 +56,8 @@ _PANELS_IN_A_ROW: Final = 2
 _MAX_ROUNDS: Final = 7
 
 
-def write_plots(tables: Iterable[Table], folder: Path) -> list[Path]:
-    """Draw every figure that the tables name, and remove what was drawn of others."""
-    figures: dict[str, list[tuple[Table, Curve]]] = {}
-    for table in tables:
-        for curve in table.curves:
-            figures.setdefault(curve.figure, []).append((table, curve))
+def write_plots(figures: Mapping[str, list[tuple[Table, Curve]]], folder: Path) -> list[Path]:
+    """Draw every figure, and remove what was drawn of others."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("bench-*.svg"):
         old.unlink()
@@ -100,7 +104,7 @@ def _legend(figure: Any, axes: Iterable[Any]) -> None:
 
 
 def _height(table: Table, curve: Curve) -> float:
-    return 3.6 if curve.kind == "lines" else 1.1 + 0.36 * len(_points(table, curve))
+    return 3.6 if curve.kind == "lines" else 1.1 + 0.36 * max(2, len(_points(table, curve)))
 
 
 def _rows(table: Table, curve: Curve) -> list[Row]:
@@ -151,18 +155,26 @@ def _spread(table: Table, curve: Curve, row: Row, column: str) -> tuple[float, f
     return (min(samples), max(samples)) if 1 < len(samples) <= _MAX_ROUNDS and not curve.ratio else None
 
 
-def _points(table: Table, curve: Curve) -> list[tuple[Row, str, float]]:
+def _points(table: Table, curve: Curve) -> list[tuple[Row, str, float | None]]:
+    """What bars show, and None for a contender without a number, so that it is not left out.
+
+    With several columns only those that are there are shown.
+    """
     columns = curve.columns or table.columns
     return [
         (row, column, value)
         for row in _rows(table, curve)
         for column in columns
-        if (value := _value(table, curve, row, column)) is not None
+        if (value := _value(table, curve, row, column)) is not None or len(columns) == 1
     ]
 
 
 def _bars(axis: Any, table: Table, curve: Curve) -> None:
     points = _points(table, curve)
+    if not points:
+        axis.text(0.5, 0.5, MISSING, ha="center", va="center", transform=axis.transAxes)
+        axis.set_axis_off()
+        return
     several_rows = len({row.name for row, _, _ in points}) > 1
     several_columns = len({column for _, column, _ in points}) > 1
     labels = [
@@ -171,18 +183,28 @@ def _bars(axis: Any, table: Table, curve: Curve) -> None:
     ]
     colours = [_style(row.name, table)["color"] for row, _, _ in points]
     places = range(len(points))
-    drawn = axis.barh(places, [value for _, _, value in points], color=colours, height=0.62)
-    axis.bar_label(drawn, [f"{value:,.3g}" for _, _, value in points], padding=3, fontsize=9)
-    for place, (row, column, _) in enumerate(points):
-        if (spread := _spread(table, curve, row, column)) is not None:
+    drawn = axis.barh(places, [value or 0.0 for _, _, value in points], color=colours, height=0.62)
+    axis.bar_label(drawn, [_label(row, value) for row, _, value in points], padding=3, fontsize=9)
+    for place, (row, column, value) in enumerate(points):
+        if value is not None and (spread := _spread(table, curve, row, column)) is not None:
             axis.hlines(place + 0.2, *spread, color="#222222", linewidth=1)
     axis.set_yticks(places, labels)
     axis.invert_yaxis()
     axis.grid(visible=False, axis="y")
     axis.margins(x=0.12)
+    ticker: Any = importlib.import_module("matplotlib.ticker")
+    axis.xaxis.set_major_locator(ticker.MaxNLocator(5))
+    axis.xaxis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:,g}"))
     if curve.ratio:
         axis.axvline(1, color="#444444", linewidth=1)
     axis.set_xlabel(curve.y)
+
+
+def _label(row: Row, value: float | None) -> str:
+    """A bar's number, or in a word why there is none."""
+    if value is not None:
+        return number(value)
+    return row.failed.partition(":")[0] if row.failed else "not measured"
 
 
 def _style(name: str, table: Table) -> dict[str, Any]:

@@ -5,38 +5,49 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from benchmarks import minute, releases
 from benchmarks.aim import MISSING
 from benchmarks.aims import AIMS
-from benchmarks.markdown import grid, markdown
+from benchmarks.markdown import filled, markdown
 from benchmarks.results import HOME, PARTS, load
-from benchmarks.scaling.page import filled
+from benchmarks.scaling.page import BEGIN as SCALING_BEGIN
+from benchmarks.scaling.page import END as SCALING_END
+from benchmarks.scaling.page import render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping
 
-    from benchmarks.aim import Aim
-    from benchmarks.table import PartResult
+    from benchmarks.table import Curve, PartResult, Table
 
 ROOT: Final = Path(__file__).parent.parent
-IMAGES: Final = ROOT / "docs" / "images"
+DOCS: Final = ROOT / "docs"
+IMAGES: Final = DOCS / "images"
 BEGIN: Final = "<!-- bench:begin -->"
 END: Final = "<!-- bench:end -->"
 
 _HEAD: Final = """\
-# Benchmarks
+# All results
 
-Made by `./run bench report` from what `./run bench --{size}` measured; do not edit.
+This page has every table and plot of the benchmarks. It is made by `./run bench report` from what
+`./run bench --{size}` measured; do not edit it.
+
 Contenders run side by side in one run on shared cores, in rounds, so read the ratios, not the times. A number
 is the median; in square brackets from the lowest to the highest, in round ones what it is to the row compared
 with. Nothing counts before what was written has been found again. The floor is the least a commit can do: one
 Parquet file and one compare-and-swap.
 """
+_NEXT: Final = (
+    "**Next:** [results by release](releases.md), [costs and scaling](../understanding/costs.md).\n"
+)
 
 
 def write_pages(size: str) -> list[Path]:
     """Make every page and plot of this size, and return where they are."""
+    # Only here, because the plots need a package that the pages do not.
+    from benchmarks.plots import write_plots
+
     results = load(size)
-    written = _plot(results, IMAGES if size == "full" else HOME / size)
+    written = write_plots(figures(size, results), IMAGES if size == "full" else HOME / size)
     for path, text in pages(size, results).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -44,23 +55,34 @@ def write_pages(size: str) -> list[Path]:
     return written
 
 
+def figures(size: str, results: Mapping[str, PartResult]) -> dict[str, list[tuple[Table, Curve]]]:
+    """The panels of every plot, by its name."""
+    found = minute.figures(results) if size == "full" else {}
+    for result in results.values():
+        for table in result.tables:
+            for curve in table.curves:
+                found.setdefault(curve.figure, []).append((table, curve))
+    return found
+
+
 def pages(size: str, results: Mapping[str, PartResult]) -> dict[Path, str]:
     """What each page has to say."""
-    own = HOME / size / "README.md"
     if size != "full":
-        return {own: page(size, results, ".")}
-    readme = ROOT / "README.md"
+        return {HOME / size / "README.md": page(size, results, ".")}
+    readme, by_release = ROOT / "README.md", DOCS / "reference" / "releases.md"
+    costs = DOCS / "understanding" / "costs.md"
+    kept = releases.table(results, releases.load())
     return {
-        **_scaling_page(results),
-        own: page(size, results, "../../../docs/images"),
-        ROOT / "docs" / "benchmarks.md": page(size, results, "images"),
-        readme: with_table(readme.read_text(), aims_table([aim for aim in AIMS if aim.short], results)),
+        costs: filled(costs.read_text(), SCALING_BEGIN, SCALING_END, _scaling(results)),
+        DOCS / "benchmarks.md": minute.page(results),
+        DOCS / "reference" / "benchmarks.md": f"{page(size, results, '../images')}\n{_NEXT}",
+        by_release: filled(by_release.read_text(), BEGIN, END, kept),
+        readme: filled(readme.read_text(), BEGIN, END, minute.ten(results)),
     }
 
 
-def _scaling_page(results: Mapping[str, PartResult]) -> dict[Path, str]:
-    path = ROOT / "docs" / "understanding" / "performance.md"
-    return {path: filled(path.read_text(), results["scaling"])} if "scaling" in results else {}
+def _scaling(results: Mapping[str, PartResult]) -> str:
+    return render(results["scaling"]) if "scaling" in results else f"{MISSING.capitalize()}."
 
 
 def page(size: str, results: Mapping[str, PartResult], images: str) -> str:
@@ -73,24 +95,8 @@ def page(size: str, results: Mapping[str, PartResult], images: str) -> str:
         for part in PARTS
     ]
     return "\n".join(
-        [_HEAD.format(size=size) + hint, f"## The aims\n\n{aims_table(AIMS, results)}\n", *sections]
+        [_HEAD.format(size=size) + hint, f"## The aims\n\n{minute.aims_table(AIMS, results)}\n", *sections]
     )
-
-
-def aims_table(aims: Iterable[Aim], results: Mapping[str, PartResult]) -> str:
-    """Every aim with what was measured and whether it is met."""
-    body = []
-    for aim in aims:
-        measured, verdict = aim.judged(results)
-        body.append([aim.what, measured, aim.said, verdict])
-    return "\n".join(grid(["", "measured", "the aim", ""], body))
-
-
-def with_table(readme: str, table: str) -> str:
-    """The README with this table between its marks."""
-    before, _, rest = readme.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n{table}\n{END}{after}"
 
 
 def _section(result: PartResult, images: str) -> str:
@@ -102,11 +108,3 @@ def _section(result: PartResult, images: str) -> str:
     return (
         "\n\n".join([f"## {result.part.capitalize()}", origin, *plots, *map(markdown, result.tables)]) + "\n"
     )
-
-
-def _plot(results: Mapping[str, PartResult], folder: Path) -> list[Path]:
-    # Only here, because the plots need a package that the pages do not.
-    from benchmarks.plots import write_plots
-
-    tables = [table for result in results.values() for table in result.tables]
-    return write_plots(tables, folder)

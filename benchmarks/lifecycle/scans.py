@@ -63,8 +63,8 @@ def _peer(peers: dict[str, Any], name: str, root: Path, files: int) -> Sample:
             peers[large] = _filled(name, root / f"{name}-compacted", files)
             peers[large].compact()
     return [
-        *_both(peers[small].scan, total),
-        *(_both(peers[large].scan, total) if peers[large] else [None] * 2),
+        *seconds_of_both(peers[small].scan, total),
+        *(seconds_of_both(peers[large].scan, total) if peers[large] else [None] * 2),
     ]
 
 
@@ -80,7 +80,8 @@ def _filled(name: str, folder: Path, files: int) -> Any:
     return peer
 
 
-def _both(scan: Any, total: int) -> Sample:
+def seconds_of_both(scan: Any, total: int) -> Sample:
+    """The median of three scans of one column, and of all; each has to find so many rows."""
     return [_timed(partial(scan, columns), total) for columns in (["value"], None)]
 
 
@@ -98,11 +99,12 @@ def _duckdb(folder: Path, files: int) -> Sample:
     found: list[float | None] = []
     for place in (folder, folder.with_name("Lode-compacted")):
         paths = lode.Dataset("d", f"file://{place}").plan().locations
-        found += _both(partial(_read, paths), files * _FILES_WITH)
+        found += seconds_of_both(partial(read_with_duckdb, paths), files * _FILES_WITH)
     return found
 
 
-def _read(paths: list[str], columns: list[str] | None) -> int:
+def read_with_duckdb(paths: list[str], columns: list[str] | None) -> int:
+    """The rows that DuckDB finds in these files, as Arrow in memory."""
     duckdb: Any = importlib.import_module("duckdb")
     found = duckdb.read_parquet(paths).project(", ".join(columns) if columns else "*")
     return int(found.to_arrow_reader(65_536).read_all().num_rows)
@@ -116,5 +118,5 @@ def _one_file(path: Path, files: int) -> Sample:
         found: Any = pq.read_table(path, columns=columns)
         return int(found.num_rows)
 
-    one = _both(scan, files * _FILES_WITH)
+    one = seconds_of_both(scan, files * _FILES_WITH)
     return [*one, *one]

@@ -1,7 +1,7 @@
 """How cost grows: with history, rivals, files, partitions, blocks and writers, each as a curve.
 
 What can be counted is counted, on a store in memory; times are taken on a local disk. ``render`` makes of the
-results what ``docs/understanding/performance.md`` shows.
+results what ``docs/understanding/costs.md`` shows.
 """
 
 from __future__ import annotations

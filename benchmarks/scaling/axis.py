@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from lode.store.wrappers import CountingStore
 
 EXPONENT = "exponent"
-# How the note begins that every table has; a page of them all says it once.
-ABOUT = "The exponent is the slope"
 _TIMES = 5
 
 
@@ -109,7 +107,7 @@ def _exponent(sizes: tuple[int, ...], cells: list[Cell]) -> Cell:
 def _about_exponents(sizes: tuple[int, ...]) -> str:
     points = upper_half([(float(size), 1.0) for size in sizes])
     return (
-        f"{ABOUT} through the logarithms of the {len(points)} largest sizes, from "
+        f"The exponent is the slope through the logarithms of the {len(points)} largest sizes, from "
         f"{points[0][0]:,.0f} on: 0 is flat, 1 is linear, 2 is quadratic."
     )
 

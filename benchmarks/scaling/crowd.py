@@ -15,6 +15,9 @@ from lode.store.memory import MemoryStore
 if TYPE_CHECKING:
     from benchmarks.rounds import Sample
 
+# Each writer begins so many seconds after the one before it.
+STAGGER = 0.004
+
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
@@ -50,7 +53,7 @@ class CrowdAxis:
             f"a read takes {READ * 1000:.0f} ms, a write or a swap {WRITE * 1000:.0f} ms, "
             f"each ± {SPREAD:.0%}, and the store never refuses. The simulation leaves out history segments.",
             f"{watched} commits of each writer are watched, at least 100 in all, after {warm} that are not. "
-            "Each round has its own seed.",
+            f"Each round has its own seed. Writers begin {STAGGER * 1000:.0f} ms after one another.",
         )
 
     def measure(self, size: int) -> Sample:
@@ -76,6 +79,7 @@ def simulate(writers: int, *, warm: int, watched: int, seed: int = 0) -> Crowd:
     marks: list[tuple[float, int, int]] = []
 
     def write(number: int) -> None:
+        time.sleep(number * STAGGER)
         dataset = lode.Dataset(
             "crowd", store, codec=lode.JSONL(), layout=lode.HiveLayout("writer"), runtime=time.runtime()
         )

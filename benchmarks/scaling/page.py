@@ -1,18 +1,22 @@
-"""The measured part of ``docs/understanding/performance.md``, made from the results and nothing else."""
+"""The measured part of ``docs/understanding/costs.md``, made from the results and nothing else."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
 from benchmarks.markdown import grid, number
-from benchmarks.scaling.axis import ABOUT, EXPONENT
+from benchmarks.scaling.axis import EXPONENT
 from benchmarks.scaling.outlook import outlook
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from benchmarks.table import PartResult, Row, Table
 
 BEGIN: Final = "<!-- measured: made by `./run bench report`, do not edit -->"
 END: Final = "<!-- /measured -->"
+# The others are in the page of all results.
+_PICTURED: Final = ("history", "partitions", "crowd")
 # Below each of these an exponent is called so.
 _SHAPES: Final = (
     (-0.15, "falls"),
@@ -25,19 +29,12 @@ _STEEPEST: Final = "quadratic"
 
 
 def render(result: PartResult) -> str:
-    """Every curve as a picture, and below it from where to where each cost goes and with which exponent."""
+    """Some curves as pictures, and from where to where each cost goes and with which exponent."""
     made = f"`{result.command}` on {result.started[:10]}; {result.machine}."
-    sections = [*map(_section, result.tables), f"### Beyond what was measured\n\n{outlook(result)}"]
-    return "\n\n".join([made, *sections])
-
-
-def filled(page: str, result: PartResult) -> str:
-    """The page with what lies between its marks made anew."""
-    before, mark, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not (mark and end):
-        raise ValueError(f"the page has no {BEGIN} … {END} to fill: put both lines back")
-    return f"{before}{BEGIN}\n\n{render(result)}\n\n{END}{after}"
+    pictures = [_picture(table) for table in result.tables if table.name in _PICTURED]
+    lines = [line for table in result.tables for line in _lines(table)]
+    costs = "\n".join(grid(["what grows", "cost", "smallest", "largest", EXPONENT, "shape"], lines))
+    return "\n\n".join([made, *pictures, costs, f"### Beyond what was measured\n\n{outlook(result)}"])
 
 
 def shape(exponent: float) -> str:
@@ -45,22 +42,20 @@ def shape(exponent: float) -> str:
     return next((word for limit, word in _SHAPES if exponent < limit), _STEEPEST)
 
 
-def _section(table: Table) -> str:
+def _picture(table: Table) -> str:
     figures = dict.fromkeys(curve.figure for curve in table.curves)
-    pictures = [f"![{table.title}](../images/bench-{figure}.svg)" for figure in figures]
-    head = ["", table.columns[0], table.columns[-2], EXPONENT, "shape"]
-    lines = grid(head, [_line(table, row) for row in table.rows])
-    notes = "\n".join(f"- {note}" for note in table.notes if not note.startswith(ABOUT))
-    return "\n\n".join([f"### {table.title}", *pictures, "\n".join(lines), notes])
+    return "\n\n".join(f"![{table.title}](../images/bench-{figure}.svg)" for figure in figures)
 
 
-def _line(table: Table, row: Row) -> list[str]:
-    ends = [table.value(row, column) for column in (table.columns[0], table.columns[-2])]
-    slope = table.value(row, EXPONENT)
-    cells = ["-" if value is None else number(value) for value in ends]
-    return [
-        row.name,
-        *cells,
-        "-" if slope is None else f"{slope + 0.0:.2f}",
-        "-" if slope is None else shape(slope),
-    ]
+def _lines(table: Table) -> Iterator[list[str]]:
+    """A line for each cost; the first one says what grows."""
+    for place, row in enumerate(table.rows):
+        ends = [_end(table, row, column) for column in (table.columns[0], table.columns[-2])]
+        slope = table.value(row, EXPONENT)
+        said = ["-", "-"] if slope is None else [f"{slope + 0.0:.2f}", shape(slope)]
+        yield [f"**{table.title}**" if place == 0 else "", row.name, *ends, *said]
+
+
+def _end(table: Table, row: Row, column: str) -> str:
+    value = table.value(row, column)
+    return "-" if value is None else f"{number(value)} at {column}"

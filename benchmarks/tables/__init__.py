@@ -1,4 +1,4 @@
-"""One large write in one commit, and reading it all back."""
+"""One large write in one commit, reading it all back, and reading many small files."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from benchmarks.data import SCHEMA, rows
 from benchmarks.measure import in_child
 from benchmarks.rounds import Sample, in_rounds, row_of
 from benchmarks.table import Curve, Table
-from benchmarks.tables import scan, write
+from benchmarks.tables import scan, small, write
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from benchmarks.options import Options
 
-CONTENDERS = (*write.WRITERS, *scan.SCANNERS)
+CONTENDERS = tuple(dict.fromkeys((*write.WRITERS, *scan.SCANNERS, *small.READERS)))
 
 
 def run(options: Options) -> list[Table]:
@@ -26,7 +26,11 @@ def run(options: Options) -> list[Table]:
     with options.scratch() as root:
         source = root / "source.arrow"
         in_child(make_source, path=str(source), count=count)
-        return [_writes(options, source, count), _scans(options, root, source, count)]
+        return [
+            _writes(options, source, count),
+            _scans(options, root, source, count),
+            small.table(options, root),
+        ]
 
 
 def _writes(options: Options, source: Path, count: int) -> Table:
@@ -34,11 +38,10 @@ def _writes(options: Options, source: Path, count: int) -> Table:
     works = {name: partial(_write, options, name, source, count) for name in chosen}
     outcomes = in_rounds(works, options.rounds, label="bulk write")
     megabytes = source.stat().st_size / 1e6
-    columns = ["seconds", "CPU seconds", "peak over idle, MB", "bytes written, MB", "files"]
     return Table(
         "write",
         f"Bulk write of {count:,} rows x 6 columns ({megabytes:,.0f} MB of Arrow), zstd, disk",
-        columns,
+        ["seconds", "CPU seconds", "peak over idle, MB", "bytes written, MB", "files"],
         [
             row_of(name, each, None if name == write.TWO_FILES else write.TWO_FILES)
             for name, each in outcomes.items()
@@ -48,6 +51,7 @@ def _writes(options: Options, source: Path, count: int) -> Table:
             f"Medians of {options.rounds}, each in a process of its own, in turn, the table already in "
             "memory; not synced. After each, the rows are counted in what was written.",
             "Lode with statistics and an xxh3-128 checksum of every file. Lance in its own format.",
+            f"{write.READER} and {write.STREAM}: 65,536 rows in a batch.",
         ],
         curves=[
             Curve("bulk", "Bulk write, seconds", "", "s", kind="bars", columns=["seconds"]),

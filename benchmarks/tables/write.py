@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TWO_FILES = "pyarrow, two files in two threads"
+READER = "Lode, from a RecordBatchReader"
+STREAM = "Lode, stream_write_records of batches"
 _ICEBERG = "bench.table"
+_BATCH_ROWS = 65_536
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +91,16 @@ def _lode(table: pa.Table, target: str) -> Callable[[], Any]:
     return lambda: dataset.write(table)
 
 
+def _lode_reader(table: pa.Table, target: str) -> Callable[[], Any]:
+    dataset, reader = dataset_at(target), table.to_reader(_BATCH_ROWS)
+    return lambda: dataset.write(reader)
+
+
+def _lode_stream(table: pa.Table, target: str) -> Callable[[], Any]:
+    dataset, batches = dataset_at(target), iter(table.to_batches(_BATCH_ROWS))
+    return lambda: dataset.stream_write_records(batches)
+
+
 def _count_lode(target: str) -> int:
     pq: Any = importlib.import_module("pyarrow.parquet")
     return sum(pq.read_metadata(f"{target}/{file.path}").num_rows for file in dataset_at(target).plan().files)
@@ -132,6 +145,8 @@ WRITERS = {
     "pyarrow, one file": Writer("pyarrow", _one_file, _count_files),
     TWO_FILES: Writer("pyarrow", _two_files, _count_files),
     "Lode": Writer("lode", _lode, _count_lode),
+    READER: Writer("lode", _lode_reader, _count_lode),
+    STREAM: Writer("lode", _lode_stream, _count_lode),
     "Delta": Writer("deltalake", _delta, _count_delta),
     "Iceberg": Writer("pyiceberg", _iceberg, _count_iceberg),
     "Lance": Writer("lance", _lance, _count_lance),

@@ -11,7 +11,7 @@ slots are dead. So no slot is ever removed by a writer; a sweep removes them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, cast
 
 from msgspec.structs import replace
@@ -177,7 +177,7 @@ class Groups(Generic[M]):
         tried.add(LEADER)
         for level in self.levels(head):
             start = int(random() * len(level))
-            free = (slot for slot in (*level[start:], *level[:start]) if slot not in tried)
+            free = (slot for slot in chain(level[start:], level[:start]) if slot not in tried)
             yield from islice(free, MAX_TRIES)
 
     def _collect(self, head: Head[M], own: int | None) -> list[_Found[M]]:

@@ -52,15 +52,19 @@ class HeadRecovery(Generic[M]):
         """
         head = self._chain.resolve(pointer=UNREAD if pointer is None else pointer)
         pending = head.pending
-        if pending is not None:
-            if may_owe is not None and not self._publisher.nearby and may_owe(pending):
-                return Head(head.pointer, pending.manifest, owed=pending)
-            if pending.before:
-                self.wait_for_group(head.pointer, len(pending.before))
-            if not pending.before or self._chain.manifest(pending.manifest.snapshot_id) is None:
-                self._publisher.publish(pending)
-            head = head_at(head.pointer, pending.manifest)
-        return head
+        if pending is not None and pending.before:
+            # A group may take megabytes, and thousands of writers may wait for it: it is not kept meanwhile.
+            value, size = head.pointer, len(pending.before)
+            del head, pending
+            self.wait_for_group(value, size)
+            head = self._chain.resolve(pointer=UNREAD if value is None else value)
+            pending = head.pending
+        if pending is None:
+            return head
+        if may_owe is not None and not self._publisher.nearby and may_owe(pending):
+            return Head(head.pointer, pending.manifest, owed=pending)
+        self._publisher.publish(pending)
+        return head_at(head.pointer, pending.manifest)
 
     def publish_owed(self, head: Head[M]) -> Head[M]:
         """The head, published."""
