@@ -66,8 +66,8 @@ def copy(
     """Copy every snapshot that the sink does not have yet, in order, each as a snapshot of its own.
 
     Files are copied as they are, and checked against their checksums on the way. A snapshot keeps its
-    metadata and gains its lineage. Run again, only what is new is copied. The driver holds the files of a few
-    snapshots at a time, and returns snapshots that are read when they are asked for.
+    metadata and gains its lineage. Run again, only what is new is copied. The snapshots
+    that it returns are read when they are asked for.
 
     Args:
         spark: The session.
