@@ -347,6 +347,21 @@ AIMS: Final = (
         at_most=1.2, to=(_ONE_SPARK_FILE,),
     ),
     Aim(
+        "Spark: 500 small files after compaction",
+        "spark", "small-500", "Lode, lode.spark.read after compaction", ("seconds",),
+        at_most=1.2, to=(_ONE_SPARK_FILE,),
+    ),
+    Aim(
+        "Spark: 5,000 small files against plain Spark on their folder",
+        "spark", "small-5000", "Lode, lode.spark.read of the small files", ("seconds",),
+        at_most=1.2, to=("floor: Spark, spark.read.parquet on the folder of the small files",),
+    ),
+    Aim(
+        'Spark: spark.read.format("lode") with columns named, against the floor of a Python source',
+        "spark", "read-two", "Lode, format lode with columns named", ("seconds",),
+        at_most=1.2, to=("floor: a Python source that only reads the files",),
+    ),
+    Aim(
         "Spark: a graph of 20 small pipelines",
         "spark", "graph", "Lode, one run of the graph", ("seconds",),
         at_most=1.3, to=("Spark, the jobs one after the other",),

@@ -9,7 +9,7 @@ import msgspec
 from benchmarks.measure import in_child
 from benchmarks.progress import progress
 from benchmarks.rounds import Outcome, reason, row_of
-from benchmarks.spark import graph, read, small, stream, write
+from benchmarks.spark import graph, read, scale, small, stream, write
 from benchmarks.spark.session import PARTS
 from benchmarks.table import Curve, Row, Table
 
@@ -25,6 +25,7 @@ CONTENDERS = (
     *small.READERS,
     *stream.STREAMS,
     *graph.GRAPHS,
+    *scale.JOBS,
 )
 
 _AGAINST_SPARK = "time against plain Spark's"
@@ -40,6 +41,8 @@ def run(options: Options) -> list[Table]:
         small_files = _outcomes([small.READERS] * len(small.COUNTS), small.measure, **order)
         streams = _outcomes([stream.STREAMS], stream.measure, **order)
         graphs = _outcomes([graph.GRAPHS], graph.measure, **order)
+        sizes = scale.QUICK if options.quick else scale.FULL
+        scales = scale.rows(str(root), sizes, options.wants)
     rounds = f"Medians of {options.rounds}, in turn in one session, after one round to warm up"
     return [
         Table(
@@ -122,6 +125,20 @@ def run(options: Options) -> list[Table]:
                 "Plain Spark runs the same queries one after the other, without positions and lineage.",
             ],
             curves=[_bars("Graph of pipelines", ["seconds"])],
+        ),
+        Table(
+            "scale",
+            "Spark: the memory of the driver, by the number of files, local[2]",
+            scale.columns(sizes),
+            scales,
+            notes=[
+                "One run of each, in a process and a Spark of its own; the times are no comparison. Files of "
+                f"{scale.ROWS} rows, {scale.FILES_PER_SNAPSHOT:,} in a snapshot.",
+                "MB: the peak of the Python process over what it had before the job. Its Java process, which "
+                f"also runs the tasks, has a heap of {scale.HEAP} at most.",
+                f"{scale.COMPUTED:,} files are computed from the two sizes. Verify, expire and sweep hold a "
+                "share of the files at a time, so that is what their number is computed for.",
+            ],
         ),
     ]
 

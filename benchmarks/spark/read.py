@@ -30,7 +30,7 @@ PLAIN = "Spark, spark.read.parquet on the same files"
 OURS = "Lode, lode.spark.read"
 FORMAT = 'Lode, spark.read.format("lode")'
 READERS = (PLAIN, OURS, FORMAT)
-NAMED = 'Lode, spark.read.format("lode") with columns named'
+NAMED = "Lode, format lode with columns named"
 FLOOR = "floor: a Python source that only reads the files"
 COLUMN_READERS = (PLAIN, OURS, NAMED, FLOOR)
 # Something of every column that is the same in whichever order the rows come.

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from benchmarks.rounds import VerificationError, in_rounds
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -46,11 +46,12 @@ Result = TypeVar("Result")
 
 
 @contextmanager
-def session() -> Iterator[SparkSession]:
+def session(settings: Mapping[str, str] | None = None) -> Iterator[SparkSession]:
     import lode.spark
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    spark = lode.spark.session("local[2]", name="lode-bench", settings=_SETTINGS)
+    together = {**_SETTINGS, **(settings or {})}
+    spark = lode.spark.session("local[2]", name="lode-bench", settings=together)
     try:
         yield spark
     finally:

@@ -99,7 +99,7 @@ def test_copy_makes_the_same_snapshots_of_the_same_bytes_and_only_what_is_new_th
     assert rows_of(twin) == rows_of(source)
     assert lode.verify(twin).ok
 
-    assert jobs.copy(spark, source, twin) == []
+    assert not jobs.copy(spark, source, twin)
     sales_in(lake, 1)
     assert len(jobs.copy(spark, source, twin)) == 1
     assert rows_of(twin) == rows_of(source)
@@ -148,7 +148,13 @@ def test_a_copy_has_the_columns_of_the_origin_at_every_snapshot(spark: SparkSess
     assert twin.scan().read_all()["new"].to_pylist() == ["a", "b"]
 
 
-def test_a_copy_has_the_rows_of_the_origin_after_every_change(spark: SparkSession, lake: str) -> None:
+@pytest.mark.parametrize("at_once", [2000, 1])
+def test_a_copy_has_the_rows_of_the_origin_after_every_change(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    # However few files a job copies and of however few snapshots the files are kept.
+    monkeypatch.setattr(copier, "_FILES_PER_JOB", at_once)
+    monkeypatch.setattr(copier, "_SNAPSHOTS_KEPT", min(at_once, copier._SNAPSHOTS_KEPT))
     origin = sales_in(lake, 2)
     sink = DatasetRef(lake, "copy")
     jobs.copy(spark, origin, sink)
@@ -198,7 +204,8 @@ def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
         into = DatasetRef(lake, form, checksum="md5", sortBy="n")
         (snapshot,) = jobs.import_(found, into, key="first", metadata={"from": form})
         assert (snapshot.row_count, snapshot.metadata["from"]) == (4, form)
-        assert lineage_of(snapshot) == Lineage("import:first")
+        files = sorted((tmp_path / form).glob("part-*"))
+        assert_imported_from(snapshot, tmp_path / form, files)
         (again,) = jobs.import_(found, into, key="first")
         assert (again.id, again.commit and again.commit.replayed) == (snapshot.id, True)
 
@@ -216,6 +223,35 @@ def test_import_takes_files_of_any_format_once_as_one_snapshot_or_many(
         jobs.import_(frame, days, key="x", split_by="hour")
     with pytest.raises(lode.InvalidOptionError, match="needs a key"):
         jobs.import_(frame, days, key="")
+
+
+def assert_imported_from(snapshot: lode.Snapshot, folder: Path, files: list[Path]) -> None:
+    lineage = lineage_of(snapshot)
+    assert lineage is not None
+    (source,) = lineage.sources
+    assert (source.name.removeprefix("file:").replace("//", ""), source.files) == (str(folder), len(files))
+    assert sorted(path.rpartition("/")[2] for path in source.paths) == [file.name for file in files]
+    assert lineage == Lineage("import:first", sources=(source,))
+
+
+def test_the_lineage_of_an_import_names_some_of_many_files(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    for number in range(30):
+        folder = tmp_path / "json" / f"n{number % 3}"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{number:02}.json").write_text(f'{{"n": {number}}}')
+    frame = spark.read.schema("n long").option("recursiveFileLookup", "true").json(str(tmp_path / "json"))
+    (snapshot,) = jobs.import_(frame, DatasetRef(lake, "n"), key="k")
+    lineage = lineage_of(snapshot)
+    assert lineage is not None
+    (source,) = lineage.sources
+    assert (source.files, len(source.paths)) == (30, 20)
+    assert source.words.startswith("30 files in file:")
+    assert source.words.endswith("/json")
+    # Without files there is nothing to name.
+    (other,) = jobs.import_(spark.range(2), DatasetRef(lake, "ids"), key="k")
+    assert lineage_of(other) == Lineage("import:k")
 
 
 def test_an_import_that_fails_for_one_value_commits_none_after_it(spark: SparkSession, lake: str) -> None:

@@ -16,8 +16,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql.types import LongType, StructType
 
 import lode
+from lode.cli import main
 from lode.codec.schema import to_schema
 from lode.lineage import Lineage, lineage_of
+from lode.lineage.position import BEGINNING, position_of
+from lode.lineage.record import Source, input_of
+from lode.spark.options import Options
+from lode.spark.origins import batch_origins
 from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink
 from support import SUPPORT
@@ -74,14 +79,56 @@ def test_every_micro_batch_is_one_snapshot_under_the_key_of_query_and_batch(
     query = stream(spark, lake, tmp_path, metadata='{"team": "web"}', checksum="sha256")
     sink = sink_in(lake)
     assert numbers(sink) == numbers(source)
+    positions = [BEGINNING, *(position_of(source, each) for each in source.snapshots())]
     for batch, snapshot in enumerate(sink.snapshots()):
         assert snapshot.metadata["team"] == "web"
         assert snapshot.metadata["spark"] == {"query": query.id, "batch": batch}
-        assert lineage_of(snapshot) == Lineage(f"stream:{query.id}")
+        read = input_of(source, positions[batch], positions[batch + 1])
+        assert lineage_of(snapshot) == Lineage(f"stream:{query.id}", (read,), batch=batch)
         assert snapshot.manifest.idempotency == (f"spark:{query.id}", str(batch))
         assert snapshot.manifest.checksum_algorithm == "sha256"
         assert all(snapshot.id in file.path for file in snapshot.files)
     assert lode.verify(sink).ok
+
+
+def test_the_lineage_of_a_batch_names_the_files_that_it_read(
+    spark: SparkSession, lake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    sink = {"path": lake, "dataset": "out", "checkpointLocation": (tmp_path / "checkpoint").as_uri()}
+    for batch in range(2):
+        (folder / f"{batch}.json").write_text(f'{{"number": {batch}}}')
+        rows = spark.readStream.schema("number long").json(str(folder))
+        query = rows.writeStream.format("lode").options(**sink).trigger(availableNow=True).start()
+        query.awaitTermination()
+    for batch, snapshot in enumerate(sink_in(lake).snapshots()):
+        lineage = lineage_of(snapshot)
+        assert lineage is not None
+        (source,) = lineage.sources
+        assert (lineage.batch, source.files) == (batch, 1)
+        assert [path.rpartition("/")[2] for path in source.paths] == [f"{batch}.json"]
+    for command in (["log", "out", "--lineage"], ["spark", "lineage", "out"]):
+        assert main([*command, "--root", lake]) == 0
+        shown = "".join(capsys.readouterr().out.split())
+        assert f"bystream:{query.id}batch1" in shown
+        assert f"1fileinfile://{folder}" in shown
+
+
+def test_offsets_of_other_sources_are_in_the_lineage_as_spark_writes_them(tmp_path: Path) -> None:
+    offsets = tmp_path / "offsets"
+    offsets.mkdir()
+    (offsets / "0").write_text('v1\n{"conf":{}}\n{"topic":{"0":5}}\n-')
+    (offsets / "1").write_text('v1\n{"conf":{}}\n{"topic":{"0":9}}\n' + "7" * 3000)
+    options = Options({"checkpointLocation": str(tmp_path)}, also=["checkpointLocation"])
+    assert batch_origins(options, 0).sources == (Source("source 0", up_to='{"topic":{"0":5}}'),)
+    topic, long = batch_origins(options, 1).sources
+    assert topic == Source("source 0", after='{"topic":{"0":5}}', up_to='{"topic":{"0":9}}')
+    assert (long.name, len(long.up_to)) == ("source 1", 1000)
+    # A checkpoint that cannot be read is no reason to lose a batch.
+    (offsets / "1").write_bytes(b"\xff")
+    for batch in (1, 2):
+        assert batch_origins(options, batch) == ((), ())
 
 
 def test_a_batch_that_spark_replays_changes_nothing(spark: SparkSession, lake: str, tmp_path: Path) -> None:

@@ -112,7 +112,8 @@ def _with_lineage(line: dict[str, Any]) -> dict[str, Any]:
         return line
     inputs = [f"{read.dataset} {_span(read.after.sequence, read.up_to.sequence)}" for read in lineage.inputs]
     tables = [f"{read.dataset} at {read.up_to.sequence:,}" for read in lineage.tables.values()]
-    words = f"by {lineage.made_by} from {', '.join([*inputs, *tables])}"
+    read = [*inputs, *tables, *(source.words for source in lineage.sources)]
+    words = f"by {lineage.maker}{' from ' if read else ''}{', '.join(read)}"
     words += f" with steps {lineage.steps}" if lineage.steps else ""
     failed = [f"{each.name} {each.failed:,}" for each in expectations_in(line["metadata"])]
     words += f"; not met: {', '.join(failed)}" if failed else ""

@@ -302,9 +302,12 @@ def _tree(origin: Origin, stem: str = "", joint: str = "") -> list[Any]:
     if origin.repeated:
         head.append("  as above", FAINT)
     if origin.lineage is not None:
-        made = f"{below}{'│' if origin.inputs else ' '}  by {origin.lineage.made_by}"
+        stem_below = f"{below}{'│' if origin.inputs else ' '}  "
+        made = f"{stem_below}by {origin.lineage.maker}"
         made += f", steps {origin.lineage.steps}" if origin.lineage.steps else ""
         lines.append(Text(printable(made) + (f", {moment(origin.made_at)}" if origin.made_at else ""), FAINT))
+        read = (f"{stem_below}from {source.words}" for source in origin.lineage.sources)
+        lines += [Text(printable(line), FAINT) for line in read]
     for number, each in enumerate(origin.inputs, 1):
         lines += _tree(each, below, "└─ " if number == len(origin.inputs) else "├─ ")
     return lines

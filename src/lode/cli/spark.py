@@ -35,7 +35,7 @@ from lode.cli.terminal import print_json, progress
 from lode.units import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from pyspark.sql import DataFrame, SparkSession
 
@@ -386,7 +386,7 @@ def _names(text: str | None) -> list[str]:
     return [name.strip() for name in text.split(",")] if text else []
 
 
-def _tell(snapshots: list[Snapshot], *, json: bool) -> None:
+def _tell(snapshots: Sequence[Snapshot], *, json: bool) -> None:
     from lode.cli.write import print_commit
 
     for snapshot in snapshots:

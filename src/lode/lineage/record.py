@@ -11,6 +11,7 @@ import msgspec
 
 from lode.errors import InvalidMetadataError
 from lode.lineage.position import Position
+from lode.units import count
 
 if TYPE_CHECKING:
     from lode.dataset import Dataset
@@ -34,13 +35,34 @@ class Input(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.up_to.sequence - self.after.sequence
 
 
+class Source(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something that was read and is no dataset: files, or a range of offsets of a stream.
+
+    ``name`` is the folder of the files, or the number of the source in its query. ``paths`` are the first of
+    the files. ``after`` and ``up_to`` are offsets as Spark writes them, shortened if they are long.
+    """
+
+    name: str
+    files: int = 0
+    paths: tuple[str, ...] = ()
+    after: str = ""
+    up_to: str = ""
+
+    @property
+    def words(self) -> str:
+        """It in words."""
+        if self.up_to:
+            return f"{self.name} {f'after {self.after} ' if self.after else ''}up to {self.up_to}"
+        return f"{count(self.files, 'file')} in {self.name}"
+
+
 class Lineage(msgspec.Struct, frozen=True):
     """By what a snapshot was made, and from what.
 
     ``inputs`` were read once and are used up; ``tables`` were read whole, as they were then. ``steps`` is the
     digest of the steps of a pipeline, and ``changed_after`` the newest snapshot that other steps made, if
-    rows of it or of earlier ones may still be in the dataset. Streams and imports have only ``made_by``:
-    Spark does not say what they read.
+    rows of it or of earlier ones may still be in the dataset. ``sources`` are what imports and streams have
+    read beside datasets, as far as Spark says it, and ``batch`` is the micro-batch of a stream.
     """
 
     made_by: str
@@ -48,9 +70,20 @@ class Lineage(msgspec.Struct, frozen=True):
     tables: dict[str, Input] = {}
     steps: str = ""
     changed_after: str | None = None
+    sources: tuple[Source, ...] = ()
+    batch: int | None = None
 
     def as_metadata(self) -> dict[str, Any]:
-        return {KEY: msgspec.to_builtins(self)}
+        stored: dict[str, Any] = msgspec.to_builtins(self)
+        for name in ("sources", "batch"):  # only some snapshots have them
+            if stored[name] in ([], (), None):
+                del stored[name]
+        return {KEY: stored}
+
+    @property
+    def maker(self) -> str:
+        """By what, with the batch."""
+        return self.made_by if self.batch is None else f"{self.made_by} batch {self.batch:,}"
 
 
 def lineage_of(snapshot: Snapshot) -> Lineage | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import msgspec
+from cachetools import LRUCache
 
 from lode.codec.checksum import checksum as checksum_of
 from lode.codec.compress import compressor
@@ -22,12 +23,13 @@ from lode.errors import (
 )
 from lode.evolution import check_schema
 from lode.format.manifest import FileRef, Removes
-from lode.lineage.position import BEGINNING, Position, between, position_of
+from lode.lineage.position import BEGINNING, NEW_CHECKPOINT, Position, position_of, replaced
 from lode.lineage.record import KEY, Lineage, input_of, lineage_of
 from lode.read.define import components_named
 from lode.read.files import check_components
 from lode.read.source import READ_AHEAD
 from lode.read.which import ExactId
+from lode.snapshot import Snapshot
 from lode.spark.dataset_ref import is_same, opened
 from lode.spark.resume import new_snapshot_id
 from lode.spark.spread import reachable, spread
@@ -37,20 +39,21 @@ from lode.write.stage import Staged
 from lode.writes import with_removals
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable
 
     from pyspark.sql import SparkSession
 
     from lode.definition import Definition
     from lode.evolution import Evolution
     from lode.format.manifest import Manifest
-    from lode.snapshot import Snapshot
     from lode.spark.dataset_ref import Where
     from lode.store.protocol import Store
     from lode.write.stage import Stager
 
 # How many files one Spark job copies, of as many snapshots as they belong to.
 _FILES_PER_JOB: Final = 2000
+# Of how many snapshots the names of all files are kept at once.
+_SNAPSHOTS_KEPT: Final = 16
 
 
 def copy(
@@ -59,11 +62,12 @@ def copy(
     sink: Where,
     *,
     progress: Callable[[int, int], None] | None = None,
-) -> list[Snapshot]:
+) -> CopiedSnapshots:
     """Copy every snapshot that the sink does not have yet, in order, each as a snapshot of its own.
 
     Files are copied as they are, and checked against their checksums on the way. A snapshot keeps its
-    metadata and gains its lineage. Run again, only what is new is copied.
+    metadata and gains its lineage. Run again, only what is new is copied. The snapshots
+    that it returns are read when they are asked for.
 
     Args:
         spark: The session.
@@ -77,22 +81,49 @@ def copy(
     target = _alike(origin, into)
     name = f"copy:{origin.store.url}/{origin.id}"
     start = _copied_up_to(target, name)
-    waiting = between(origin, start, position_of(origin, origin.latest()))
-    columns = _Columns.of(origin, start, waiting)
-    _check_readable(origin, columns, waiting)
     copies = _Copies(origin, target, name)
-    done: list[Snapshot] = []
-    for group in _groups(waiting):
+    made: list[str] = []
+    groups = _groups(origin, start)
+    waiting = sum(map(len, groups))
+    while groups:
+        group = [Snapshot(origin.chain.require(snapshot_id)) for snapshot_id in groups.pop()]
+        columns = _Columns.of(origin, start, group)
         files = _copy_files(spark, origin, target, group)
         for snapshot in group:
             up_to = position_of(origin, snapshot)
             lineage = Lineage(name, (input_of(origin, start, up_to),))
-            done.append(_commit(target, snapshot, lineage, files[snapshot.id], columns, copies))
-            copies.add(snapshot.manifest, done[-1].manifest)
+            copied = _commit(target, snapshot, lineage, files[snapshot.id], columns, copies)
+            copies.add(snapshot.manifest, copied.manifest)
+            made.append(copied.id)
             start = up_to
         if progress is not None:
-            progress(len(done), len(waiting))
-    return done
+            progress(len(made), waiting)
+    return CopiedSnapshots(target, made)
+
+
+class CopiedSnapshots(Sequence[Snapshot]):
+    """The snapshots that a copy has made, in their order. Each is read when it is asked for."""
+
+    def __init__(self, dataset: Dataset, ids: Sequence[str]) -> None:
+        self._dataset = dataset
+        self._ids = tuple(ids)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, index: int) -> Snapshot: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> CopiedSnapshots: ...
+
+    def __getitem__(self, index: int | slice) -> Snapshot | CopiedSnapshots:
+        if isinstance(index, slice):
+            return CopiedSnapshots(self._dataset, self._ids[index])
+        return self._dataset.snapshot(ExactId(self._ids[index]))
+
+    def __repr__(self) -> str:
+        return f"CopiedSnapshots({self._dataset.id!r}, {len(self)} snapshots)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,12 +205,13 @@ def _in_order(files: Iterable[FileRef]) -> list[FileRef]:
     return sorted(files, key=lambda file: file.path)
 
 
-def _check_readable(origin: Dataset, columns: _Columns, waiting: Sequence[Snapshot]) -> None:
+def _check_readable(origin: Dataset, start: Position, newest: Manifest) -> None:
     """Refuse to copy snapshots whose files may be gone."""
-    first = position_of(origin, waiting[0]).sequence if waiting else columns.floor
-    if columns.floor > first:
+    first = max(start.sequence + 1, newest.begins)
+    floor = origin._changes.handle.look()[0].definitions.floor_at(newest)
+    if floor > first:
         raise SnapshotExpiredError(
-            f"dataset {origin.id!r} can be read from snapshot number {columns.floor} on, and its copy needs "
+            f"dataset {origin.id!r} can be read from snapshot number {floor} on, and its copy needs "
             f"those from {first} on: write the rows of now to another dataset with rewrite()"
         )
 
@@ -191,13 +223,19 @@ class _Copies:
         self._origin = origin
         self._target = target
         self._made_by = made_by
-        self._files: dict[str, str] = {}
-        self._snapshots: dict[str, Manifest] = {}
+        # The ids of copies by those of their origins, and the names of their files.
+        self._ids: dict[str, str] = {}
+        self._files: LRUCache[str, dict[str, str]] = LRUCache(_SNAPSHOTS_KEPT)
         # Whether those of earlier runs are known. They are read when a snapshot refers to one.
         self._complete = False
 
     def add(self, manifest: Manifest, copy: Manifest) -> None:
         """Record the copy of a snapshot."""
+        self._ids[manifest.snapshot_id] = copy.snapshot_id
+        self._files[manifest.snapshot_id] = self._paired(manifest, copy)
+
+    def _paired(self, manifest: Manifest, copy: Manifest) -> dict[str, str]:
+        """The paths of the files of a copy, by those of the origin."""
         pairs = list(zip(_in_order(manifest.files), _in_order(copy.files), strict=False))
         alike = len(manifest.files) == len(copy.files)
         if not alike or any(one.size_bytes != other.size_bytes for one, other in pairs):
@@ -205,8 +243,7 @@ class _Copies:
                 f"snapshot {copy.snapshot_id} of dataset {self._target.id!r} is not a copy of "
                 f"{manifest.snapshot_id}: copy into a new dataset"
             )
-        self._files |= {one.path: other.path for one, other in pairs}
-        self._snapshots[manifest.snapshot_id] = copy
+        return {one.path: other.path for one, other in pairs}
 
     def removal(self, manifest: Manifest, files: Sequence[FileRef]) -> Removal | None:
         """What the copy of a snapshot removes, under the names of the copy; None if it only adds.
@@ -234,24 +271,39 @@ class _Copies:
         return found
 
     def _file(self, path: str) -> str:
-        if path not in self._files:
+        # The snapshot that added a file is in its path, unless it was written by something else than Lode.
+        added_by = self._origin.layout.staged(self._origin.id, path)
+        found = None if added_by is None else self._files_of(added_by).get(path)
+        if found is None:
             self._read_earlier()
-        if path not in self._files:
+            copies = (self._files_of(snapshot_id).get(path) for snapshot_id in self._ids)
+            found = next((each for each in copies if each is not None), None)
+        if found is None:
             raise ComponentMismatchError(
                 f"dataset {self._target.id!r} has no copy of {path}, which a snapshot removes: copy into a "
                 "new dataset"
             )
-        return self._files[path]
+        return found
+
+    def _files_of(self, snapshot_id: str) -> dict[str, str]:
+        if snapshot_id not in self._files:
+            if snapshot_id not in self._ids:
+                self._read_earlier()
+            if snapshot_id not in self._ids:
+                return {}
+            origin = self._origin.snapshot(ExactId(snapshot_id)).manifest
+            self._files[snapshot_id] = self._paired(origin, self._snapshot(snapshot_id))
+        return self._files[snapshot_id]
 
     def _snapshot(self, snapshot_id: str) -> Manifest:
-        if snapshot_id not in self._snapshots:
+        if snapshot_id not in self._ids:
             self._read_earlier()
-        if snapshot_id not in self._snapshots:
+        if snapshot_id not in self._ids:
             raise ComponentMismatchError(
                 f"dataset {self._target.id!r} has no copy of snapshot {snapshot_id}, which another restores: "
                 "copy into a new dataset"
             )
-        return self._snapshots[snapshot_id]
+        return self._target.snapshot(ExactId(self._ids[snapshot_id])).manifest
 
     def _read_earlier(self) -> None:
         if self._complete:
@@ -260,8 +312,7 @@ class _Copies:
         for copy in self._target.history():
             lineage = lineage_of(copy)
             if lineage is not None and lineage.made_by == self._made_by:
-                origin = self._origin.snapshot(ExactId(lineage.inputs[0].up_to.snapshot))
-                self.add(origin.manifest, copy.manifest)
+                self._ids.setdefault(lineage.inputs[0].up_to.snapshot, copy.id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,25 +321,19 @@ class _Columns:
 
     at: dict[str, Definition]
     digests: frozenset[str]
-    # The number of the oldest snapshot that can be read.
-    floor: int = 1
 
     @staticmethod
-    def of(origin: Dataset, start: Position, waiting: Sequence[Snapshot]) -> _Columns:
-        manifests = [snapshot.manifest for snapshot in waiting]
+    def of(origin: Dataset, start: Position, group: Sequence[Snapshot]) -> _Columns:
+        manifests = [snapshot.manifest for snapshot in group]
         if start.snapshot:
             manifests.insert(0, origin.snapshot(ExactId(start.snapshot)).manifest)
-        if not manifests:
-            return _Columns({}, frozenset())
         last = ExactId(manifests[-1].snapshot_id)
         plan = origin.plan(since=last, as_of=last)
         assert plan.definition is not None
         assert plan.definitions is not None
         found = [each or plan.definition for each in plan.definitions.by_manifest(manifests)]
         at = {manifest.snapshot_id: each for manifest, each in zip(manifests, found, strict=True)}
-        return _Columns(
-            at, frozenset(each.digest for each in found), plan.definitions.floor_at(manifests[-1])
-        )
+        return _Columns(at, frozenset(each.digest for each in found))
 
     def evolution(self, snapshot_id: str, dataset_id: str) -> Evolution:
         """The change of the copy that makes it what the origin was at a snapshot."""
@@ -339,15 +384,29 @@ def _commit(
         return transaction.commit()
 
 
-def _groups(waiting: Sequence[Snapshot]) -> Iterator[list[Snapshot]]:
-    """Runs of snapshots with about as many files as one job copies."""
-    numbers = []
-    files = 0
-    for snapshot in waiting:
-        numbers.append(files // _FILES_PER_JOB)
-        files += len(snapshot.files) + 1
-    for _, run in groupby(zip(numbers, waiting, strict=True), key=lambda pair: pair[0]):
-        yield [snapshot for _, snapshot in run]
+def _groups(origin: Dataset, start: Position) -> list[list[str]]:
+    """The ids of the snapshots to copy, in groups with about as many files as one job copies; newest first.
+
+    Manifests are read one by one, because a segment of history can have more files than fit in memory.
+    """
+    newest = origin.latest()
+    sequence = position_of(origin, newest).sequence
+    before = newest.id
+    found: list[list[str]] = []
+    files = _FILES_PER_JOB
+    if sequence > start.sequence:
+        _check_readable(origin, start, newest.manifest)
+    for _ in range(max(start.sequence, newest.manifest.begins - 1), sequence):
+        manifest = origin.chain.require(before)
+        if files >= _FILES_PER_JOB:
+            found.append([])
+            files = 0
+        found[-1].insert(0, before)
+        files += len(manifest.files) + 1
+        before = manifest.parent_snapshot_id or ""
+    if sequence < start.sequence or (start != BEGINNING and before != start.snapshot):
+        raise replaced(origin, start, NEW_CHECKPOINT)
+    return found
 
 
 def _copied_up_to(target: Dataset, name: str) -> Position:

@@ -18,6 +18,7 @@ from lode.spark.copier import copy
 from lode.spark.dataset_ref import DatasetRef, dataset_ref, is_same, opened
 from lode.spark.export import Export, export
 from lode.spark.options import Options
+from lode.spark.origins import files_read
 from lode.spark.spread import reachable, spread
 from lode.spark.write import write
 from lode.upkeep.expire import expire_with
@@ -53,7 +54,7 @@ __all__ = ["Export", "copy", "expire", "export", "import_", "rewrite", "sweep", 
 
 _IMPORTS_AT_ONCE: Final = 4
 # How many objects one job checks, so that the driver holds no more results at once.
-_OBJECTS_PER_JOB: Final = 100_000
+_OBJECTS_PER_JOB: Final = 20_000
 # A file that is only looked at costs about as much as reading this much of one.
 _LOOK: Final = 1 << 20
 
@@ -160,10 +161,11 @@ def import_(
     """
     if not key:
         raise InvalidOptionError("an import needs a key: it is how a second one is recognised")
-    if split_by is None:
-        return [_import_one(frame, into, (f"import:{key}", "all"), metadata, None)]
-    if split_by not in frame.columns:
+    if split_by is not None and split_by not in frame.columns:
         raise InvalidOptionError(f"split_by names {split_by!r}: the columns are {', '.join(frame.columns)}")
+    lineage = Lineage(f"import:{key}", sources=files_read(frame))
+    if split_by is None:
+        return [_import_one(frame, into, lineage, "all", metadata, None)]
     column = frame[split_by]
     values = [row[0] for row in frame.select(column).distinct().orderBy(column).collect()]
     done: list[Future[Snapshot]] = []
@@ -177,7 +179,8 @@ def import_(
                     _import_one,
                     part,
                     into,
-                    (f"import:{key}", f"{split_by}={value}"),
+                    lineage,
+                    f"{split_by}={value}",
                     {**(metadata or {}), split_by: named},
                     done[-1] if done else None,
                 )
@@ -289,11 +292,13 @@ class _ObjectCheck:
 def _import_one(
     frame: DataFrame,
     into: Where,
-    key: tuple[str, str],
+    lineage: Lineage,
+    part: str,
     metadata: dict[str, Any] | None,
     before: Future[Snapshot] | None,
 ) -> Snapshot:
-    own = {"import": {"writer": key[0], "key": key[1]}, **Lineage(key[0]).as_metadata()}
+    key = (lineage.made_by, part)
+    own = {"import": {"writer": key[0], "key": key[1]}, **lineage.as_metadata()}
     extended = {**(metadata or {}), **own}
     wait = None if before is None else before.result
     if isinstance(into, DatasetRef) or not hasattr(into, "transaction"):

@@ -35,6 +35,7 @@ from lode.read.change_scan import ChangeScan
 from lode.read.files import check_components
 from lode.read.which import ExactId
 from lode.spark.options import Options, dataset_of, file_options, removal_option
+from lode.spark.origins import batch_origins, stream_offset
 from lode.spark.resume import Job, may_be_committed, resume
 from lode.spark.schema import arrow_schema, check_names, written_schema
 from lode.spark.splits import BATCH_ROWS, SPLIT_BYTES, PieceReader, Split, plan_splits
@@ -100,7 +101,8 @@ class StreamSource(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
         bound = NO_LIMIT if isinstance(limit, ReadAllAvailable) else self._limit
-        return self._frontier.advance(Position.from_json(start), bound).to_json()
+        end = self._frontier.advance(Position.from_json(start), bound)
+        return stream_offset(self._dataset, start, end)
 
     def getDefaultReadLimit(self) -> ReadLimit:
         # Spark hands this back to latestOffset: all it has to say is that there is a limit.
@@ -184,11 +186,11 @@ class StreamSink(DataSourceStreamArrowWriter):
         if not any(part.staged.row_count for part in parts):
             return
         query = parts[0].query
+        read = batch_origins(self._options, batchId)
         metadata = {
             **(self._options.json_object("metadata") or {}),
             "spark": {"query": query, "batch": batchId},
-            # Spark does not say from which offsets of which sources a batch was made.
-            **Lineage(f"stream:{query}").as_metadata(),
+            **Lineage(f"stream:{query}", read.inputs, sources=read.sources, batch=batchId).as_metadata(),
         }
         job = parts[0].job
         transaction = resume(

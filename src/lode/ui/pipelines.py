@@ -50,6 +50,7 @@ def _described(flow: Flow) -> dict[str, Any]:
         "tables": flow.tables,
         "waiting": sum(waits) if waits else None,
         "oldest": min(lags) if lags else None,
+        "sources": [source.words for source in flow.lineage.sources] if flow.lineage is not None else [],
         "steps": flow.lineage.steps if flow.lineage is not None else "",
         "expectations": [msgspec.to_builtins(each) for each in flow.expectations],
         "last_run": None if flow.last_run is None else msgspec.to_builtins(flow.last_run),

@@ -122,7 +122,7 @@ function lineageTable(rows) {
     columns: [
       { label: "Snapshot of", header: true, class: "named", sort: (row) => row.sink, cell: (row) => h("a", { href: snapshotLink(row.sink, row.snapshot) }, row.sink) },
       { label: "Made by", sort: (row) => row.name, cell: (row) => row.name },
-      { label: "From", cell: (row) => row.inputs.map((each, place) => [place ? ", " : "", read(each)]) },
+      { label: "From", cell: (row) => [...row.inputs.map(read), ...row.sources].map((each, place) => [place ? ", " : "", each]) },
       { label: "Tables", wide: true, cell: (row) => Object.values(row.tables).join(", ") || "–" },
       { label: "Version of the steps", wide: true, cell: (row) => h("span", { class: "mono" }, row.steps || "–") },
       { label: "Made", numeric: true, sort: (row) => row.made_at, cell: (row) => timeAgo(row.made_at) },
