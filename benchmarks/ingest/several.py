@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 import lode
+from benchmarks.distance import DISTANCE, far
 from benchmarks.ingest.load import DATASET, PROJECT, Load, Outcome, run_load
-from benchmarks.ingest.servers import LodeServer, free_port
+from benchmarks.ingest.servers import LodeServer
 from benchmarks.measure import in_child
 from benchmarks.peers.s3 import LoggingS3Server
 from benchmarks.rounds import in_rounds, row_of, verify
 from benchmarks.table import Table
-from lode.testing.servers import end_process
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from benchmarks.ingest.runs import Runs
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
 _COUNTS: Final = (1, 2, 4)
 # Seconds that an answer of the store is on its way.
-_DISTANCE: Final = 0.03
 _TABLE: Final = "shared"
 _COLUMNS: Final = ["rows/s", "p50, ms", "p99, ms", "requests per commit"]
 
@@ -71,7 +67,7 @@ def table(runs: Runs) -> Table:
         ratios=_COLUMNS[:1],
         notes=[
             f"Each server has one connection with {load.in_flight} appends of {load.rows} rows in flight. "
-            f"Answers of the store take {_DISTANCE * 1000:.0f} ms longer, so the machine is not the limit.",
+            f"Answers of the store take {DISTANCE * 1000:.0f} ms longer, so the machine is not the limit.",
             "All rows are counted after that. Servers commit together as soon as there are three of them.",
         ],
     )
@@ -85,7 +81,7 @@ def _once(runs: Runs, count: int, load: Load) -> Sample:
     with ExitStack() as stack:
         s3 = stack.enter_context(LoggingS3Server())
         root = s3.create("lake")
-        port = stack.enter_context(_far(s3.port))
+        port = stack.enter_context(far(s3.port))
         options = {
             "endpoint": f"http://127.0.0.1:{port}",
             "region": "us-east-1",
@@ -121,18 +117,3 @@ def _once(runs: Runs, count: int, load: Load) -> Sample:
 def _put(server: SharingServer, load: Load) -> Outcome:
     found = in_child(run_load, endpoint=server.grpc, table=_TABLE, load=msgspec.to_builtins(load))
     return msgspec.convert(found, Outcome)
-
-
-@contextmanager
-def _far(port: int) -> Iterator[int]:
-    """A port that passes on to this one, and whose answers take as long as those of a store elsewhere."""
-    listen = free_port()
-    command = [sys.executable, "-m", "benchmarks.distance", str(listen), str(port), str(_DISTANCE)]
-    relay = subprocess.Popen(command, stdout=subprocess.PIPE)
-    try:
-        assert relay.stdout is not None
-        if not relay.stdout.readline():
-            raise RuntimeError("the relay to the store did not start")
-        yield listen
-    finally:
-        end_process(relay, patience=5)
