@@ -1,4 +1,4 @@
-"""No writer loses for ever: who is late asks for a turn, and the others give it."""
+"""A writer that loses again and again asks for a turn, and the other writers wait for it."""
 
 from __future__ import annotations
 

@@ -103,9 +103,7 @@ class _Tally:
     # A pointer that was read, or is known to have been, since the last look at the head.
     seen: bytes | None = None
     # The base that the intent on the store names.
-    declared_on: object = None
-    # The head after which another writer was faster.
-    missed: Any = None
+    declared_on: Any = None
 
 
 class Committer(Generic[M]):
@@ -322,8 +320,9 @@ class Committer(Generic[M]):
         requests = self._requests
         steps: list[Callable[[], bool | None]] = [partial(self._declare, draft, base)]
         if tally.rebases >= LOSSES_BEFORE_REQUEST and not self._publisher.nearby:
+            # A writer that has waited was declared on the head whose group went on without it.
             ask = requests.ask_leader if tally.waited else requests.ask_winner
-            steps.append(partial(ask, draft, tally.missed if tally.waited else base))
+            steps.append(partial(ask, draft, tally.declared_on if tally.waited else base))
         elif self._contention.is_unaware and requests.is_due(base):
             steps.append(partial(requests.winner_is_asked, base))
         if any(self._runtime.each_small(_call, steps)):
@@ -430,7 +429,6 @@ class Committer(Generic[M]):
             raise SnapshotConflictError(self._conflict(draft, base, overlap, tally.rebases))
         tally.rebases += 1
         draft.rebases += 1
-        tally.missed = base
         return None
 
     def _declare(self, draft: Draft[M], base: Head[M]) -> None:

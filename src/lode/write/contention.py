@@ -194,8 +194,9 @@ class Contention:
     @property
     def is_unaware(self) -> bool:
         """Whether this process has committed just now and knows of no other writer."""
-        is_busy = self._runtime.monotonic() - self._learned < MAX_CROWD_AGE_SECONDS
-        return is_busy and not self._contenders and not self._nearby
+        if self._nearby or self._contenders:
+            return False
+        return self._runtime.monotonic() - self._learned < MAX_CROWD_AGE_SECONDS
 
     def give_way(self) -> None:
         """Give another writer time for one commit, and expect it from now on."""

@@ -57,7 +57,7 @@ class HeadRecovery(Generic[M]):
             value, size = head.pointer, len(pending.before)
             del head, pending
             self.wait_for_group(value, size)
-            head = self._chain.resolve(pointer=UNREAD if value is None else value)
+            head = self._chain.resolve(pointer=value)
             pending = head.pending
         if pending is None:
             return head

@@ -1,10 +1,10 @@
 """Ask other writers for a turn.
 
 A writer that commits again and again builds on its own last commit and reads nothing. So it does not notice a
-writer that loses to it each time, because that one has to read the new head first. Just so the leader of a
-group goes on as soon as all writers are there that it expects, and may never meet one that is always a bit
-late. The one that is late puts an object below a sequence number where the others look.
-Nothing depends on it but the time that writers wait: the swap decides.
+writer that loses to it each time, because that one has to read the new head first. Likewise, the leader of a
+group goes on as soon as all expected writers are there, and may never meet one that is always a bit late. The
+late one puts an object under a sequence number where the others look. Only the time that writers wait depends
+on it: the swap decides.
 """
 
 from __future__ import annotations

@@ -40,6 +40,13 @@ class Gate:
     def end(self, count: int = 1) -> None:
         self.may_end.release(count)
 
+    def end_while_closing(self, pool: ThreadPoolExecutor) -> None:
+        """Let two groups end after the pool has begun to shut down."""
+        closing = threading.Thread(target=pool.shutdown)
+        closing.start()
+        self.end(2)
+        closing.join(timeout=30)
+
     def _work(self, group: list[str]) -> None:
         self.groups.append(group)
         self.begun.release()
@@ -180,10 +187,7 @@ def test_items_in_the_queue_are_processed_when_the_pool_shuts_down() -> None:
     gate.put("a")
     gate.begin()
     gate.put("b")
-    closing = threading.Thread(target=pool.shutdown)
-    closing.start()
-    gate.end(2)
-    closing.join(timeout=30)
+    gate.end_while_closing(pool)
     assert gate.groups == [["a"], ["b"]]
 
 
@@ -237,9 +241,6 @@ def test_prepared_groups_are_worked_on_when_the_pool_shuts_down() -> None:
     steps.put("a")
     steps.begin()
     steps.put("b")
-    closing = threading.Thread(target=pool.shutdown)
-    closing.start()
-    steps.end(2)
-    closing.join(timeout=30)
+    steps.end_while_closing(pool)
     steps.group.wait()
     assert steps.groups == [["A"], ["B"]]

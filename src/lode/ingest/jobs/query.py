@@ -10,7 +10,6 @@ from collections import OrderedDict
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -33,6 +32,7 @@ from lode.lazy import pa
 from lode.sql.database import Database, Limits
 from lode.sql.errors import QueryError
 from lode.sql.workers import Workers
+from lode.store.protocol import is_in_memory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -70,7 +70,7 @@ _DISPOSITIONS: Final = ("WRITE_EMPTY", "WRITE_APPEND", "WRITE_TRUNCATE", "WRITE_
 
 def _is_shared(store: Store) -> bool:
     """Whether another process can open a store."""
-    if urlsplit(store.url).scheme == "memory":
+    if is_in_memory(store):
         return False
     try:
         pickle.dumps(store)
