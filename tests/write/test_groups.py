@@ -9,9 +9,20 @@ import pytest
 
 from lode.errors import NotFoundError, SnapshotConflictError, TransactionClosedError
 from lode.format.group import decode_group
+from lode.store.memory import MemoryStore
 from lode.store.wrappers import StoreWrapper
 from lode.testing.explore import Report, Scenario, Violation, explore
-from lode.testing.protocol import SPLIT, WHOLE, Holds, published, reader, snapshot_id, sweeper, writer
+from lode.testing.protocol import (
+    SPLIT,
+    WHOLE,
+    Holds,
+    dataset,
+    published,
+    reader,
+    snapshot_id,
+    sweeper,
+    writer,
+)
 from lode.testing.walk import walks
 from lode.upkeep.published import PublishedManifests
 from lode.write import commit, contention, group, recovery
@@ -345,3 +356,32 @@ def test_a_leader_that_version_0_1_published_with_its_group_is_accepted() -> Non
     foreign = {**together, f"{folder}/manifest.json": together[f"{folder}/intent.json"]}
     report = explored(WHOLE, {"c": writer(3, append=True)}, foreign)
     assert report.endings[0].view.returned == {"c": snapshot_id(3)}
+
+
+def test_a_retry_under_the_key_of_a_member_publishes_its_group_before_it_returns() -> None:
+    initial = crowd(2)
+    actors = {
+        "a": prepared(1, initial, append=True, key="k"),
+        "b": prepared(2, initial, append=True),
+    }
+    report = explored(WHOLE, actors, initial)
+    together = next(
+        each.view.store
+        for each in report.endings
+        for found in published(each.view.store)
+        if found.snapshot_id == IDS["a"] and found.group.leader == IDS["b"]
+    )
+    leader = f"datasets/d/snapshots/{IDS['b']}/manifest.json"
+    store = MemoryStore()
+    for path, data in initial.items():
+        store.put(path, data)
+    retrying = dataset(store, 3)
+    retrying.transaction().abort()  # it knows the head before the group
+    for path, data in together.items():
+        if path.endswith("/latest"):
+            store.compare_and_swap(path, initial[path], data)
+        elif path not in initial and path != leader:
+            store.put(path, data)
+    with retrying.transaction(idempotency_key="k", on_conflict="append") as transaction:
+        assert transaction.commit().id == IDS["a"]
+    assert store.exists(leader)

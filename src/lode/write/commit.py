@@ -206,9 +206,12 @@ class Committer(Generic[M]):
         except NotFoundError:
             return None
         known = decode_struct(record, KeyRecord, origin=path)
-        if self._chain.manifest(known.snapshot_id) is None:
-            self.settle()  # its writer died between the key and the manifest
         found = self._chain.manifest(known.snapshot_id)
+        # Its writer died between the key and the manifest, or its leader has not published the group yet: a
+        # member is not visible before its leader.
+        if found is None or (found.group.leader and self._chain.manifest(found.group.leader) is None):
+            self.settle()
+            found = self._chain.manifest(known.snapshot_id)
         # The manifest is authoritative: a damaged key must not make a missing write look complete.
         if found is None or found.idempotency != idempotency:
             raise ManifestInvalidError(
