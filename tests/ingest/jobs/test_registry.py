@@ -192,6 +192,8 @@ def test_finished_jobs_survive_a_restart(jobs: Jobs, steps: Steps, tmp_path: Pat
     steps.go.set()
     done = jobs.insert("p", load(note="ü"), id="one")
     failed = jobs.insert("p", load(fails=True), id="two")
+    for job in (done, failed):
+        job.wait()  # close stops the jobs that have not ended
     jobs.close()
     (tmp_path / "jobs" / "torn.json").write_text('{"project": ')
     after = Jobs("US", tmp_path / "jobs")
