@@ -97,6 +97,11 @@ class DatasetHandle:
         head = self.look()[1]
         return head.manifest is not None or head.pending is not None
 
+    @property
+    def layout(self) -> Layout:
+        """The layout that was given, else the one on the store."""
+        return self.find().layout if self.given.layout is None else self.given.layout
+
     def find(self) -> FoundDataset:
         """The dataset as it is on the store."""
         return self._find_with_head()[0]
