@@ -235,11 +235,8 @@ class Definitions:
         """
         if manifest.definition is not None or manifest.parent_snapshot_id is None:
             return manifest.floor
-        if any(True for _ in self._store.list(self._chain.paths.definitions)):
-            for ancestor in History(self._chain, self._runtime).newest_first(manifest):
-                if ancestor.definition is not None:
-                    return ancestor.floor
-        return 1
+        defined = self._nearest_defined(manifest)
+        return 1 if defined is None else defined.floor
 
     def _keep(self, definition: Definition) -> None:
         if len(self._loaded) >= MAX_CACHED_DEFINITIONS:
@@ -254,11 +251,15 @@ class Definitions:
         """The digest in the nearest snapshot up to this one that has one."""
         if manifest.parent_snapshot_id is None:
             return manifest.definition
-        if any(True for _ in self._store.list(self._chain.paths.definitions)):
-            for ancestor in History(self._chain, self._runtime).newest_first(manifest):
-                if ancestor.definition is not None:
-                    return ancestor.definition
-        return None
+        defined = self._nearest_defined(manifest)
+        return None if defined is None else defined.definition
+
+    def _nearest_defined(self, manifest: Manifest) -> Manifest | None:
+        """The nearest snapshot up to this one that has a definition."""
+        if not any(True for _ in self._store.list(self._chain.paths.definitions)):
+            return None
+        ancestors = History(self._chain, self._runtime).newest_first(manifest)
+        return next((each for each in ancestors if each.definition is not None), None)
 
     def _derive(self, newest: Manifest) -> Definition:
         history = History(self._chain, self._runtime).up_to(newest)

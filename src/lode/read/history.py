@@ -69,10 +69,6 @@ class History:
                 links.follow(current)
                 yield current
 
-    def oldest_first(self, head: Manifest | None) -> list[Manifest]:
-        """The whole history up to ``head``."""
-        return list(self.up_to(head))
-
     def up_to(self, head: Manifest | None) -> LazyHistory:
         """The whole history up to ``head``: the segments it needs are read in parallel."""
         if head is None:

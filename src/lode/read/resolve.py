@@ -120,7 +120,7 @@ class Head(msgspec.Struct, Generic[M], frozen=True):
     ``pointer`` is the pointer's content, which a swap must expect. ``manifest`` is the newest visible
     snapshot. ``pending`` is the intent of the snapshot that the pointer names while it is unpublished.
     ``dropped`` is the commit that has dropped everything, if nothing is visible after it. ``owed`` is
-    ``manifest`` if it may not be published yet: who builds on this head publishes it before its swap.
+    ``manifest`` if it may not be published yet: a writer publishes it before the swap that builds on it.
     """
 
     pointer: bytes | None
@@ -387,12 +387,6 @@ class Chain(Generic[M]):
             f"{self.name} in {self.store.url} has its snapshots in {paths.manifests!r} and is opened with a "
             f"layout for {self.paths.manifests!r}: leave the layout out, or give the one it has"
         )
-
-    def latest(self) -> M:
-        head = self.resolve()
-        if head.manifest is None:
-            raise self.empty()
-        return head.manifest
 
     def empty(self) -> NoSnapshotsError:
         """The error for a history without snapshots."""

@@ -20,7 +20,7 @@ from lode.runtime import REAL, Runtime
 from lode.store.protocol import SupportsLocalPath
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import pyarrow.compute as pc
     import pyarrow.dataset as pads
@@ -215,7 +215,7 @@ class Scan:
         if where is not None and self.components.codec is not None:
             schema = self.schema()
             found = filter_of(where, schema)
-            columns = [name for name in schema.names if found is not None and _mentions(found, name)]
+            columns = [name for name in schema.names if found is not None and mentions(found.columns, name)]
         # Without any column a batch has no number of rows.
         return sum(batch.num_rows for batch in self.read(columns=columns or None, where=where))
 
@@ -436,13 +436,13 @@ def _used(schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     """The columns to read: those that are wanted, and those that the filter uses."""
     if columns is None:
         return schema.names
-    used = [name for name in schema.names if where is not None and _mentions(where, name)]
+    used = [name for name in schema.names if where is not None and mentions(where.columns, name)]
     return list(dict.fromkeys([*columns, *used]))
 
 
-def _mentions(where: Filter, column: str) -> bool:
-    """Whether a filter names a column or a field inside it."""
-    return any(f"{path}.".startswith(f"{column}.") for path in where.columns)
+def mentions(paths: Iterable[str], column: str) -> bool:
+    """Whether one of these paths names a column or a field inside it."""
+    return any(f"{path}.".startswith(f"{column}.") for path in paths)
 
 
 def _first_rows(batches: Iterator[pa.RecordBatch], limit: int) -> Iterator[pa.RecordBatch]:

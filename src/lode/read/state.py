@@ -161,7 +161,7 @@ class States:
         current = self._definitions.reference_before(steps[0])
         if current is None:
             # Not the first of these: a restored state is older than the snapshots between it and its restore.
-            digests = (manifest.definition for manifest in self._history.oldest_first(head))
+            digests = (manifest.definition for manifest in self._history.up_to(head))
             current = next((digest for digest in digests if digest is not None), None)
         found: list[Manifest] = []
         for manifest in steps:
