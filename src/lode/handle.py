@@ -93,7 +93,7 @@ class DatasetHandle:
 
     @property
     def exists(self) -> bool:
-        """Whether the dataset has a snapshot now, be it that only its manifest is still missing."""
+        """Whether the dataset has a snapshot now, also one that is committed and not yet published."""
         head = self.look()[1]
         return head.manifest is not None or head.pending is not None
 

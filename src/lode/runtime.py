@@ -99,7 +99,7 @@ def _in_many_threads(task: Callable[[T], R], items: Iterable[T]) -> list[R]:
 
 def _in_pool(pool: Callable[[], ThreadPoolExecutor], task: Callable[[T], R], items: Iterable[T]) -> list[R]:
     work = list(items)
-    # A worker that waited for other workers could wait for ever: inside one, work stays where it is.
+    # A worker that waited for other workers could wait without end: inside one, work stays where it is.
     if len(work) < 2 or threading.current_thread().name.startswith(WORKER):
         return [task(item) for item in work]
     futures = [pool().submit(task, item) for item in work]

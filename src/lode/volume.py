@@ -75,7 +75,7 @@ class Volume:
     Args:
         id: The volume's name.
         store: A URL, a path or a store.
-        total_length: Its size in bytes, the same for ever.
+        total_length: Its size in bytes, which never changes.
         checksum: ``"md5"``, ``"sha256"``, ``"xxh3-128"`` or a checksum; None records none.
         retry: Accepted for symmetry with datasets; disjoint commits merge without it.
         observer: Called with (snapshot id, report) after each commit.

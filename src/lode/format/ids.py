@@ -21,7 +21,7 @@ RESERVED_IDS: Final = frozenset({"datasets", "volumes"})
 _RESERVED: Final = {
     "dataset": RESERVED_IDS,
     "volume": RESERVED_IDS,
-    # What a history has beside its snapshots: a flat layout has both in one folder.
+    # What a history has besides its snapshots: a flat layout has both in one folder.
     "snapshot": frozenset(
         {
             "data",
@@ -51,7 +51,7 @@ _GENERATED: Final = re.compile(r"[0-9]{19}-[0-9a-f]{16}(?:-drop)?")
 
 
 def is_generated(id: str) -> bool:
-    """Whether an id is one that ``SnapshotIds`` makes, which nobody makes again."""
+    """Whether an id is one that ``SnapshotIds`` makes, which is never made again."""
     return _GENERATED.fullmatch(id) is not None
 
 

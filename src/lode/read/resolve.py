@@ -56,7 +56,7 @@ GUIDE: Final = "docs/guides/recovering.md"
 
 
 class _Unread(Enum):
-    """Stands for a pointer that was not read yet, which None does not: that is a missing one."""
+    """The type of ``UNREAD``, a pointer that was not read yet. None is a pointer that does not exist."""
 
     UNREAD = 0
 
@@ -65,7 +65,7 @@ UNREAD: Final = _Unread.UNREAD
 
 
 class AnyManifest(Protocol):
-    """What the history asks of a manifest, be it of a dataset or of a volume."""
+    """What the history needs of a manifest of a dataset or of a volume."""
 
     @property
     def owner_id(self) -> str: ...
@@ -322,7 +322,7 @@ class Chain(Generic[M]):
         return found
 
     def resolve(self, *, pointer: bytes | _Unread | None = UNREAD) -> Head[M]:
-        """Find the newest visible snapshot: two reads, a few more while somebody is committing.
+        """Find the newest visible snapshot: two reads, a few more while a writer is committing.
 
         Args:
             pointer: The pointer's content if the caller has just read it.
@@ -393,7 +393,7 @@ class Chain(Generic[M]):
         return NoSnapshotsError(f"{self.name} in {self.store.url} has no snapshots yet: write one first")
 
     def head_by_links(self) -> M | None:
-        """Find the head without a pointer: the one snapshot that is nobody's parent. Lists the store."""
+        """Find the head without a pointer: the one snapshot that is no parent. Lists the store."""
         manifests = {found.snapshot_id: found for found in self.listed()}
         parents = {found.parent_snapshot_id for found in manifests.values()}
         # A drop removes the manifests before it. Those that it has left need not form a line.
@@ -427,7 +427,7 @@ class Chain(Generic[M]):
                 yield manifest
 
     def _back(self, start: M | None) -> Iterator[M]:
-        """The same walk, and the drop before the first snapshot if that does not tell where it is."""
+        """The same walk, and the drop before the first snapshot if its place is not recorded."""
         links = Links(self)
         current = start
         while current is not None:
@@ -547,7 +547,7 @@ def is_dropped(chain: Chain[Any], others: Sequence[Chain[Any]] = ()) -> bool:
         found = (each.manifest(snapshot_id) for each in (chain, *others))
         return any(newest is not None and newest.operation == DROP for newest in found)
     except (DataError, StoreError):
-        return False  # damaged: whoever opens it gets the error
+        return False  # damaged: opening it raises the error
 
 
 def dataset_chain(store: Store, dataset_id: str, layout: Layout) -> Chain[Manifest]:

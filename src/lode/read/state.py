@@ -1,7 +1,7 @@
 """The state of a dataset at a snapshot: every file that it and its ancestors added, less those they removed.
 
 This is the only place that turns a history into visible files. A dataset without removals is its history. Its
-definition tells which it is, so that such a dataset costs nothing more.
+definition says which it is, so that such a dataset costs nothing more.
 
 The state is a sequence of manifests, oldest first, each with only the files that are still visible. So a file
 keeps the definition under which it was written.

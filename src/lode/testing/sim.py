@@ -221,7 +221,7 @@ class SimReader(ObjectReader):
 
 
 class SimWriter(ObjectWriter):
-    """An upload whose only step that anybody can see is its commit: one put."""
+    """An upload whose only visible step is its commit: one put."""
 
     def __init__(self, store: SimStore, path: str) -> None:
         self._store = store

@@ -119,7 +119,7 @@ class DatasetSweeper:
         # The order is what makes this safe. Files are listed first. Intents are read before the pointer, and
         # the pointer before the last look for a manifest. A snapshot that won before the pointer was read is
         # named by it or has its manifest. One that had not won by then has an intent that expects the current
-        # pointer, or can no longer win as it stands.
+        # pointer, or can no longer win with it.
         objects = self._list()
         paths = objects.paths
         published = self._published
@@ -143,7 +143,7 @@ class DatasetSweeper:
                 reason = self._why_spare_published(paths, snapshot_id, files)
                 found = [] if reason else self._of_published(files, intent_object, limit)
             elif not files and intents[snapshot_id] == TOMBSTONE:
-                continue  # a tombstone stays for ever, and is not reported
+                continue  # a tombstone is never removed, and is not reported
             else:
                 intent = intents[snapshot_id]
                 reason = _why_spare_young(files, intent_object, limit)

@@ -208,7 +208,7 @@ def take_inventory(target: Dataset | Volume, runtime: Runtime = REAL, share: Sha
 
 
 def _expired(target: Dataset | Volume, share: Share) -> frozenset[str]:
-    """The files that an expiry has removed, or will. Nothing if history is too damaged to tell."""
+    """The files that an expiry has removed, or will. Empty if history is damaged."""
     if not isinstance(target, Dataset):
         return frozenset()
     try:
@@ -250,7 +250,7 @@ def check_checkpoints(dataset: Dataset) -> Iterator[Problem]:
             if known is not None and known != state():
                 yield Problem("checkpoint", path, f"{path} is not the state that history tells: remove it")
     except (DataError, MissingError):
-        return  # history is damaged, which is told elsewhere
+        return  # history is damaged, which the checks of the manifests report
 
 
 def _check_definition(chain: Chain[Any], digest: str) -> Iterator[Problem]:
@@ -385,18 +385,20 @@ def _check_sequences(
     ready: list[tuple[str, int | None]] = [
         (id, first if links[id].parent is None else links[id].sequence) for id in starts
     ]
-    met: set[str] = set()
+    reached: set[str] = set()
     while ready:
         snapshot_id, number = ready.pop()
-        met.add(snapshot_id)
-        said = links[snapshot_id].sequence
-        if said is not None and number is not None and said != number:
+        reached.add(snapshot_id)
+        recorded = links[snapshot_id].sequence
+        if recorded is not None and number is not None and recorded != number:
             path = chain.paths.manifest(snapshot_id)
-            yield Problem("sequence", path, f"{path} has sequence {said}, its place in history is {number}")
-        number = said if number is None else number
+            yield Problem(
+                "sequence", path, f"{path} has sequence {recorded}, its place in history is {number}"
+            )
+        number = recorded if number is None else number
         following = None if number is None else number + 1
-        ready += [(child, following) for child in children.get(snapshot_id, ()) if child not in met]
-    for snapshot_id in sorted(links.keys() - met):
+        ready += [(child, following) for child in children.get(snapshot_id, ()) if child not in reached]
+    for snapshot_id in sorted(links.keys() - reached):
         path = chain.paths.manifest(snapshot_id)
         yield Problem("cycle", path, f"the parents of {snapshot_id} lead back to it")
 

@@ -160,7 +160,7 @@ class QueryMethods:
 
 
 def _times(job: Job, done: bool) -> dict[str, Any]:
-    """What jobs.query tells about the job, so that clients need not ask for it."""
+    """The fields of the job in the answer of jobs.query, which save clients a request."""
     shown = job.resource("")
     found = {
         "location": job.location,
