@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import msgspec
 import typer
 
+from lode.cli.change import open_existing
 from lode.cli.columns import changes_as_json, changes_between, changes_table
-from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, complete_snapshot, open_root
+from lode.cli.parameters import DATASET, JSON, ROOT, STORE_OPTION, complete_snapshot
 from lode.cli.terminal import FAINT, TextTable, print_json, print_lines
 from lode.errors import InvalidOptionError, NotFoundError
 from lode.units import count, size
@@ -44,9 +45,8 @@ def diff(
     Rows and files by partition, and how the columns changed.
     """
     from lode.describe import partitions_of_all
-    from lode.discover import open_dataset
 
-    opened = open_dataset(dataset, open_root(root, store_option))
+    opened = open_existing(dataset, root, store_option)
     start, end = opened.snapshot(older), opened.snapshot(newer)
     snapshots = _between(opened, start, end)
     came, went = _files_between(opened, start, end, snapshots)

@@ -29,7 +29,6 @@ from lode.errors import MissingDependencyError, StoreError
 from lode.extras import missing
 
 if TYPE_CHECKING:
-    from types import TracebackType
     from typing import Self
 
 # Its packages, locked. What would send telemetry is an older version: it is never used, and 170 MB smaller.
@@ -122,9 +121,7 @@ class StoreServer(ABC):
             self._log.close()
             raise
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
         self._log.close()
 

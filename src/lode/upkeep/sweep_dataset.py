@@ -17,7 +17,7 @@ from lode.errors import (
     NotFoundError,
     PathExistsError,
 )
-from lode.format.ids import LAKE_FOLDERS, RESERVED_IDS, is_id
+from lode.format.ids import HISTORY_FOLDERS, LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout
 from lode.read.manifests import read_pointer
@@ -43,17 +43,7 @@ _PROGRESS_STEP: Final = 1_000
 # Snapshots whose leftovers are removed between two of these calls.
 _BATCH: Final = 1_000
 # In a flat layout these are other folders of a lake, or parts of a dataset if its root was opened as a store.
-_RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | {
-    "definition",
-    "history",
-    "keys",
-    "partitions",
-    "segments",
-    "snapshots",
-    "state",
-    "tags",
-    "waiting",
-}
+_RESERVED_FLAT_IDS: Final = LAKE_FOLDERS | HISTORY_FOLDERS
 
 # The object at an intent's path: none, a manifest, or other bytes, such as a tombstone.
 _Intent: TypeAlias = EncodedManifest[Manifest] | bytes | None

@@ -46,11 +46,6 @@ class Constant(NamedTuple):
 Default: TypeAlias = Constant | FunctionCall
 
 
-def check_default(column: Column) -> None:
-    """Refuse a default that is not supported or not of the column's type."""
-    parse_default(column)
-
-
 def parse_default(column: Column) -> Default:
     """Read a column's default expression, or refuse it."""
     try:
