@@ -156,11 +156,7 @@ def _is_schemaless(scan: Scan) -> bool:
 
 
 def _undecided(
-    base: Base,
-    files: list[FileRef],
-    where: Expression | str,
-    condition: Filter,
-    schema: pa.Schema,
+    base: Base, files: list[FileRef], where: Expression | str, condition: Filter, schema: pa.Schema
 ) -> list[FileRef]:
     """The files that may also have rows for which the condition is not true.
 

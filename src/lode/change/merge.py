@@ -55,12 +55,7 @@ class MergeRows(Protocol):
         """The partitions that can have the keys."""
 
     def rewrite(
-        self,
-        base: Base,
-        found: Found,
-        stager: Stager,
-        when_matched: WhenMatched,
-        progress: Progress | None,
+        self, base: Base, found: Found, stager: Stager, when_matched: WhenMatched, progress: Progress | None
     ) -> list[Changed]:
         """Stage the files that were found, with the rows that match updated or left out."""
 
@@ -177,12 +172,7 @@ class LocalRows:
         return self.source.depends_on(base)
 
     def rewrite(
-        self,
-        base: Base,
-        found: Found,
-        stager: Stager,
-        when_matched: WhenMatched,
-        progress: Progress | None,
+        self, base: Base, found: Found, stager: Stager, when_matched: WhenMatched, progress: Progress | None
     ) -> list[Changed]:
         parts = base.parts(found.rows)
         rewrite = Rewrite(base.reader, stager, when_matched)

@@ -14,15 +14,7 @@ from lode.cli.columns import (
     columns_table,
     definition_as_json,
 )
-from lode.cli.parameters import (
-    DATASET,
-    JSON,
-    METADATA,
-    ROOT,
-    STORE_OPTION,
-    key_values,
-    parse_metadata,
-)
+from lode.cli.parameters import DATASET, JSON, METADATA, ROOT, STORE_OPTION, key_values, parse_metadata
 from lode.cli.terminal import print_json, print_lines
 from lode.errors import InvalidOptionError
 

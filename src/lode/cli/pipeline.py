@@ -12,14 +12,7 @@ import typer
 
 from lode.cli.change import open_existing
 from lode.cli.failure import FAILED, PROBLEMS, failing_as
-from lode.cli.parameters import (
-    AS_OF,
-    DATASET,
-    JSON,
-    JSON_LINES,
-    ROOT,
-    STORE_OPTION,
-)
+from lode.cli.parameters import AS_OF, DATASET, JSON, JSON_LINES, ROOT, STORE_OPTION
 from lode.cli.terminal import FAINT, TextTable, print_json, print_lines, printable, short_id
 from lode.errors import InvalidOptionError
 from lode.units import count, moment, spelled_seconds

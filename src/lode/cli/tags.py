@@ -91,9 +91,4 @@ def tags(
 
 
 def _as_json(tag: Tag) -> dict[str, Any]:
-    return {
-        "name": tag.name,
-        "id": tag.snapshot_id,
-        "sequence": tag.sequence,
-        "created_at": tag.created_at,
-    }
+    return {"name": tag.name, "id": tag.snapshot_id, "sequence": tag.sequence, "created_at": tag.created_at}

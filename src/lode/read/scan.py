@@ -299,11 +299,7 @@ class Scan:
             yield found if columns is None else found.select(list(columns))
 
     def _native(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read Parquet: small files whole, others through pyarrow's scanner unless memory is to be saved."""
         if where is not None:
@@ -336,11 +332,7 @@ class Scan:
                 yield found if chosen is None else found.select(chosen)
 
     def _scanned(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         """Read files through pyarrow's scanner, which prunes columns and row groups."""
         # A filter that must not prune row groups is applied to the batches.
@@ -352,11 +344,7 @@ class Scan:
             yield found if columns is None else found.select(list(columns))
 
     def _streamed(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: list[str],
-        condition: pc.Expression | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: list[str], condition: pc.Expression | None
     ) -> Iterator[pa.RecordBatch]:
         """Read the files group by group, with one group read ahead.
 
@@ -391,11 +379,7 @@ class Scan:
         )
 
     def _decoded(
-        self,
-        files: Sequence[FileRef],
-        schema: pa.Schema,
-        columns: Sequence[str] | None,
-        where: Filter | None,
+        self, files: Sequence[FileRef], schema: pa.Schema, columns: Sequence[str] | None, where: Filter | None
     ) -> Iterator[pa.RecordBatch]:
         # Files were checked when they were written, so a column that the schema does not have was dropped.
         checked = self.definition is not None and self.definition.columns is not None

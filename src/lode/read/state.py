@@ -68,11 +68,7 @@ class States:
         return LazyHistory(self.fold(head).manifests())
 
     def fold(
-        self,
-        head: Manifest | None,
-        *,
-        checkpoints: bool = True,
-        only: Callable[[str], bool] | None = None,
+        self, head: Manifest | None, *, checkpoints: bool = True, only: Callable[[str], bool] | None = None
     ) -> Fold:
         """The files at a snapshot, ready to be changed by later snapshots.
 

@@ -10,13 +10,7 @@ from enum import Enum, auto
 from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
-from lode.errors import (
-    InvalidPathError,
-    LodeError,
-    NotFoundError,
-    PermissionDeniedError,
-    StoreError,
-)
+from lode.errors import InvalidPathError, LodeError, NotFoundError, PermissionDeniedError, StoreError
 
 _DEBUG: Final = "\n\nDebug source"
 _SERVICE: Final = re.compile(r"Generic (S3|GCS|MicrosoftAzure) error")

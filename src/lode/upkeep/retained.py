@@ -37,11 +37,7 @@ class Retained:
 
 
 def retained(
-    found: FoundDataset,
-    newest: Manifest,
-    floor: int,
-    tags: Iterable[Tag] | None = None,
-    share: Share = ALL,
+    found: FoundDataset, newest: Manifest, floor: int, tags: Iterable[Tag] | None = None, share: Share = ALL
 ) -> Retained:
     """Find out which files are needed if snapshots below a floor cannot be read.
 

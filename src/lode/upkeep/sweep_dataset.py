@@ -10,13 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from lode.errors import (
-    DataError,
-    InvalidOptionError,
-    ManifestInvalidError,
-    NotFoundError,
-    PathExistsError,
-)
+from lode.errors import DataError, InvalidOptionError, ManifestInvalidError, NotFoundError, PathExistsError
 from lode.format.ids import HISTORY_FOLDERS, LAKE_FOLDERS, RESERVED_IDS, is_id
 from lode.format.manifest import MAX_MANIFEST_BYTES, Manifest, decode_manifest
 from lode.format.paths import MANIFEST, DefaultLayout, FlatLayout, Layout

@@ -16,22 +16,8 @@ import msgspec
 from lode.codec.checksum import checksum as checksum_of
 from lode.dataset import Dataset
 from lode.definition import decode_definition
-from lode.errors import (
-    ChecksumMismatchError,
-    DataError,
-    LodeError,
-    MissingError,
-    NotFoundError,
-    UsageError,
-)
-from lode.format.manifest import (
-    DROP,
-    MAX_MANIFEST_BYTES,
-    FileRef,
-    Manifest,
-    decode_manifest,
-    json_text,
-)
+from lode.errors import ChecksumMismatchError, DataError, LodeError, MissingError, NotFoundError, UsageError
+from lode.format.manifest import DROP, MAX_MANIFEST_BYTES, FileRef, Manifest, decode_manifest, json_text
 from lode.read.checkpoint import load_checkpoint
 from lode.read.manifests import read_manifests
 from lode.read.resolve import EncodedManifest

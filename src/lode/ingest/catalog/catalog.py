@@ -75,11 +75,7 @@ class Catalog:
             self._store, DatasetDefinition | DeletedDataset, max_age=max_age, runtime=runtime
         )
         self._tables: Objects[TableDefinition | DeletedTable] = Objects(
-            self._store,
-            TableDefinition | DeletedTable,
-            check=_check_table,
-            max_age=max_age,
-            runtime=runtime,
+            self._store, TableDefinition | DeletedTable, check=_check_table, max_age=max_age, runtime=runtime
         )
 
     @property

@@ -110,10 +110,7 @@ class Objects(Generic[T]):
                 return replacement
             pause = min(_MAX_PAUSE_SECONDS, _MIN_PAUSE_SECONDS * 2**attempt)
             self._runtime.sleep(pause * self._runtime.random())
-        raise Refused(
-            Code.ABORTED,
-            f"{path} is changed by others all the time: try this change again.",
-        )
+        raise Refused(Code.ABORTED, f"{path} is changed by others all the time: try this change again.")
 
     def _swapped(self, path: str, current: bytes | None, content: bytes) -> bool:
         try:

@@ -68,10 +68,9 @@ def default_values(column: Column, default: Default, count: int, now_ns: int) ->
     if default.name == "GENERATE_UUID":
         return pa.array([str(uuid4()) for _ in range(count)], pa.string())
     micros = now_ns // 1000
-    stored = {
-        "CURRENT_DATE": micros // DAY_MICROS,
-        "CURRENT_TIME": micros % DAY_MICROS,
-    }.get(default.name, micros)
+    stored = {"CURRENT_DATE": micros // DAY_MICROS, "CURRENT_TIME": micros % DAY_MICROS}.get(
+        default.name, micros
+    )
     scalar = pa.scalar(stored, pa.int32() if column.type == "DATE" else pa.int64())
     value: Any = scalar.cast(arrow_type(column))
     moment: pa.Array[Any] = pa.repeat(value, count)

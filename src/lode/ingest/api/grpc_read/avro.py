@@ -11,7 +11,7 @@ import msgspec
 
 from lode.format.ids import shortened
 from lode.ingest.status import invalid
-from lode.lazy import pa, pc, pt
+from lode.lazy import pa, pt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -112,7 +112,10 @@ def _has_datetime(kind: Any) -> bool:
 
 
 def _datetimes(array: Any) -> Any:
-    replace: Callable[..., Any] = pc.replace_substring
+    import pyarrow.compute as pc
+
+    compute: Any = pc
+    replace: Callable[..., Any] = compute.replace_substring
     # 2024-01-02 03:04:05.000006 with a T, and without a fraction that is zero.
     text = replace(array.cast(pa.string()), pattern=" ", replacement="T", max_replacements=1)
-    return pc.replace_substring_regex(text, pattern=r"\.0+$", replacement="")
+    return compute.replace_substring_regex(text, pattern=r"\.0+$", replacement="")

@@ -105,10 +105,7 @@ class QueryMethods:
     def _answer(self, job: Job, done: bool) -> dict[str, Any]:
         if done and job.refusal is not None:
             raise job.refusal
-        answer: dict[str, Any] = {
-            "jobReference": job.reference,
-            "jobComplete": done,
-        }
+        answer: dict[str, Any] = {"jobReference": job.reference, "jobComplete": done}
         if not done:
             return answer
         query = job.statistics.get("query", {})

@@ -64,12 +64,7 @@ _NO_MODELS: Final = "Models are not supported: Lode stores tables only."
 
 
 def routes(
-    catalog: Catalog,
-    append: Append,
-    jobs: Jobs,
-    uploads: Uploads,
-    *,
-    max_body_bytes: int = MAX_BODY_BYTES,
+    catalog: Catalog, append: Append, jobs: Jobs, uploads: Uploads, *, max_body_bytes: int = MAX_BODY_BYTES
 ) -> list[Route]:
     """Return the routes of REST v2, with and without the prefix ``/bigquery/v2``.
 
