@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-import msgspec
 import typer
 
 from lode.cli.change import open_existing
@@ -121,15 +120,10 @@ def _files_between(
 
 def _only(scan: Scan, paths: set[str]) -> list[Manifest]:
     """The snapshots that added these files, each with only these."""
-    found = []
-    for manifest in scan.manifests:
-        files = tuple(file for file in manifest.files if file.path in paths)
-        if len(files) == len(manifest.files):
-            found.append(manifest)
-        elif files:
-            rows = sum(file.stats.row_count for file in files if file.stats)
-            found.append(msgspec.structs.replace(manifest, files=files, row_count=rows))
-    return found
+    from lode.read.state import reduced
+
+    files = ((file, manifest) for manifest in scan.manifests for file in manifest.files)
+    return reduced((entry for entry in files if entry[0].path in paths), lambda *_: 0)
 
 
 def _total(manifests: list[Manifest]) -> _Amount:
