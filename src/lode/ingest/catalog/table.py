@@ -23,11 +23,11 @@ from lode.ingest.catalog.partitioning import (
 )
 from lode.ingest.names import TableName, escaped  # msgspec needs the types of fields
 from lode.ingest.status import Code, Refused
-from lode.ingest.types.arrays import has_required, without_inner_nulls
+from lode.ingest.types.arrays import has_required, list_array, without_inner_nulls
 from lode.ingest.types.arrow import element_of
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.ingest.types.columns import TableSchema
-from lode.lazy import pa, pc, pt
+from lode.lazy import pa, pt
 from lode.write.retry import Retry
 
 if TYPE_CHECKING:
@@ -369,7 +369,4 @@ def _complete_list(array: Any, kind: Any) -> Any:
     items = _complete(array.flatten(), kind.value_type)
     if not array.null_count and not array.offset and len(items) == len(array.values):
         return pa.ListArray.from_arrays(array.offsets, items, type=kind)
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    ends = pc.cumulative_sum(pc.cast(lengths, pa.int32()))
-    offsets = pa.concat_arrays([pa.array([0], pa.int32()), ends])
-    return pa.ListArray.from_arrays(offsets, items, type=kind)
+    return list_array(array, items, kind)

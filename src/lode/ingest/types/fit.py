@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from lode.ingest.status import Code, Refused, StorageCode, invalid
-from lode.ingest.types.arrays import check_affordable, missing, with_nulls, without_validity
+from lode.ingest.types.arrays import check_affordable, list_array, missing, with_nulls, without_validity
 from lode.ingest.types.columns import arrow_field, arrow_type
 from lode.ingest.types.decimals import decimals_for
 from lode.ingest.types.geography import geographies_of_text, need_shapely
@@ -172,7 +172,7 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
     def fit(array: Any, origin: Origin) -> pa.Array[Any]:
         values = array.flatten()
         if not same or array.null_count:
-            array = _list_array(array, values)
+            array = list_array(array, values)
         inside = origin.within(array)
         fitted = element(values, inside)
         if fitted.null_count:
@@ -180,7 +180,7 @@ def _lists(column: Column, kind: Any, path: str) -> Fit:
         if array.type == target and fitted is values:
             result: pa.Array[Any] = array
         else:
-            result = _list_array(array, fitted, target)
+            result = list_array(array, fitted, target)
         return result
 
     return fit
@@ -190,14 +190,6 @@ def _element(column: Column, kind: Any, path: str) -> Fit:
     if isinstance(kind, pa.BaseExtensionType):
         return _of_storage(_values(column, kind.storage_type, path))
     return _values(column, kind, path)
-
-
-def _list_array(lists: Any, values: pa.Array[Any], kind: Any = None) -> Any:
-    """Lists of the same lengths over flattened values; null lists become empty ones."""
-    lengths: Any = pc.cast(pc.fill_null(pc.list_value_length(lists), pa.scalar(0, pa.int32())), pa.int32())
-    first = pa.array([0], pa.int32())
-    offsets: Any = pa.concat_arrays([first, pc.cumulative_sum(lengths)])
-    return pa.ListArray.from_arrays(offsets, values, type=kind)
 
 
 # -- casts: nothing is lost but the digits of a number beyond its column's scale -----------------------
