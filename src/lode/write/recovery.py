@@ -90,7 +90,7 @@ class HeadRecovery(Generic[M]):
             if self._runtime.each_small(self._chain.manifest, ids)[0] is not None:
                 return
             self._runtime.sleep(pause * (0.75 + self._runtime.random() / 2))
-            pause += self._publisher.put_seconds
+            pause += max(self._publisher.put_seconds, pause / 2)
 
     def settle_after_grace(
         self, pointer: bytes | None = None, may_owe: Callable[[EncodedManifest[M]], bool] | None = None
