@@ -29,6 +29,9 @@ class Samples:
 
     def repeating(self, sample: pa.Table) -> list[str]:
         """The columns whose values repeat."""
+        if not sample.num_rows:
+            # It says nothing about the next file, and pyarrow imports pandas to join no chunks.
+            return []
         if self._seen is not None and self._uses < _FILES_PER_LOOK:
             schema, rows, found = self._seen
             # What few rows show says little about many.
