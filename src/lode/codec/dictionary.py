@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _SAMPLE_ROWS: Final = 10_000
-# So many small files share what was found about the first of them. A look takes a quarter of the time that encoding
-# the rows of a sample takes, so files of more rows than these are looked at anyway.
+# So many small files share what was found about the first of them. A look takes a quarter of the time of
+# encoding as many rows, so it costs little beside files of more rows than these.
 _FILES_PER_LOOK: Final = 64
 _MAX_SMALL_ROWS: Final = 10 * _SAMPLE_ROWS
 
