@@ -150,6 +150,16 @@ AIMS: Final = (
         at_most=1.05, to=("pyarrow, two files in two threads",),
     ),
     Aim(
+        "bulk write of a stream: memory",
+        "tables", "write", "Lode, from a RecordBatchReader", (_PEAK,),
+        at_most=200, unit=" MB",
+    ),
+    Aim(
+        "bulk write by stream_write_records: memory",
+        "tables", "write", "Lode, stream_write_records of batches", (_PEAK,),
+        at_most=200, unit=" MB",
+    ),
+    Aim(
         "full scan",
         "tables", "scan", "Lode", ("seconds",),
         at_most=1.1, to=("pyarrow.dataset on Lode's files",),

@@ -94,7 +94,7 @@ async def _run(endpoint: str, table: str, load: Load, warm_up: str) -> Outcome:
 
 
 async def _measure(channels: list[grpc.aio.Channel], table: str, load: Load, appends: int) -> Outcome:
-    calls = [await Call.open(channel, table, load) for channel in channels]
+    calls = [await Call.open(channel, table, load, number) for number, channel in enumerate(channels)]
     began, cpu = time.monotonic(), time.process_time()
     await asyncio.gather(*(call.send(appends) for call in calls))
     if load.stream == "pending":
@@ -116,7 +116,7 @@ class Call:
     latencies: list[float] = field(default_factory=list)
 
     @classmethod
-    async def open(cls, channel: grpc.aio.Channel, table: str, load: Load) -> Call:
+    async def open(cls, channel: grpc.aio.Channel, table: str, load: Load, number: int = 0) -> Call:
         parent = table_path(table)
         if load.stream == "default":
             stream = f"{parent}/streams/_default"
@@ -124,7 +124,7 @@ class Call:
             kind = getattr(types.WriteStream.Type, load.stream.upper())
             wanted = types.CreateWriteStreamRequest(parent=parent, write_stream=types.WriteStream(type_=kind))
             stream = (await _call(channel, "CreateWriteStream", wanted, types.WriteStream)).name
-        return cls(channel, stream, load, Requests(stream, load.form, load.rows))
+        return cls(channel, stream, load, Requests(stream, load.form, load.rows, number))
 
     async def send(self, appends: int) -> None:
         """Send so many appends and wait for all answers."""

@@ -31,20 +31,24 @@ _PROTO: Final = {
     "STRING": descriptor_pb2.FieldDescriptorProto.TYPE_STRING,
     "FLOAT64": descriptor_pb2.FieldDescriptorProto.TYPE_DOUBLE,
 }
-# So many different ones are sent over and over.
-DIFFERENT: Final = 4
+# So many different ones are sent over and over: as many as are in flight, so that no commit has rows twice.
+DIFFERENT: Final = 8
 # The raw protobuf class, which the client's own wraps; its types are made at run time.
 _Request: Final[Any] = types.AppendRowsRequest.pb()
 _OFFSET: Final = bytes([_Request.DESCRIPTOR.fields_by_name["offset"].number << 3 | 2])
 
 
 class Requests:
-    """Appends of ``count`` rows to one stream: the first says its schema, all of them the stream."""
+    """Appends of ``count`` rows to one stream: the first says its schema, all of them the stream.
 
-    def __init__(self, stream: str, form: str, count: int) -> None:
+    Those of another ``number`` have other rows.
+    """
+
+    def __init__(self, stream: str, form: str, count: int, number: int = 0) -> None:
         make = {"Arrow": _arrow, "Upserts": _arrow, "Protobuf": _protobuf}[form]
         schema = pa.schema([(name, _ARROW[kind]) for name, kind in COLUMNS.items()])
-        tables = [rows(count, seed=seed).cast(schema) for seed in range(DIFFERENT)]
+        seeds = range(number * DIFFERENT, (number + 1) * DIFFERENT)
+        tables = [rows(count, seed=seed).cast(schema) for seed in seeds]
         if form == "Upserts":
             change = pa.array(["UPSERT"] * count)
             tables = [table.append_column("_CHANGE_TYPE", change) for table in tables]

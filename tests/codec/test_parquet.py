@@ -102,6 +102,24 @@ def test_small_chunks_share_a_row_group() -> None:
     assert footer(data).num_row_groups == 1
 
 
+def test_a_look_at_a_whole_sample_serves_larger_files_until_a_look_costs_nothing_beside_them() -> None:
+    samples = Parquet({"often": "int64"})._samples
+    unique = pa.table({"often": range(10_000)})
+    again = pa.table({"often": [7] * 100_001})
+    assert samples.repeating(unique) == []
+    assert samples.repeating(again.slice(0, 100_000)) == []
+    assert samples.repeating(again) == ["often"]
+
+
+def test_a_file_without_rows_does_not_change_what_was_seen_in_others() -> None:
+    codec = Parquet({"often": "string"})
+    rows = pa.table({"often": ["x"] * 1_000})
+    assert codec._samples.repeating(rows) == ["often"]
+    seen = codec._samples._seen
+    assert codec._samples.repeating(rows.slice(0, 0)) == []
+    assert codec._samples._seen is seen
+
+
 @pytest.mark.parametrize(
     ("dictionary", "expected"),
     [

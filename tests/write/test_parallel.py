@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 import time
+import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
@@ -15,6 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lode
+from lode.codec.parquet import ParquetEncoder
 from lode.store.memory import MemoryStore
 from lode.store.wrappers import CountingStore, Fault, FaultStore
 from lode.write.parallel import MAX_TABLE_PARTS, FileJob, drain, pipelined, read_ahead, write_files
@@ -22,6 +25,7 @@ from support.stores import contents
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
+    from pathlib import Path
 
 SCHEMA = pa.schema([pa.field("id", pa.int64(), nullable=False), pa.field("at", pa.timestamp("us", "UTC"))])
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -197,6 +201,140 @@ def test_no_more_parts_of_a_stream_are_in_memory_than_there_are_threads() -> Non
 
     assert sorted(pipelined(encode, make())) == list(range(50))
     assert 2 <= most <= CORES
+
+
+class Source(bytearray):
+    """Bytes of a column. Unlike plain ones they can be watched until the last batch lets go of them."""
+
+
+@pytest.mark.parametrize("batches", [19, 600])
+def test_the_bytes_in_flight_do_not_grow_with_the_stream(tmp_path: Path, batches: int) -> None:
+    size, group = 4_096, 32_768
+    live = most = 0
+    lock = threading.RLock()
+
+    def freed() -> None:
+        nonlocal live
+        with lock:
+            live -= size
+
+    def stream() -> Iterator[pa.RecordBatch]:
+        nonlocal live, most
+        for _ in range(batches):
+            source = Source(os.urandom(size))
+            weakref.finalize(source, freed)
+            with lock:
+                live += size
+                most = max(most, live)
+            yield pa.record_batch(
+                [pa.Array.from_buffers(pa.int64(), size // 8, [None, pa.py_buffer(source)])], names=["n"]
+            )
+            del source
+
+    codec = lode.Parquet(row_group_bytes=group)
+    events = lode.Dataset("events", lode.open_store(tmp_path, durable=False), codec=codec)
+    assert events.write(stream()).row_count == batches * size // 8
+    assert live == 0
+    # A part for each core, and the batches that are on their way into and out of them.
+    assert most <= (CORES + 1) * codec.bytes_per_file
+    assert not encoders()
+
+
+def encoders() -> list[str]:
+    return [thread.name for thread in threading.enumerate() if thread.name.startswith("lode-encode")]
+
+
+@pytest.mark.parametrize("kind", [*STREAMS, "table"])
+def test_the_row_groups_of_a_single_file_are_encoded_at_the_same_time(
+    memory: MemoryStore, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Each of the two waits for the other.
+    together = threading.Barrier(2, timeout=60)
+    encode = ParquetEncoder._encode
+
+    def meeting(encoder: ParquetEncoder, rows: pa.Table) -> Any:
+        together.wait()
+        return encode(encoder, rows)
+
+    monkeypatch.setattr(ParquetEncoder, "_encode", meeting)
+    codec = lode.Parquet(SCHEMA, row_group_rows=50, row_group_bytes=800)
+    events = lode.Dataset("events", memory, codec=codec)
+    rows = table(90)
+    snapshot = events.write(rows if kind == "table" else STREAMS[kind](rows))
+    assert names(snapshot) == ["data.parquet"]
+    assert events.read(snapshot).equals(rows)
+    assert not encoders()
+
+
+def test_a_write_below_a_row_group_starts_no_thread(
+    memory: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = dataset(memory)
+    events.write(table(1))
+
+    def started(*_: Any, **__: Any) -> None:
+        raise AssertionError("a thread was started")
+
+    monkeypatch.setattr(threading.Thread, "start", started)
+    assert events.write(table(40)).row_count == 40
+    assert events.write(table(40).to_reader()).row_count == 40
+    assert events.stream_write_records(iter(table(40).to_pylist())).row_count == 40
+
+
+@pytest.mark.parametrize("error", [lode.StoreError("disk full"), KeyboardInterrupt()])
+def test_an_error_in_a_row_group_is_raised_once_and_nothing_remains(
+    memory: MemoryStore, error: BaseException, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(ParquetEncoder, "_encode", broken)
+    for data in (table(190), table(90).to_reader(), table(5_000).to_reader()):
+        with pytest.raises(type(error)) as caught:
+            dataset(memory).write(data)
+        assert caught.value is error
+        assert contents(memory) == {}
+        assert not encoders()
+
+
+@pytest.mark.parametrize("rows", [90, 5_000])
+def test_an_interrupt_leaves_no_file_and_no_thread(
+    memory: MemoryStore, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arrived = threading.Event()
+    encode, write_row_group = ParquetEncoder._encode, ParquetEncoder._write_row_group
+
+    def interrupted(*_: Any) -> None:
+        arrived.set()
+        raise KeyboardInterrupt
+
+    def interrupt() -> None:
+        if not arrived.is_set():
+            signal.raise_signal(signal.SIGINT)
+            assert arrived.wait(60)
+
+    def in_group(encoder: ParquetEncoder, part: pa.Table) -> Any:
+        interrupt()
+        return encode(encoder, part)
+
+    def in_file(encoder: ParquetEncoder, *, last: bool = False) -> None:
+        interrupt()
+        write_row_group(encoder, last=last)
+
+    monkeypatch.setattr(ParquetEncoder, "_encode", in_group)
+    monkeypatch.setattr(ParquetEncoder, "_write_row_group", in_file)
+    before = signal.signal(signal.SIGINT, interrupted)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            dataset(memory).write(table(rows).to_reader(BATCH))
+    finally:
+        signal.signal(signal.SIGINT, before)
+    # An interrupt while a thread starts leaves that one to end by itself.
+    for thread in threading.enumerate():
+        if thread.name.startswith("lode-encode"):
+            thread.join(60)
+    assert contents(memory) == {}
+    assert not encoders()
 
 
 def test_a_part_gives_back_its_chunks_while_it_is_encoded() -> None:

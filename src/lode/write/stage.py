@@ -225,9 +225,9 @@ class Stager(msgspec.Struct, frozen=True):
         path = self._path("", "blob", suffix)
         return DataFile(self.store, path, self.components.compressor, self.components.checksum)
 
-    def record_file(self, partition: str, suffix: str) -> RecordFile:
+    def record_file(self, partition: str, suffix: str, threads: int | None = None) -> RecordFile:
         """Open a file of records in a partition; ``suffix`` makes its name unique within the snapshot."""
-        return RecordFile(self.store, self._path(partition, "data", suffix), self.components)
+        return RecordFile(self.store, self._path(partition, "data", suffix), self.components, threads)
 
     def _stage_blob(self, data: Any, suffix: str, task: str | None) -> Staged:
         try:
@@ -263,7 +263,8 @@ class Stager(msgspec.Struct, frozen=True):
             # Files are read in the order of their names, which is that of the rows.
             name = suffix if alone else f"{suffix}-p{number:03d}"
             jobs.append(FileJob("", name, self._conformed(part, ranges[-1])))
-        files = self._write(jobs, one_by_one if alone else self.runtime.each)
+        threads = None if serial or not alone else self._group_threads()
+        files = self._write(jobs, one_by_one if alone else self.runtime.each, threads)
         for later in ranges[1:]:
             ranges[0].extend(later)
         return _staged(files, ranges[0], task)
@@ -274,7 +275,7 @@ class Stager(msgspec.Struct, frozen=True):
         parts = stream_parts(self._conformed(data, timestamps), bytes_per_file)
         first = next(parts)
         if first.last:
-            files = self._write([FileJob("", suffix, first.chunks)], one_by_one)
+            files = self._write([FileJob("", suffix, first.chunks)], one_by_one, self._group_threads())
         else:
             jobs = (
                 FileJob("", f"{suffix}-p{number:06d}", drain(part.chunks))
@@ -314,8 +315,16 @@ class Stager(msgspec.Struct, frozen=True):
             elif len(chunk):
                 yield "", chunk
 
-    def _write(self, jobs: Iterable[FileJob], each: Each) -> list[FileRef]:
-        return write_files(jobs, self._rolling_file, self.discard, each)
+    @staticmethod
+    def _group_threads() -> int | None:
+        """How many row groups of a file are encoded at a time if there is only this file; None on one core.
+
+        The threads start with the first full row group, so a small file has none.
+        """
+        return threads if (threads := stream_threads()) > 1 else None
+
+    def _write(self, jobs: Iterable[FileJob], each: Each, threads: int | None = None) -> list[FileRef]:
+        return write_files(jobs, partial(self._rolling_file, threads=threads), self.discard, each)
 
     def _write_open(self, parts: Iterable[tuple[str, Chunk]], suffix: str) -> list[FileRef]:
         """Write a stream of (partition, rows) on this thread."""
@@ -333,10 +342,12 @@ class Stager(msgspec.Struct, frozen=True):
             self.discard(files.finished)
             raise
 
-    def _rolling_file(self, partition: str, suffix: str, finished: list[FileRef]) -> RollingFile:
+    def _rolling_file(
+        self, partition: str, suffix: str, finished: list[FileRef], threads: int | None = None
+    ) -> RollingFile:
         """Open the files of a partition whose names begin with ``suffix``; each goes to ``finished``."""
         return RollingFile(
-            partial(self.record_file, partition),
+            partial(self.record_file, partition, threads=threads),
             suffix,
             finished,
             target_bytes=self.target_file_bytes,
