@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark(java_archive: None) -> Iterator[SparkSession]:
     # Two cores, and two attempts for every task.
     session = lode.spark.session(
         "local[2,2]",

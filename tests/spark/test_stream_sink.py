@@ -232,6 +232,7 @@ def run_driver(lake: str, folder: Path, die_at: str | None) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_archive")
 def test_killing_the_driver_before_or_in_a_commit_loses_nothing_and_doubles_nothing(
     lake: str, tmp_path: Path
 ) -> None:

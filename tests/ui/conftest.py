@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import lode
 from lode.store import MemoryStore
-from support.ui.browsing import Visitor, launched, visiting
+from support.ui.browsing import MAX_MILLISECONDS, Visitor, launched, visiting
 from support.ui.chromium import MISSING, find_chromium
 from support.ui.lake import fill_lake
 from support.ui.served import Served
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MANY = 10_000
 
-# A busy machine may need longer than the five seconds that are usual.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=MAX_MILLISECONDS)
 
 
 # Playwright keeps an event loop running in this thread until it stops. Tests of other modules need their own.
@@ -67,7 +66,7 @@ def long_store() -> MemoryStore:
     for number in range(MANY):
         dataset.write([{"n": number}])
     segment = dataset.chain.paths.segment(16, MANY)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not store.exists(segment):  # the last one, written off the commit's way
         assert time.monotonic() < deadline, "the history was not compacted"
         time.sleep(0.05)

@@ -180,7 +180,7 @@ def test_health_says_whether_the_server_is_ready_and_gives_no_secret_away(tmp_pa
     server = LodeServer(tmp_path / "lake", tokens=secret)
     try:
         asked = Request(f"{server.http_url}/ui/api/health", headers={"authorization": "Bearer sesame"})
-        with urlopen(asked, timeout=30) as response:
+        with urlopen(asked, timeout=120) as response:
             text = response.read().decode()
     finally:
         server.stop()
