@@ -8,6 +8,7 @@ import pytest
 
 import lode
 import lode.spark
+from support.spark import archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture(scope="session")
-def spark(java_archive: None) -> Iterator[SparkSession]:
+def spark() -> Iterator[SparkSession]:
+    archive.use_archive()
     # Two cores, and two attempts for every task.
     session = lode.spark.session(
         "local[2,2]",

@@ -1,6 +1,7 @@
-"""Options for every Java of the tests, and an archive of classes with which Spark starts in half the processor time.
+"""Options for every Java of the tests, and an archive of classes, with which Spark starts in half the time.
 
-The tests have little data: a Java that compiles little uses half the processor time, and few tasks are enough.
+The tests have little data: a Java that compiles little uses half the processor time, and few tasks are
+enough.
 """
 
 from __future__ import annotations
