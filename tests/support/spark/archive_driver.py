@@ -1,4 +1,4 @@
-"""Uses what most tests of Spark use, and ends Java in an orderly way: then Java writes its archive of classes."""
+"""Uses what most tests of Spark use, and lets Java end by itself: then it writes its archive of classes."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     python range_server.py FILE LOG
 
 It prints its port and writes the ranges it was asked for to LOG. Every fifth connection is dropped before its
-first byte and every third after half of what was asked for. While there is a file LOG.hold with a number, requests
-after that many wait.
+first byte and every third after half of what was asked for. While there is a file LOG.hold with a number,
+requests after that many wait.
 """
 
 from __future__ import annotations
