@@ -25,7 +25,9 @@ from lode.spark.options import Options
 from lode.spark.origins import batch_origins
 from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink
+from support import SUPPORT
 from support.spark import stream_driver
+from support.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,15 +61,13 @@ def stream(
         .load()
         .where(where)
     )
-    query = (
+    writer = (
         frame.writeStream.format("lode")
         .options(path=lake, dataset="out", checkpointLocation=str(folder / "checkpoint"), **options)
         .outputMode(mode)
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
-    return query
+    return run_to_end(writer)
 
 
 def test_every_micro_batch_is_one_snapshot_under_the_key_of_query_and_batch(
@@ -98,8 +98,7 @@ def test_the_lineage_of_a_batch_names_the_files_that_it_read(
     for batch in range(2):
         (folder / f"{batch}.json").write_text(f'{{"number": {batch}}}')
         rows = spark.readStream.schema("number long").json(str(folder))
-        query = rows.writeStream.format("lode").options(**sink).trigger(availableNow=True).start()
-        query.awaitTermination()
+        query = run_to_end(rows.writeStream.format("lode").options(**sink).trigger(availableNow=True))
     for batch, snapshot in enumerate(sink_in(lake).snapshots()):
         lineage = lineage_of(snapshot)
         assert lineage is not None
@@ -224,7 +223,8 @@ def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed
 def run_driver(lake: str, folder: Path, die_at: str) -> int:
     arguments = [lake, str(folder / "checkpoint"), str(folder / "pids")]
     command = [sys.executable, stream_driver.__file__, *arguments]
-    return subprocess.run(command, env={**os.environ, "DIE_AT": die_at}, timeout=600, check=False).returncode
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT.parent), "DIE_AT": die_at}
+    return subprocess.run(command, env=environment, timeout=600, check=False).returncode
 
 
 def test_killing_the_driver_before_or_in_a_commit_loses_nothing_and_doubles_nothing(

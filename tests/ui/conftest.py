@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import lode
 from lode.store import MemoryStore
-from support.ui.browsing import MAX_MILLISECONDS, Visitor, launched, visiting
+from support.ui.browsing import MAX_MILLISECONDS, Visitor, launched, opened_context, visiting, visiting_in
 from support.ui.chromium import MISSING, find_chromium
 from support.ui.lake import fill_lake
 from support.ui.served import Served
@@ -19,7 +19,7 @@ from support.ui.served import Served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 MANY = 10_000
 
@@ -36,8 +36,23 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="module")
+def context(browser: Browser, lake: Served) -> Iterator[BrowserContext]:
+    """For all visits of a module. A page that stays keeps the process for the others."""
+    with opened_context(browser) as context:
+        context.new_page().goto(f"{lake.url}api/status")
+        yield context
+
+
 @pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
+def visitor(context: BrowserContext) -> Iterator[Visitor]:
+    with visiting_in(context) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def alone(browser: Browser) -> Iterator[Visitor]:
+    """A visitor with a context of its own, for a test that changes the clock."""
     with visiting(browser) as visitor:
         yield visitor
 

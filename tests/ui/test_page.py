@@ -175,11 +175,11 @@ def test_history_is_paged_newest_first(lake: Served, visitor: Visitor) -> None:
     expect(cells.first).to_have_text("64")
 
 
-def test_a_new_snapshot_appears_by_itself_and_is_announced(fresh: Served, visitor: Visitor) -> None:
+def test_a_new_snapshot_appears_by_itself_and_is_announced(fresh: Served, alone: Visitor) -> None:
     dataset = lode.Dataset("d", fresh.store, codec="jsonl")
     dataset.write([{"n": 1}])
-    visitor.page.clock.install()
-    page = visitor.open(f"{fresh.url}#/datasets/d")
+    alone.page.clock.install()
+    page = alone.open(f"{fresh.url}#/datasets/d")
     expect(page.get_by_role("option")).to_have_count(1)
     dataset.write([{"n": 2}])
     page.clock.run_for(5_000)

@@ -51,7 +51,7 @@ def use_archive() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
             _make(archive)
-    # It is empty if this Java makes none.
+    # It is empty if none could be made.
     if archive.stat().st_size:
         set_options(f"{OPTIONS} -XX:SharedArchiveFile={archive} -Xlog:disable")
 
@@ -63,8 +63,8 @@ def _make(archive: Path) -> None:
     options = f"{OPTIONS} -XX:ArchiveClassesAtExit={made} -Xlog:disable {SETTINGS}"
     subprocess.run(
         [sys.executable, str(DRIVER)],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": options},
-        check=True,
+        env={**os.environ, "SPARK_SUBMIT_OPTS": options, "PYTHONPATH": str(SUPPORT.parent)},
+        check=False,
         capture_output=True,
         timeout=_SECONDS,
     )

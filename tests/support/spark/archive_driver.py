@@ -6,6 +6,7 @@ import tempfile
 from typing import Any
 
 import lode.spark
+from support.spark.streams import run_to_end
 
 
 def main() -> None:
@@ -23,9 +24,7 @@ def main() -> None:
         lode.spark.read(spark, lake["path"], "d").toPandas()
         stream = spark.readStream.format("lode").schema(found.schema).options(**lake).load()
         into = {**lake, "dataset": "e", "checkpointLocation": f"{folder}/checkpoint"}
-        stream.writeStream.format("lode").options(**into).trigger(
-            availableNow=True
-        ).start().awaitTermination()
+        run_to_end(stream.writeStream.format("lode").options(**into).trigger(availableNow=True))
         spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

@@ -18,6 +18,7 @@ import lode.spark
 from lode.spark.source import LodeDataSource
 from lode.spark.stream import StreamSink
 from lode.write.publish import Publisher
+from support.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,13 +84,11 @@ def run(spark: SparkSession, lake: str, checkpoint: str, sink: str) -> None:
         .load()
         .selectExpr("number * 2 AS number", "snapshot")
     )
-    query = (
+    run_to_end(
         stream.writeStream.format(sink)
         .options(path=lake, dataset="out", checkpointLocation=checkpoint)
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
 
 
 if __name__ == "__main__":
