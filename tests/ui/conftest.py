@@ -1,4 +1,4 @@
-"""A browser for each module, and the lakes to look at, for all tests of the console."""
+"""A browser, and the lakes to look at, for all tests of the console."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ MANY = 10_000
 expect.set_options(timeout=MAX_MILLISECONDS)
 
 
-# Playwright keeps an event loop running in this thread until it stops. Tests of other modules need their own.
-@pytest.fixture(scope="module")
+# Playwright keeps an event loop running in this thread until it stops. Tests of other folders need their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # CI installs Chromium; there, its absence is a failure.
     if find_chromium() is None and "CI" not in os.environ:
@@ -36,9 +36,9 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def context(browser: Browser, lake: Served) -> Iterator[BrowserContext]:
-    """For all visits of a module. A page that stays keeps the process for the others."""
+    """For all visits. A page that stays keeps the process for the others."""
     with opened_context(browser) as context:
         context.new_page().goto(f"{lake.url}api/status")
         yield context

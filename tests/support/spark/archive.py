@@ -51,7 +51,7 @@ def use_archive() -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not archive.exists():
             _make(archive)
-    # It is empty if none could be made.
+    # It is empty if this Java makes none.
     if archive.stat().st_size:
         set_options(f"{OPTIONS} -XX:SharedArchiveFile={archive} -Xlog:disable")
 
@@ -61,12 +61,15 @@ def _make(archive: Path) -> None:
         old.unlink()
     made = archive.with_suffix(".jsa-new")
     options = f"{OPTIONS} -XX:ArchiveClassesAtExit={made} -Xlog:disable {SETTINGS}"
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, str(DRIVER)],
-        env={**os.environ, "SPARK_SUBMIT_OPTS": options, "PYTHONPATH": str(SUPPORT.parent)},
+        env={**os.environ, "SPARK_SUBMIT_OPTS": options},
         check=False,
         capture_output=True,
+        text=True,
         timeout=_SECONDS,
     )
+    if done.returncode:
+        raise RuntimeError(f"no archive of classes was made: {done.stderr[-4000:]}")
     made.touch()
     made.rename(archive)

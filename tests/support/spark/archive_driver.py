@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import tempfile
+from pathlib import Path
 from typing import Any
 
+import lode
 import lode.spark
-from support.spark.streams import run_to_end
+
+QUERY = "SELECT day, sum(n) FROM found JOIN VALUES ('b') AS t(day) USING (day) GROUP BY day ORDER BY day"
 
 
 def main() -> None:
     spark = lode.spark.session("local[2,2]", settings={"spark.log.level": "OFF"})
     gateway: Any = spark.sparkContext._gateway
     with tempfile.TemporaryDirectory() as folder:
-        lake = {"path": f"file://{folder}/lake?durable=false", "dataset": "d"}
-        rows = spark.range(10).selectExpr("id", "cast(id % 3 AS string) AS day")
-        rows.write.format("lode").mode("append").options(**lake).save()
-        found = spark.read.format("lode").options(**lake).load()
+        dataset = lode.Dataset.create("d", folder, schema={"day": "string", "n": "int64"})
+        dataset.write([{"day": "a", "n": 1}, {"day": "b", "n": 2}])
+        found = spark.read.format("lode").options(path=folder, dataset="d").load()
         found.createOrReplaceTempView("found")
-        spark.sql(
-            "SELECT day, sum(id) FROM found JOIN VALUES ('1') AS t(day) USING (day) GROUP BY 1"
-        ).collect()
-        lode.spark.read(spark, lake["path"], "d").toPandas()
-        stream = spark.readStream.format("lode").schema(found.schema).options(**lake).load()
-        into = {**lake, "dataset": "e", "checkpointLocation": f"{folder}/checkpoint"}
-        run_to_end(stream.writeStream.format("lode").options(**into).trigger(availableNow=True))
+        spark.sql(QUERY).toPandas()
+        found.write.format("noop").mode("overwrite").save()
+        (Path(folder) / "in").mkdir()
+        (Path(folder) / "in" / "rows.json").write_text('{"n": 1}\n')
+        stream = spark.readStream.schema("n long").json(f"{folder}/in")
+        writer = stream.writeStream.format("noop").option("checkpointLocation", f"{folder}/checkpoint")
+        writer.trigger(availableNow=True).start().awaitTermination()
         spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
