@@ -184,7 +184,6 @@ def test_java_is_found_without_pyspark(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("java_archive")
 def test_spark_and_its_executors_run_on_a_java_without_the_module(tmp_path: Path, real_java: Path) -> None:
     """The machine's Java behind a script that refuses the module, as a slim image does."""
     slim = install(tmp_path / "slim java", f'{SLIM}exec {shlex.quote(str(real_java))} "$@"')

@@ -41,7 +41,8 @@ def use_archive() -> None:
     A Java with another class path starts without it, and says nothing.
     """
     found, spark = java.find(), find_spec("pyspark")
-    if found is None or spark is None or spark.origin is None:
+    # Options are separated by spaces.
+    if found is None or spark is None or spark.origin is None or " " in str(FOLDER):
         return
     jars = Path(spark.origin).parent / "jars"
     made_for = (found.executable.resolve(), found.version, jars, jars.stat().st_mtime_ns)
