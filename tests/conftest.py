@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 
 from lode.store import CountingStore, LocalStore, MemoryStore
 from lode.testing.servers import AzuriteServer, S3Server
-from support import SUPPORT
+from support.spark import archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,9 +36,7 @@ MEMORY, MIN_FREE_BYTES = Path("/dev/shm"), 4 << 30
 if has_files_in_memory(MEMORY):
     os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
 
-# For the Sparks of this process, and of those that it starts. The launcher is the Java that starts the other.
-os.environ["SPARK_CONF_DIR"] = str(SUPPORT / "spark" / "conf")
-os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+archive.set_options()
 
 
 @pytest.fixture(params=["memory", "local"])
@@ -53,6 +51,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> CountingStore:
 def memory() -> CountingStore:
     """A store in memory, with its calls counted."""
     return CountingStore(MemoryStore())
+
+
+@pytest.fixture(scope="session")
+def java_archive() -> None:
+    """For a test that starts Spark: every Java from here on starts with the archive of classes."""
+    archive.use_archive()
 
 
 @pytest.fixture(scope="session")

@@ -20,6 +20,7 @@ DRIVER = SUPPORT / "cli" / "page_driver.py"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_archive")
 def test_the_lines_of_the_page_run(tmp_path: Path) -> None:
     # In a process of its own: Spark's session would otherwise be shared with other tests of this one.
     ended = subprocess.run(

@@ -74,6 +74,7 @@ def test_a_nightly_job_that_runs_twice_is_one_snapshot(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_archive")
 def test_a_spark_pipeline_takes_each_snapshot_once(tmp_path: Path) -> None:
     output = run("spark_pipeline.py", tmp_path)
     assert "visits of /docs: [('mon', 4), ('tue', 4), ('wed', 4)]" in output

@@ -25,6 +25,9 @@ from support.docs.pages import DOCS, name_of
 if TYPE_CHECKING:
     from pathlib import Path
 
+# One worker builds the site, before another could take some of these tests from it.
+pytestmark = pytest.mark.slow
+
 # What a browser loads by itself, by tag and attribute.
 LOADED = {("script", "src"), ("link", "href"), ("img", "src"), ("source", "src"), ("iframe", "src")}
 EXTERNAL = re.compile(r"^(?:https?:)?//")

@@ -8,6 +8,7 @@ import pytest
 
 import lode
 import lode.spark
+from support.spark import archive
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
+    archive.use_archive()
     # Two cores, and two attempts for every task.
     session = lode.spark.session(
         "local[2,2]",

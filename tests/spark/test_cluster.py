@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("java_archive")]
 
 # So that a part of a few thousand rows is several files.
 SMALL_FILES = {"targetFileBytes": "64k", "rowGroupRows": "100", "checksum": "sha256"}

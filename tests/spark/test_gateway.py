@@ -20,6 +20,7 @@ DRIVER = SUPPORT / "spark" / "grpc_driver.py"
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("java_archive")
 def test_spark_starts_every_time_in_a_process_with_busy_grpc_threads(tmp_path: Path) -> None:
     command = [sys.executable, str(DRIVER), "300", "1"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -85,7 +85,7 @@ def test_branches_run_at_the_same_time_but_not_more_than_allowed(
     def meet(frame: DataFrame) -> DataFrame:
         running.append(1)
         most.append(len(running))
-        meeting.wait(120)  # none of the two can pass alone
+        meeting.wait(600)  # none of the two can pass alone
         running.pop()
         return frame
 
@@ -175,14 +175,14 @@ def test_a_continuous_run_survives_errors_and_shows_the_last_one(
     thread.start()
     try:
         arrive(lake, 1)
-        assert arrived.wait(120)
+        assert arrived.wait(600)
         fails.set()
         arrive(lake, 2)
-        assert noted.wait(120)
+        assert noted.wait(600)
         (last, *_) = runs_of(project.store, "a")
         assert (last.state, last.error) == ("running", "OSError: the disk is full")
         fails.clear()
-        assert more.wait(120)
+        assert more.wait(600)
     finally:
         stop.set()
         thread.join()

@@ -26,13 +26,13 @@ from lode.spark.origins import batch_origins
 from lode.spark.staging import stage_batches
 from lode.spark.stream import StagedPart, StreamSink
 from support import SUPPORT
+from support.spark import stream_driver
+from support.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
-
-DRIVER = SUPPORT / "spark" / "stream_driver.py"
 
 
 def source_in(lake: str, snapshots: int, rows: int = 3) -> lode.Dataset:
@@ -61,15 +61,13 @@ def stream(
         .load()
         .where(where)
     )
-    query = (
+    writer = (
         frame.writeStream.format("lode")
         .options(path=lake, dataset="out", checkpointLocation=str(folder / "checkpoint"), **options)
         .outputMode(mode)
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
-    return query
+    return run_to_end(writer)
 
 
 def test_every_micro_batch_is_one_snapshot_under_the_key_of_query_and_batch(
@@ -100,8 +98,7 @@ def test_the_lineage_of_a_batch_names_the_files_that_it_read(
     for batch in range(2):
         (folder / f"{batch}.json").write_text(f'{{"number": {batch}}}')
         rows = spark.readStream.schema("number long").json(str(folder))
-        query = rows.writeStream.format("lode").options(**sink).trigger(availableNow=True).start()
-        query.awaitTermination()
+        query = run_to_end(rows.writeStream.format("lode").options(**sink).trigger(availableNow=True))
     for batch, snapshot in enumerate(sink_in(lake).snapshots()):
         lineage = lineage_of(snapshot)
         assert lineage is not None
@@ -223,17 +220,15 @@ def test_an_abort_removes_what_was_staged_but_never_what_may_have_been_committed
     assert lode.verify(dataset).ok
 
 
-def run_driver(lake: str, folder: Path, die_at: str | None) -> int:
-    environment = {**os.environ, **({"DIE_AT": die_at} if die_at else {})}
+def run_driver(lake: str, folder: Path, die_at: str) -> int:
     arguments = [lake, str(folder / "checkpoint"), str(folder / "pids")]
-    return subprocess.run(
-        [sys.executable, str(DRIVER), *arguments], env=environment, timeout=600, check=False
-    ).returncode
+    command = [sys.executable, stream_driver.__file__, *arguments]
+    environment = {**os.environ, "PYTHONPATH": str(SUPPORT.parent), "DIE_AT": die_at}
+    return subprocess.run(command, env=environment, timeout=600, check=False).returncode
 
 
-@pytest.mark.slow
 def test_killing_the_driver_before_or_in_a_commit_loses_nothing_and_doubles_nothing(
-    lake: str, tmp_path: Path
+    spark: SparkSession, lake: str, tmp_path: Path
 ) -> None:
     source = source_in(lake, 4)
     expected = [2 * number for number in numbers(source)]
@@ -244,7 +239,7 @@ def test_killing_the_driver_before_or_in_a_commit_loses_nothing_and_doubles_noth
     ):
         assert run_driver(lake, tmp_path, die_at) == -signal.SIGKILL, die_at
         assert numbers(sink_in(lake)) == expected[:visible], die_at
-    assert run_driver(lake, tmp_path, None) == 0
+    stream_driver.run(spark, lake, str(tmp_path / "checkpoint"), "lode")
     sink = sink_in(lake)
     assert numbers(sink) == expected
     assert [snapshot.metadata["spark"]["batch"] for snapshot in sink.snapshots()] == [0, 1, 2, 3]

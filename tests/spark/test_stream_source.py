@@ -15,6 +15,7 @@ from lode.lineage import position
 from lode.lineage.position import BEGINNING, Frontier, Limit, Position, between, starting_position
 from lode.spark.stream import StreamSource
 from lode.store.wrappers import CountingStore
+from support.spark.streams import run_to_end
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -55,13 +56,11 @@ class Collector:
 
         self.batches = []
         stream = self.spark.readStream.format("lode").options(**self.options).load()
-        query = (
+        run_to_end(
             stream.writeStream.foreachBatch(take)
             .option("checkpointLocation", str(self.folder / "checkpoint"))
             .trigger(**(trigger or {"availableNow": True}))
-            .start()
         )
-        query.awaitTermination()
         return self.batches
 
 
@@ -290,14 +289,13 @@ def test_a_batch_that_failed_is_read_again_with_the_same_snapshots(
         raise RuntimeError("this batch is not to be")
 
     stream = spark.readStream.format("lode").options(**collector.options).load()
-    query = (
+    writer = (
         stream.writeStream.foreachBatch(fail)
         .option("checkpointLocation", str(tmp_path / "checkpoint"))
         .trigger(availableNow=True)
-        .start()
     )
     with pytest.raises(StreamingQueryException, match="not to be"):
-        query.awaitTermination()
+        run_to_end(writer)
     grow(dataset, 1)  # not part of the batch that was begun
     assert collector.run() == [named(0, 1), named(2)]
 

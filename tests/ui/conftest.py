@@ -1,4 +1,4 @@
-"""A browser for each module, and the lakes to look at, for all tests of the console."""
+"""A browser, and the lakes to look at, for all tests of the console."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 import lode
 from lode.store import MemoryStore
-from support.ui.browsing import Visitor, launched, visiting
+from support.ui.browsing import MAX_MILLISECONDS, Visitor, launched, opened_context, visiting, visiting_in
 from support.ui.chromium import MISSING, find_chromium
 from support.ui.lake import fill_lake
 from support.ui.served import Served
@@ -19,16 +19,15 @@ from support.ui.served import Served
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, BrowserContext
 
 MANY = 10_000
 
-# A busy machine may need longer than the five seconds that are usual.
-expect.set_options(timeout=60_000)
+expect.set_options(timeout=MAX_MILLISECONDS)
 
 
-# Playwright keeps an event loop running in this thread until it stops. Tests of other modules need their own.
-@pytest.fixture(scope="module")
+# Playwright keeps an event loop running in this thread until it stops. Tests of other folders need their own.
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
     # CI installs Chromium; there, its absence is a failure.
     if find_chromium() is None and "CI" not in os.environ:
@@ -37,8 +36,23 @@ def browser() -> Iterator[Browser]:
         yield browser
 
 
+@pytest.fixture(scope="package")
+def context(browser: Browser, lake: Served) -> Iterator[BrowserContext]:
+    """For all visits. A page that stays keeps the process for the others."""
+    with opened_context(browser) as context:
+        context.new_page().goto(f"{lake.url}api/status")
+        yield context
+
+
 @pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
+def visitor(context: BrowserContext) -> Iterator[Visitor]:
+    with visiting_in(context) as visitor:
+        yield visitor
+
+
+@pytest.fixture
+def alone(browser: Browser) -> Iterator[Visitor]:
+    """A visitor with a context of its own, for a test that changes the clock."""
     with visiting(browser) as visitor:
         yield visitor
 
@@ -67,7 +81,7 @@ def long_store() -> MemoryStore:
     for number in range(MANY):
         dataset.write([{"n": number}])
     segment = dataset.chain.paths.segment(16, MANY)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not store.exists(segment):  # the last one, written off the commit's way
         assert time.monotonic() < deadline, "the history was not compacted"
         time.sleep(0.05)

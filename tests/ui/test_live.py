@@ -79,11 +79,11 @@ def test_without_a_server_there_are_no_streams(fresh: Served, visitor: Visitor) 
     expect(page.get_by_role("link", name="Streams")).to_have_count(0)
 
 
-def test_streams_move_while_one_looks(engine: Engine, live: Served, visitor: Visitor) -> None:
+def test_streams_move_while_one_looks(engine: Engine, live: Served, alone: Visitor) -> None:
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     append(stream, range(5))
-    visitor.page.clock.install()
-    page = visitor.open(live.url)
+    alone.page.clock.install()
+    page = alone.open(live.url)
     page.get_by_role("link", name="Streams").click()
     expect(page.get_by_role("button", name=f"Copy the name of stream {stream.id}")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_have_text("Streams")
@@ -116,9 +116,9 @@ def test_streams_fit_on_a_narrow_screen(engine: Engine, live: Served, browser: B
         assert page.evaluate(UNNAMED) == []
 
 
-def test_updates_can_be_paused(engine: Engine, live: Served, visitor: Visitor) -> None:
-    visitor.page.clock.install()
-    page = visitor.open(f"{live.url}#/streams")
+def test_updates_can_be_paused(engine: Engine, live: Served, alone: Visitor) -> None:
+    alone.page.clock.install()
+    page = alone.open(f"{live.url}#/streams")
     page.get_by_role("button", name="Pause updates").click()
     engine.create_stream(PLAIN, StreamType.BUFFERED)
     asked: list[str] = []
@@ -180,7 +180,7 @@ def test_health_says_whether_the_server_is_ready_and_gives_no_secret_away(tmp_pa
     server = LodeServer(tmp_path / "lake", tokens=secret)
     try:
         asked = Request(f"{server.http_url}/ui/api/health", headers={"authorization": "Bearer sesame"})
-        with urlopen(asked, timeout=30) as response:
+        with urlopen(asked, timeout=120) as response:
             text = response.read().decode()
     finally:
         server.stop()

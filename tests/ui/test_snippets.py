@@ -64,7 +64,7 @@ def of_snapshot(stage: Served, name: str) -> dict[str, str]:
 def words(text: str) -> list[str]:
     """What a shell makes of a line: bash itself says so."""
     ended = subprocess.run(
-        ["bash", "-c", f"printf '%s\\0' {text}"], capture_output=True, check=True, timeout=30
+        ["bash", "-c", f"printf '%s\\0' {text}"], capture_output=True, check=True, timeout=120
     )
     return ended.stdout.decode().split("\0")[:-1]
 

@@ -94,8 +94,12 @@ def test_kill_9_at_random_moments_loses_no_acknowledged_block(tmp_path: Path) ->
     group = [begin(number) for number in range(3)]
     kills = 0
     while kills < 15 and any(process.poll() is None for process in group):
-        time.sleep(chance.uniform(0.1, 0.5))
         victim = chance.choice(range(3))
+        # By what it has done, so that it is neither before its start nor after its end on a busy machine.
+        goal = len(acknowledged(logs[victim])) + chance.randrange(30)
+        while group[victim].poll() is None and len(acknowledged(logs[victim])) < goal:
+            time.sleep(0.005)
+        time.sleep(chance.uniform(0, 0.01))
         if group[victim].poll() is None:
             group[victim].kill()
             group[victim].wait()

@@ -136,7 +136,7 @@ def test_a_snapshot_that_is_not_there_is_an_error(volume: lode.Volume) -> None:
 
 
 def test_blocks_are_read_in_parallel() -> None:
-    meeting = threading.Barrier(4, timeout=60)
+    meeting = threading.Barrier(4, timeout=120)
 
     class Meet(StoreWrapper):
         """Delays range reads until four of them are in progress."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 import weakref
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -181,7 +180,7 @@ def test_the_files_of_a_stream_have_the_schema_of_its_first_batch(memory: Memory
 
 
 def test_no_more_parts_of_a_stream_are_in_memory_than_there_are_threads() -> None:
-    lock = threading.Lock()
+    lock, second = threading.Lock(), threading.Event()
     there = most = 0
 
     def make() -> Iterator[int]:
@@ -190,11 +189,13 @@ def test_no_more_parts_of_a_stream_are_in_memory_than_there_are_threads() -> Non
             with lock:
                 there += 1
                 most = max(most, there)
+            if number == 1:
+                second.set()
             yield number
 
     def encode(number: int) -> int:
         nonlocal there
-        time.sleep(0.001 * (number % 3))
+        assert second.wait(60), "the second part waits for the first"
         with lock:
             there -= 1
         return number
@@ -474,12 +475,14 @@ def test_no_more_is_read_ahead_than_fits(monkeypatch: pytest.MonkeyPatch) -> Non
 
 def test_the_thread_ends_when_the_caller_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lode.write.parallel.MIN_AHEAD_BYTES", 8_000)
+    others = set(threading.enumerate())
     stream = read_ahead(numbered(1_000))
     for _ in range(5):
         next(stream)
-    assert any(thread.name.startswith("lode-read") for thread in threading.enumerate())
+    (reader,) = set(threading.enumerate()) - others
+    assert reader.name.startswith("lode-read")
     stream.close()  # type: ignore[attr-defined]  # it is a generator
-    assert not any(thread.name.startswith("lode-read") for thread in threading.enumerate())
+    assert not reader.is_alive()
 
 
 def test_records_are_pulled_on_the_callers_thread() -> None:

@@ -246,7 +246,7 @@ def test_requests_after_a_failed_append_fail_with_codes_that_java_retries(
     with Wire(gated.server, stream) as wire:
         gate.shut()
         wire.send(*requests)
-        assert gate.arrived.wait(timeout=30)
+        assert gate.arrived.wait(timeout=120)
         gate.let_fail()
         first, *behind = wire.receive(3)
         retriable = {code.value[0] for code in JAVA_RECONNECTS}
@@ -264,7 +264,7 @@ def test_a_schema_change_is_reported_again_after_a_failed_append(gated: Table, g
         add_column(gated)
         gate.shut()
         wire.send(rows_request([2]))
-        assert gate.arrived.wait(timeout=30)
+        assert gate.arrived.wait(timeout=120)
         gate.let_fail()
         [failed] = wire.receive()
         assert failed.HasField("error")

@@ -72,7 +72,7 @@ class Fuzzed:
     def call(self, *requests: bytes) -> int:
         """Send these on one call. Each has an answer, or the call ends with a status for a client's error."""
         answers = 0
-        call = self._append(iter(requests), timeout=30)
+        call = self._append(iter(requests), timeout=120)
         try:
             for answer in call:
                 answers += 1

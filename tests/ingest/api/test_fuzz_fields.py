@@ -43,7 +43,7 @@ CLEAN = {
     grpc.StatusCode.UNIMPLEMENTED,
 }
 CLEAN_IN_BAND = {code.value[0] for code in CLEAN}
-SECONDS_PER_CALL = 5
+SECONDS_PER_CALL = 120
 IN_FLIGHT = 16
 # As long as the bytes that replace it on the wire: client libraries refuse to set those bytes.
 MARKER = "@not-utf@"

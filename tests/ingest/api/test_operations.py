@@ -55,7 +55,7 @@ def server(serve: Callable[..., LodeServer]) -> LodeServer:
 
 def fetch(server: LodeServer, path: str) -> tuple[int, str]:
     try:
-        with urlopen(f"{server.http_url}{path}", timeout=30) as response:
+        with urlopen(f"{server.http_url}{path}", timeout=120) as response:
             return response.status, response.read().decode()
     except HTTPError as error:
         with error:
@@ -377,7 +377,7 @@ def test_a_draining_server_is_not_ready_until_its_last_call_ends(serve: Callable
     assert fetch(server, "/readyz") == (503, "stopping\n")
     assert fetch(server, "/healthz") == (200, "ok\n")
     watch.cancel()
-    stopping.join(30)
+    stopping.join(120)
     assert not stopping.is_alive()
 
 

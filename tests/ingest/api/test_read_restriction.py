@@ -558,7 +558,7 @@ def test_a_hostile_restriction_is_refused_while_others_are_answered(lake: Lake, 
         assert [row["id"] for row in read(served.client, made)] == [1]
         for refusal in refusals:
             with pytest.raises(InvalidArgument, match="is not understood"):
-                refusal.result(30)
+                refusal.result(120)
 
 
 def test_a_computed_restriction_is_read_from_any_offset_and_in_parts(lake: Lake, served: Served) -> None:

@@ -28,7 +28,7 @@ def test_a_stopped_server_leaves_no_reader_threads(tmp_path: Path) -> None:
     assert readers
     server.stop()
     for reader in readers:
-        reader.join(30)
+        reader.join(120)
         assert not reader.is_alive()
 
 
@@ -40,7 +40,7 @@ def test_a_server_that_starts_removes_read_sessions_that_have_expired(tmp_path: 
         file.write_bytes(b"{}")
     os.utime(old, (LONG_AGO, LONG_AGO))
     server = LodeServer(tmp_path / "lake")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while old.exists() and time.monotonic() < deadline:
         time.sleep(0.01)
     server.stop()

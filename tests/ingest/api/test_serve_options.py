@@ -178,7 +178,7 @@ def test_an_exposed_server_warns_and_serves_until_it_is_stopped(
     ) as process:
         assert process.stdout is not None
         addresses = json.loads(process.stdout.readline())
-        with urlopen(f"http://{addresses['http']}/healthz", timeout=30) as response:
+        with urlopen(f"http://{addresses['http']}/healthz", timeout=120) as response:
             assert response.status == 200
         process.send_signal(signal.SIGTERM)
         _, errors = process.communicate(timeout=60)

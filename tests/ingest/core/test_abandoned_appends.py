@@ -49,7 +49,7 @@ def send_and_leave(table: Table, *requests: types.AppendRowsRequest, once: threa
         left.wait()
 
     call = table.server.channel().stream_stream(METHOD)(all_requests())
-    assert once.wait(30)
+    assert once.wait(120)
     call.cancel()
     left.set()
 
@@ -81,7 +81,7 @@ def test_a_client_that_disconnects_does_not_affect_others(table: Table, gate: Ga
         send_and_leave(table, arrow_request(streams[1], batch_of([1]), offset=0), once=gate.arrived)
         send_and_leave(table, arrow_request(streams[2], batch_of([2]), offset=0), once=gate.arrived)
         gate.let_go()
-        waiting.join(30)
+        waiting.join(120)
     assert [answer.append_result.offset for answer in answers] == [0]
 
 
@@ -98,7 +98,7 @@ def test_an_offset_in_flight_exists_only_after_it_is_stored(table: Table, gate: 
         again.join(0.3)
         assert answers == [], "the response came before the outcome was known"
         gate.let_fail()
-        again.join(30)
+        again.join(120)
     assert [answer.append_result.offset for answer in answers] == [0], answers
     assert table.ids() == [0]
 
@@ -151,7 +151,7 @@ def test_a_client_that_reads_no_responses_does_not_block_others(table: Table) ->
 
     call = table.server.channel().stream_stream(METHOD)(all_requests())
     for _ in range(100):
-        assert sent.acquire(timeout=30)
+        assert sent.acquire(timeout=120)
     with Call(table.client) as other:
         for _ in range(5):
             assert "append_result" in other.ask(arrow_request(table.default, batch))

@@ -102,7 +102,7 @@ def test_a_stream_resumes_after_its_log_is_restored(
     # Meanwhile other streams commit, to its table and others, and the checkpoint moves past its rows.
     engine = engine_on(store, tmp_path)
     append(engine.stream(good), [4], 2)
-    engine.append(PARTS, rows([7])).result(timeout=30)
+    engine.append(PARTS, rows([7])).result(timeout=120)
     engine.close()
     newest_segment(tmp_path, bad).write_bytes(whole)
     engine = engine_on(store, tmp_path)

@@ -59,7 +59,7 @@ def new_table(engine: Engine, *columns: Column) -> TableName:
 
 def append_rows(engine: Engine, table: TableName, *values: dict[str, Any]) -> None:
     schema = engine.catalog.table(table).schema.arrow
-    engine.append(table, pa.RecordBatch.from_pylist(list(values), schema=schema)).result(30)
+    engine.append(table, pa.RecordBatch.from_pylist(list(values), schema=schema)).result(120)
 
 
 def staged(engine: Engine, kind: StreamType, ids: list[int], table: TableName = PLAIN) -> Any:
@@ -85,9 +85,9 @@ def show(engine: Engine, stream: Any) -> None:
 def test_a_new_column_is_in_the_definition_of_the_first_snapshot_that_has_it(
     engine: Engine, store: CountingStore, table: TableName
 ) -> None:
-    engine.append(table, rows([1])).result(30)
+    engine.append(table, rows([1])).result(120)
     set_schema(engine, WIDER, table)
-    engine.append(table, rows([2], WIDER)).result(30)
+    engine.append(table, rows([2], WIDER)).result(120)
     dataset = as_library(store, table)
     first, second = dataset.snapshots()
     before, after = (dataset.schema_at(snapshot) for snapshot in (first, second))
@@ -148,7 +148,7 @@ def test_a_table_that_gets_its_columns_later_accepts_rows(engine: Engine, store:
     set_schema(engine, SCHEMA, table)
     append(stream, [1])
     show(engine, stream)
-    engine.append(table, rows([2])).result(30)
+    engine.append(table, rows([2])).result(120)
     assert ids_in(store, table) == [1, 2]
     assert as_library(store, table).scan().schema.names == ["id", "text"]
 
@@ -198,10 +198,10 @@ def test_a_commit_with_unchanged_columns_makes_no_store_call_for_them(
 
 
 def test_a_commit_with_new_columns_makes_one_more_store_call(engine: Engine, store: CountingStore) -> None:
-    engine.append(PLAIN, rows([1])).result(30)
+    engine.append(PLAIN, rows([1])).result(120)
     set_schema(engine, WIDER)
     store.reset()
-    engine.append(PLAIN, rows([2], WIDER)).result(30)
+    engine.append(PLAIN, rows([2], WIDER)).result(120)
     calls = [method for method, path in store.events if "catalog/" not in path]
     assert calls == ["put", "put", "put", "compare_and_swap", "put"]
 
@@ -227,7 +227,7 @@ def test_acknowledged_rows_survive_every_change_of_columns(
     store: CountingStore, tmp_path: Path, kind: StreamType, change: dict[str, Any], restarted: bool
 ) -> None:
     engine = engine_on(store, tmp_path / "state")
-    engine.append(PLAIN, rows([1])).result(30)
+    engine.append(PLAIN, rows([1])).result(120)
     stream = staged(engine, kind, [2])
     as_library(store).evolve(**change)
     if restarted:
@@ -296,7 +296,7 @@ def test_members_added_by_both_sides_are_merged(engine: Engine, store: CountingS
 def test_appends_that_are_not_acknowledged_are_refused_while_a_column_does_not_fit(
     engine: Engine, store: CountingStore
 ) -> None:
-    engine.append(PLAIN, rows([1])).result(30)
+    engine.append(PLAIN, rows([1])).result(120)
     committed = engine.create_stream(PLAIN, COMMITTED)
     dataset = as_library(store)
     dataset.evolve(rename={"text": "label"}, add={"text": "int64"})
@@ -348,7 +348,7 @@ def test_a_stream_of_staged_rows_creates_the_dataset_first(engine: Engine, store
 def test_a_library_writer_that_disagrees_with_the_table_is_refused(
     engine: Engine, store: CountingStore, data: dict[str, list[Any]], column: str
 ) -> None:
-    engine.append(PLAIN, rows([1])).result(30)
+    engine.append(PLAIN, rows([1])).result(120)
     with pytest.raises(lode.SchemaViolationError, match=column):
         as_library(store).write(pa.table(data))
     assert ids_in(store, PLAIN) == [1]

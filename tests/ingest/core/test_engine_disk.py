@@ -166,7 +166,7 @@ class SlowDisk:
 
     def _write_slowly(self, descriptor: int, pieces: Any, position: int) -> int:
         self.writing.set()
-        assert self.may_write.wait(timeout=30)
+        assert self.may_write.wait(timeout=120)
         if self.fails:
             raise OSError(errno.EIO, "Input/output error")
         return self._write(descriptor, pieces, position)
@@ -180,7 +180,7 @@ def test_an_offset_does_not_exist_while_its_rows_may_still_fail(
     stream = engine.create_stream(PLAIN, kind)
     disk = SlowDisk(monkeypatch, fails=True)
     lost = stream.append(rows([0, 1]), 0)
-    assert disk.writing.wait(timeout=30)
+    assert disk.writing.wait(timeout=120)
     with pytest.raises(AppendInFlight) as underway:
         stream.append(rows([0, 1]), 0)
     disk.may_write.set()
@@ -199,7 +199,7 @@ def test_a_batch_commit_waits_for_a_finalize_and_the_rows_before_it(
     stream = engine.create_stream(PLAIN, StreamType.PENDING)
     disk = SlowDisk(monkeypatch)
     answer = stream.append(rows([0, 1]), None)
-    assert disk.writing.wait(timeout=30)
+    assert disk.writing.wait(timeout=120)
     outcomes: list[Any] = []
     finalizing = threading.Thread(target=lambda: outcomes.append(engine.finalize(stream.name)))
     finalizing.start()
@@ -210,8 +210,8 @@ def test_a_batch_commit_waits_for_a_finalize_and_the_rows_before_it(
     )
     committing.start()
     disk.may_write.set()
-    finalizing.join(timeout=30)
-    committing.join(timeout=30)
+    finalizing.join(timeout=120)
+    committing.join(timeout=120)
     assert outcomes == [2, ()]
     assert answer.result() == 0
     assert ids_in(store, PLAIN) == [0, 1]
@@ -235,7 +235,7 @@ def test_rows_are_kept_during_a_finalize_that_fails(
         failing.setattr(StreamLog, "mark", fail)
         with pytest.raises(Refused, match="could not be finalized"):
             engine.finalize(stream.name)
-    expiring.join(timeout=30)
+    expiring.join(timeout=120)
     show_all(engine, stream)
     assert ids_in(store, PLAIN) == [0, 1]
 
@@ -250,18 +250,18 @@ def test_rows_are_kept_while_a_flush_from_before_the_finalize_reads_them(
 
     def slow(log: StreamLog, start: int, end: int) -> Any:
         reading.set()
-        may_read.wait(timeout=30)
+        may_read.wait(timeout=120)
         return read(log, start, end)
 
     monkeypatch.setattr(StreamLog, "read", slow)
     flushing = threading.Thread(target=engine.flush, args=(stream.name, 1))
     flushing.start()
-    assert reading.wait(timeout=30)
+    assert reading.wait(timeout=120)
     engine.finalize(stream.name)
     expiring = threading.Thread(target=engine.expire)
     expiring.start()
     expiring.join(timeout=0.1)  # it waits for the flush
     may_read.set()
-    flushing.join(timeout=30)
-    expiring.join(timeout=30)
+    flushing.join(timeout=120)
+    expiring.join(timeout=120)
     assert ids_in(store, PLAIN) == [0, 1]

@@ -109,11 +109,11 @@ def retry_with_a_fault(job: Job, call: int | None, state: Path) -> int:
     counted = CountingStore(late)
     store = FaultStore(counted)
     other = engine_on(late, state / "two")
-    other.append(job.table, rows([OTHERS])).result(timeout=30)
+    other.append(job.table, rows([OTHERS])).result(timeout=120)
     engine = lost(late, job, state / "one", store)
     assert late.land()
     for id in range(OTHERS + 1, OTHERS + 4):
-        other.append(job.table, rows([id])).result(timeout=30)
+        other.append(job.table, rows([id])).result(timeout=120)
     other.close()
     # Its writer opens the dataset again, and has to read all of it.
     engine.catalog.update_table(job.table, lambda found: msgspec.structs.replace(found, schema=WIDER))

@@ -35,7 +35,7 @@ class Gate:
             self.group.put(item)
 
     def begin(self) -> None:
-        assert self.begun.acquire(timeout=30)
+        assert self.begun.acquire(timeout=120)
 
     def end(self, count: int = 1) -> None:
         self.may_end.release(count)
@@ -45,12 +45,12 @@ class Gate:
         closing = threading.Thread(target=pool.shutdown)
         closing.start()
         self.end(2)
-        closing.join(timeout=30)
+        closing.join(timeout=120)
 
     def _work(self, group: list[str]) -> None:
         self.groups.append(group)
         self.begun.release()
-        assert self.may_end.acquire(timeout=30)
+        assert self.may_end.acquire(timeout=120)
         if "bad" in group:
             raise ValueError("a bad item")
 
@@ -128,7 +128,7 @@ def test_waiting_ends_when_all_items_are_done_and_at_once_if_there_are_none(pool
     gate.begin()
     assert not waited.is_set()
     gate.end()
-    waiting.join(timeout=30)
+    waiting.join(timeout=120)
     assert waited.is_set()
 
 
@@ -176,7 +176,7 @@ def test_a_queue_that_is_never_empty_shares_the_thread() -> None:
         other: Group[str] = Group(pool, quiet, weigh=len, max_weight=1)
         greedy.put("more")
         other.put("once")
-        assert done.wait(timeout=30), "the busy queue kept the only thread"
+        assert done.wait(timeout=120), "the busy queue kept the only thread"
         greedy.wait()
     assert turns.count("quiet") == 1
 
@@ -212,11 +212,11 @@ def test_the_next_group_is_prepared_during_the_work_on_one_that_is_not_heavier(
     steps = TwoSteps(pool)
     steps.put("aa")
     steps.begin()
-    assert steps.has_prepared.acquire(timeout=30)
+    assert steps.has_prepared.acquire(timeout=120)
     steps.put("b")
     assert steps.prepared == [["aa"]], "a lighter group waits for more"
     steps.put("c")
-    assert steps.has_prepared.acquire(timeout=30)
+    assert steps.has_prepared.acquire(timeout=120)
     assert steps.prepared == [["aa"], ["b", "c"]]
     steps.put("d")
     assert steps.groups == [["AA"]], "the work is done one group at a time"

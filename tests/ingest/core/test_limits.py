@@ -44,7 +44,7 @@ def created_at_once(
     together = threading.Barrier(count)
 
     def create() -> Stream | None:
-        together.wait(30)
+        together.wait(120)
         try:
             return engine.create_stream(PLAIN, kind)
         except Refused as refusal:
@@ -213,5 +213,5 @@ def test_no_thread_of_a_server_outlives_it(tmp_path: Path) -> None:
     server.stop()
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("lode"):
-            thread.join(30)
+            thread.join(120)
             assert not thread.is_alive(), thread.name

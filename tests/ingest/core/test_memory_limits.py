@@ -111,7 +111,7 @@ def test_a_waiter_that_is_cancelled_after_it_got_space_returns_it() -> None:
         given.cancel()
         with pytest.raises(asyncio.CancelledError):
             await given
-        await asyncio.wait_for(next_one, 30)
+        await asyncio.wait_for(next_one, 120)
 
     asyncio.run(play())
 
@@ -122,7 +122,7 @@ def test_space_returned_by_another_thread_wakes_a_waiter() -> None:
         await window.enter(100)
         waiting = await entering(window, 100)
         await asyncio.to_thread(window.leave, 100)
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, 120)
 
     asyncio.run(play())
 
@@ -132,6 +132,6 @@ def test_space_returned_without_a_waiter_is_free_for_the_next_request() -> None:
         window = Window(100)
         await window.enter(100)
         await asyncio.to_thread(window.leave, 100)
-        await asyncio.wait_for(window.enter(100), 30)
+        await asyncio.wait_for(window.enter(100), 120)
 
     asyncio.run(play())

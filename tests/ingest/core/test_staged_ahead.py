@@ -51,7 +51,7 @@ class SlowSwap(FaultStore):
         if method == "compare_and_swap" and path.endswith("/latest") and self.slow:
             self.slow = False
             self.swapping.set()
-            assert self.staged.wait(timeout=30), "nothing was staged during the commit"
+            assert self.staged.wait(timeout=120), "nothing was staged during the commit"
         try:
             return super().around(method, path, call)
         finally:
@@ -82,7 +82,7 @@ def send_two(store: SlowSwap, stream: Stream) -> tuple[Future[int | None], Futur
     """Two appends: the second is staged while the first is committed."""
     store.slow = True
     first = stream.append(rows([1, 2]), None)
-    assert store.swapping.wait(timeout=30)
+    assert store.swapping.wait(timeout=120)
     return first, stream.append(rows([3, 4]), None)
 
 

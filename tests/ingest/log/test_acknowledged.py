@@ -177,7 +177,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=STEPS, segment_bytes=st.sampled_from([300, 800, 1 << 20]))
 def test_an_old_length_after_a_power_failure_never_makes_a_log_damaged(
     tmp_path: Path, steps: list[tuple[str, int]], segment_bytes: int

@@ -278,7 +278,7 @@ def test_a_log_that_was_never_synced_ends_before_its_first_invalid_record(tmp_pa
     assert goes_on(tmp_path)
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(data=st.data())
 def test_earlier_rows_survive_a_power_failure_during_an_append(tmp_path: Path, data: st.DataObject) -> None:
     """Blocks that were written after the last sync reach the disk in any order, as zeros, or not at all."""

@@ -15,7 +15,7 @@ ROWS = {"rows": [{"json": {"place": '{"type": "Point", "coordinates": [1, 2]}'}}
 
 def post(url: str, body: dict[str, Any]) -> Any:
     request = Request(url, json.dumps(body).encode(), {"content-type": "application/json"})
-    with urlopen(request, timeout=30) as answer:
+    with urlopen(request, timeout=120) as answer:
         return json.load(answer)
 
 

@@ -26,7 +26,9 @@ AppendResponse: Any = types.AppendRowsResponse.pb()
 
 
 def post(url: str, body: dict[str, Any]) -> None:
-    urlopen(Request(url, json.dumps(body).encode(), {"content-type": "application/json"}), timeout=30).close()
+    urlopen(
+        Request(url, json.dumps(body).encode(), {"content-type": "application/json"}), timeout=120
+    ).close()
 
 
 def append(address: str) -> None:
@@ -41,7 +43,7 @@ def append(address: str) -> None:
             request_serializer=AppendRequest.SerializeToString,
             response_deserializer=AppendResponse.FromString,
         )
-        (answer,) = call(iter([request]), timeout=30)
+        (answer,) = call(iter([request]), timeout=120)
     assert not answer.HasField("error"), answer
 
 
@@ -67,10 +69,10 @@ with started("serve", "--root", "lake", "--port", "0", "--http-port", "0", "--js
     append(served["grpc"])
 assert lode.Dataset("p.d.t", "lake").scan().read_all().to_pylist() == [{"n": 7}]
 
-with started("ui", "--root", "lake", "--port", "0") as line, urlopen(line.strip(), timeout=30) as page:
+with started("ui", "--root", "lake", "--port", "0") as line, urlopen(line.strip(), timeout=120) as page:
     assert b"<html" in page.read()
 
 on_s3 = [LODE, "serve", "--root", "s3://bucket/lake", "--state", "state", "--port", "0", "--http-port", "0"]
-refused = subprocess.run(on_s3, capture_output=True, text=True, check=False, timeout=30)
+refused = subprocess.run(on_s3, capture_output=True, text=True, check=False, timeout=120)
 assert refused.returncode == 1
 assert "s3:// needs obstore, which is not installed: pip install 'lode-store[s3]'" in refused.stderr

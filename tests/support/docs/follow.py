@@ -94,7 +94,7 @@ def _interrupt(server: subprocess.Popen[str], line: str) -> None:
     """End a server as Ctrl-C does."""
     server.send_signal(signal.SIGINT)
     try:
-        code = server.wait(60)
+        code = server.wait(300)
     finally:
         server.kill()
         assert server.stdout is not None

@@ -104,7 +104,7 @@ def die(engine: Engine, store: FaultStore) -> None:
 
 def refusal_of(answer: Future[int | None]) -> Refused | None:
     """The refusal of an append, None if it succeeded."""
-    error = answer.exception(timeout=30)
+    error = answer.exception(timeout=120)
     assert error is None or isinstance(error, Refused), error
     return error
 
@@ -113,9 +113,9 @@ def append(stream: Stream, ids: Sequence[int], offset: int | None = None) -> int
     """Append and wait for the answer; raises ``Refused``."""
     while True:
         try:
-            return stream.append(rows(ids), offset).result(timeout=30)
+            return stream.append(rows(ids), offset).result(timeout=120)
         except AppendInFlight as other:
-            other.until.exception(timeout=30)
+            other.until.exception(timeout=120)
 
 
 # The codes after which clients retry.

@@ -68,7 +68,7 @@ class Appends(Job):
 
     def settle(self) -> None:
         for answer in self.in_flight:
-            answer.exception(timeout=30)
+            answer.exception(timeout=120)
 
     def insist(self, engine: Engine) -> None:
         first, second = self.names

@@ -75,7 +75,7 @@ class ServerProcess:
         for channel in self._channels:
             channel.close()
         self._channels.clear()
-        code = self._process.wait(60)
+        code = self._process.wait(300)
         assert self._process.stdout is not None
         self._process.stdout.close()
         return code

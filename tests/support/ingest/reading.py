@@ -55,18 +55,18 @@ class Served:
         return server, port
 
     def _run(self, work: Coroutine[Any, Any, Any]) -> Any:
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(120)
 
     def raw(self, method: str, request: bytes) -> bytes:
         """Call a unary method with any bytes."""
         call: Any = self._channel.unary_unary(f"/google.cloud.bigquery.storage.v1.BigQueryRead/{method}")
-        answer: bytes = call(request, timeout=30)
+        answer: bytes = call(request, timeout=120)
         return answer
 
     def raw_rows(self, request: bytes) -> list[bytes]:
         """Call ReadRows with any bytes."""
         call: Any = self._channel.unary_stream("/google.cloud.bigquery.storage.v1.BigQueryRead/ReadRows")
-        return list(call(request, timeout=30))
+        return list(call(request, timeout=120))
 
     def close(self) -> None:
         self._channel.close()

@@ -74,7 +74,7 @@ class RestServed:
         given = {"Content-Type": "application/json", **(headers or {})}
         request = Request(self.url + path, data, given, method=method)
         try:
-            with urlopen(request, timeout=30) as response:
+            with urlopen(request, timeout=120) as response:
                 text = response.read()
                 return response.status, json.loads(text) if text else None
         except HTTPError as error:

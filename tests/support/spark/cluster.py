@@ -49,7 +49,6 @@ def environment() -> dict[str, str]:
         "SPARK_HOME": str(HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": os.environ["SPARK_LAUNCHER_OPTS"],
         "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(SUPPORT.parent), *filter(None, [os.environ.get("PYTHONPATH")])]),
@@ -187,7 +186,7 @@ class Driver:
     def stop(self) -> None:
         try:
             # Without more jobs the driver ends.
-            self._process.communicate(timeout=30)
+            self._process.communicate(timeout=120)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.communicate()

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import lode
 import lode.spark
 from lode.pipeline import Pipeline, Project
+from support.spark.streams import run_to_end
 from support.spark.tasks import KillsExecutor
 
 if TYPE_CHECKING:
@@ -97,8 +98,7 @@ def stream_held(
 ) -> None:
     stream = spark.readStream.format("lode").schema(COLUMNS).options(**source).load()
     held = stream.mapInArrow(Hold(marker, row), COLUMNS)
-    query = held.writeStream.format("lode").options(**sink).trigger(availableNow=True).start()
-    query.awaitTermination()
+    run_to_end(held.writeStream.format("lode").options(**sink).trigger(availableNow=True))
 
 
 def write_killing(spark: SparkSession, lake: str) -> int:

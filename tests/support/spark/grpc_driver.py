@@ -48,7 +48,7 @@ class Traffic:
     def stop(self) -> None:
         self._over.set()
         for thread in self._threads:
-            thread.join(10)
+            thread.join(120)
 
     def _requests(self) -> Iterator[bytes]:
         for _ in range(200):
@@ -81,7 +81,7 @@ def start_child() -> bool:
     options: dict[str, Any] = {"stdin": subprocess.PIPE, "preexec_fn": ignore_interrupts}
     with _popen(["/bin/true"], **options) as child:
         try:
-            return child.wait(20) == 0
+            return child.wait(120) == 0
         except subprocess.TimeoutExpired:
             child.kill()
             return False
@@ -97,7 +97,7 @@ def start_session() -> bool:
     assert used is not None
     used.shutdown()
     used.proc.stdin.close()
-    used.proc.wait(60)
+    used.proc.wait(600)
     return True
 
 

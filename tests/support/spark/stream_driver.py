@@ -2,8 +2,8 @@
 
     python stream_driver.py LAKE CHECKPOINT PIDS
 
-With DIE_AT in the environment, such as ``before commit:1``, driver and JVM are killed at that point of that
-batch, from the process in which Spark commits.
+DIE_AT in the environment, such as ``before commit:1``: driver and JVM are killed at that point of that batch,
+from the process in which Spark commits.
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ import lode.spark
 from lode.spark.source import LodeDataSource
 from lode.spark.stream import StreamSink
 from lode.write.publish import Publisher
+from support.spark.streams import run_to_end
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
     from pyspark.sql.datasource import DataSourceStreamWriter
     from pyspark.sql.types import StructType
 
@@ -69,6 +71,12 @@ def main(lake: str, checkpoint: str, pids: str) -> None:
     gateway: Any = spark.sparkContext._gateway
     Path(pids).write_text(f"{gateway.proc.pid} {os.getpid()}")
     spark.dataSource.register(MortalSource)
+    run(spark, lake, checkpoint, "mortal")
+    spark.stop()
+
+
+def run(spark: SparkSession, lake: str, checkpoint: str, sink: str) -> None:
+    """Stream what there is, to a sink of this format."""
     stream = (
         spark.readStream.format("lode")
         .schema("number long, snapshot string")
@@ -76,14 +84,11 @@ def main(lake: str, checkpoint: str, pids: str) -> None:
         .load()
         .selectExpr("number * 2 AS number", "snapshot")
     )
-    query = (
-        stream.writeStream.format("mortal")
+    run_to_end(
+        stream.writeStream.format(sink)
         .options(path=lake, dataset="out", checkpointLocation=checkpoint)
         .trigger(availableNow=True)
-        .start()
     )
-    query.awaitTermination()
-    spark.stop()
 
 
 if __name__ == "__main__":

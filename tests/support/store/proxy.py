@@ -109,7 +109,7 @@ class Proxy:
                     self.hang_up(trick)
 
             def forward(self, body: bytes) -> tuple[int, list[tuple[str, str]], bytes]:
-                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+                connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
                 try:
                     headers = {k: v for k, v in self.headers.items() if k.lower() not in _HOP_BY_HOP}
                     headers["Host"] = self.headers["Host"]

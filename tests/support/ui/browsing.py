@@ -13,7 +13,7 @@ from support.ui.chromium import MISSING, find_chromium
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from playwright.sync_api import Browser, ConsoleMessage, Page, ViewportSize
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, ViewportSize
     from playwright.sync_api import Request as Asked
 
 Theme: TypeAlias = Literal["light", "dark"]
@@ -26,9 +26,13 @@ FLAGS: Final = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    # Pages of one context share a process: it takes longer to start than to show most pages.
+    "--process-per-site",
     # Names that a page elsewhere could point at this machine.
     "--host-resolver-rules=MAP *.example 127.0.0.1",
 )
+# A busy machine may need longer than the thirty seconds that are usual.
+MAX_MILLISECONDS: Final = 120_000
 DESK: Final[ViewportSize] = {"width": 1440, "height": 900}
 PHONE: Final[ViewportSize] = {"width": 390, "height": 844}
 NARROWEST: Final[ViewportSize] = {"width": 360, "height": 740}
@@ -77,11 +81,33 @@ def visiting(
     browser: Browser, *, size: ViewportSize = DESK, theme: Theme = "light", **options: Any
 ) -> Iterator[Visitor]:
     """A visit in a context of its own, which ends without complaints and within one origin."""
+    with (
+        opened_context(browser, size=size, theme=theme, **options) as context,
+        visiting_in(context) as visitor,
+    ):
+        yield visitor
+
+
+@contextmanager
+def opened_context(
+    browser: Browser, *, size: ViewportSize = DESK, theme: Theme = "light", **options: Any
+) -> Iterator[BrowserContext]:
     context = browser.new_context(viewport=size, color_scheme=theme, reduced_motion="reduce", **options)
     try:
-        visitor = Visitor(context.new_page())
-        yield visitor
-        assert visitor.complaints == []
-        assert len(visitor.origins) <= 1, visitor.origins
+        context.set_default_timeout(MAX_MILLISECONDS)
+        yield context
     finally:
         context.close()
+
+
+@contextmanager
+def visiting_in(context: BrowserContext) -> Iterator[Visitor]:
+    """A visit with a page of its own, of which the context remembers nothing."""
+    visitor = Visitor(context.new_page())
+    yield visitor
+    assert visitor.complaints == []
+    assert len(visitor.origins) <= 1, visitor.origins
+    forget = context.new_cdp_session(visitor.page)
+    for origin in visitor.origins:
+        forget.send("Storage.clearDataForOrigin", {"origin": origin, "storageTypes": "all"})
+    visitor.page.close()

@@ -56,7 +56,7 @@ class Served:
 
     def fetch(self, url: str, method: str = "GET") -> tuple[int, dict[str, str], bytes]:
         try:
-            with urlopen(Request(url, method=method), timeout=30) as response:
+            with urlopen(Request(url, method=method), timeout=120) as response:
                 return response.status, dict(response.headers), response.read()
         except HTTPError as error:
             with error:

@@ -3,7 +3,8 @@
     python range_server.py FILE LOG
 
 It prints its port and writes the ranges it was asked for to LOG. Every fifth connection is dropped before its
-first byte and every third after half of what was asked for.
+first byte and every third after half of what was asked for. While there is a file LOG.hold with a number,
+requests after that many wait.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from pathlib import Path
 def serve(content: bytes, log: Path) -> None:
     etag = f'"{hashlib.md5(content).hexdigest()}"'
     numbers = count(1)
+    hold = log.with_name(f"{log.name}.hold")
     writing = threading.Lock()
 
     class Handler(BaseHTTPRequestHandler):
@@ -42,6 +44,8 @@ def serve(content: bytes, log: Path) -> None:
             if number % 5 == 0:
                 return
             time.sleep(0.02)
+            while hold.exists() and number > int(hold.read_text()):
+                time.sleep(0.02)
             self.send_response(206)
             self.send_header("Content-Length", str(end - start))
             self.send_header("Content-Range", f"bytes {start}-{end - 1}/{len(content)}")
