@@ -96,6 +96,11 @@ class Database:
             source = native or quoted(f"rows${name}")
             self._connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {source}")
 
+    def replace(self, name: str, rows: pa.Table) -> None:
+        """Give a view that reads Arrow other rows of the same columns."""
+        with _errors():
+            self._connection.register(f"rows${name}", rows)
+
     def _native(self, rows: ScanRows) -> str:
         """The query with which DuckDB reads files of this machine itself; empty if it cannot."""
         import duckdb

@@ -240,31 +240,26 @@ class Engine:
         # Finds the statement that created a function of a dataset by the parts of its name.
         self.stored: Callable[[tuple[str, ...]], exp.Create | None] = lambda _parts: None
         self._cancelled = cancelled
-        self._ended = threading.Event()
-        self._late = False
+        self._watch: _Watch | None = None
 
     def __enter__(self) -> Engine:
         with self._errors(None):
             self._database = self._open_database(self.limits)
-        threading.Thread(target=self._watch, name="lode-query-watch", daemon=True).start()
+        self.start_clock()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self.stop_clock()
         self._database.close()
 
-    def _watch(self) -> None:
-        """Interrupt the query when its time is over, or when it was cancelled."""
-        end = time.monotonic() + self.limits.seconds
-        interrupts = 0
-        while not self._ended.wait(_WATCH_SECONDS):
-            self._late = time.monotonic() > end
-            if self._late or self._cancelled():
-                interrupts += 1
-                if interrupts < _MAX_INTERRUPTS:
-                    self._database.interrupt()
-                else:
-                    self._database.kill()
+    def start_clock(self) -> None:
+        """Count the time of the query from now on."""
+        self._watch = _Watch(self._database, self.limits.seconds, self._cancelled)
+
+    def stop_clock(self) -> None:
+        """Count no time until the next ``start_clock``."""
+        if self._watch is not None:
+            self._watch.ended.set()
 
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
@@ -283,7 +278,10 @@ class Engine:
 
     def run(self, tree: exp.Expression) -> Result:
         """Run a query."""
-        written = self.write(tree)
+        return self.run_written(self.write(tree), tree)
+
+    def run_written(self, written: str, tree: exp.Expression) -> Result:
+        """Run a query that ``write`` has returned."""
         with self._errors(tree):
             schema, batches = self._database.result(written)
         return Result(schema, self._batches(batches, tree), self.bytes_processed)
@@ -469,7 +467,7 @@ class Engine:
         except DatabaseError as error:
             lost = isinstance(error, WorkerLostError)
             stopped = lost or error.kind == "InterruptException"
-            if stopped and self._late:
+            if stopped and self._watch is not None and self._watch.is_late:
                 raise LimitError(
                     f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
                 ) from None
@@ -485,6 +483,31 @@ class Engine:
                     f"allotted memory of {self.limits.memory_bytes:,} bytes"
                 ) from None
             raise as_query_error(error, tree) from error
+
+
+class _Watch:
+    """A thread that interrupts a query when its time is over or it was cancelled, until it has ended."""
+
+    def __init__(
+        self, database: Database | RemoteDatabase, seconds: float, cancelled: Callable[[], bool]
+    ) -> None:
+        self._database = database
+        self._end = time.monotonic() + seconds
+        self._cancelled = cancelled
+        self.is_late = False
+        self.ended = threading.Event()
+        threading.Thread(target=self._run, name="lode-query-watch", daemon=True).start()
+
+    def _run(self) -> None:
+        interrupts = 0
+        while not self.ended.wait(_WATCH_SECONDS):
+            self.is_late = time.monotonic() > self._end
+            if self.is_late or self._cancelled():
+                interrupts += 1
+                if interrupts < _MAX_INTERRUPTS:
+                    self._database.interrupt()
+                else:
+                    self._database.kill()
 
 
 class _Writer(Generator):

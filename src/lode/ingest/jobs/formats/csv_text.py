@@ -199,9 +199,7 @@ class Csv:
                 "Bad character (ASCII 0) encountered: set preserveAsciiControlCharacters to keep it.",
             )
 
-    def _without(
-        self, characters: str, complaint: str, texts: pa.RecordBatch, first: int
-    ) -> pa.RecordBatch:
+    def _without(self, characters: str, complaint: str, texts: pa.RecordBatch, first: int) -> pa.RecordBatch:
         """The rows without those that have a value with one of the characters."""
         # Matching every value took half of the time of a load.
         if not any(_has(column, characters) for column in texts.columns):
