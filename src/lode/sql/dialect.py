@@ -258,6 +258,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
             return f"CAST({int(written, 16)} AS BIGINT)"
         if written.isdigit() and (len(written) > _MAX_DIGITS or int(written) > _MAX_INTEGER):
             raise QueryError(f"Invalid integer literal: {shortened(written, 40)}{position(expression)}")
+        if expression.meta.get("decimal"):
+            return written
         if not written.isdigit():
             return written if "e" in written.lower() else f"{written}e0"
         if isinstance(expression.parent, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Array | exp.PropertyEQ):
@@ -304,8 +306,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def _cast(self, expression: exp.Cast) -> str:
         kind = expression.to
-        value = self.sql(expression, "this")
         target = duck_type(kind)
+        # Digits of a literal are not lost on the way.
+        exact = target in (NUMERIC, BIGNUMERIC) and is_float(expression.this)
+        value = text(expression.this.sql()) if exact else self.sql(expression, "this")
         if isinstance(expression.this, exp.Null):
             return f"CAST(NULL AS {target})"
         if kind.this == exp.DType.RANGE:
@@ -361,9 +365,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         # HAVING takes no lambda, which a macro on aggregates needs.
         if expression.find_ancestor(exp.Having, exp.Select, exp.AggFunc).__class__ is exp.Having:
             return f"({left} {operator} {right})"
-        sides = [_is_float(expression.this), _is_float(expression.expression)]
+        sides = [is_float(expression.this), is_float(expression.expression)]
         if sum(sides) == 1:
-            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right})"
+            literal = (expression.this if sides[0] else expression.expression).sql()
+            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right}, {text(literal)})"
         return f"{macro}({left}, {right})"
 
     def in_sql(self, expression: exp.In) -> str:
@@ -403,7 +408,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def _safe(self, made: str) -> str:
         # TRY takes no function that may raise on purpose: the variants of macros give NULL instead.
-        made = re.sub(r"\bbq_", "bqs_", made)
+        made = _MACRO.sub(lambda match: "bqs_" if match[0] == "bq_" else match[0], made)
         return f"TRY({made})"
 
     # -- functions -----------------------------------------------------------------------------
@@ -445,6 +450,16 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if name not in _NATIVE:
             raise UnsupportedError(f"{expression.sql_name()}")
         return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
+
+    def ignorenulls_sql(self, expression: exp.IgnoreNulls) -> str:
+        # The parser has the clause around the function; those of ``functions.py`` look for it inside.
+        function = expression.this
+        if isinstance(function, exp.Func) and not isinstance(function.this, exp.IgnoreNulls):
+            function.set("this", exp.IgnoreNulls(this=function.this))
+        return str(self.sql(function))
+
+    def respectnulls_sql(self, expression: exp.RespectNulls) -> str:
+        return str(self.sql(expression, "this"))
 
     def window_sql(self, expression: exp.Window) -> str:
         if isinstance(expression.this, exp.Avg) and not isinstance(expression.this.this, exp.Distinct):
@@ -558,7 +573,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         return settled(str(super().generate(expression, copy=copy)))
 
 
-def _is_float(node: Any) -> bool:
+def is_float(node: Any) -> bool:
+    """Whether a node is a literal of FLOAT64, perhaps with a minus sign."""
     node = node.this if isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
 
@@ -582,6 +598,7 @@ def _name_members(structs: list[Any]) -> None:
 _CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
+_MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
 
 
 def settled(written: str) -> str:

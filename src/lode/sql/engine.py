@@ -14,6 +14,7 @@ from sqlglot.errors import ParseError, TokenError
 
 from lode.lazy import pa, pt
 from lode.sql.database import Database, DatabaseError, Limits
+from lode.sql.decimals import prefix_of, widen, with_prefix
 from lode.sql.dialect import Generator, LakeSql, position
 from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
@@ -265,14 +266,22 @@ class Engine:
         """A query as SQL of DuckDB. Its tables are registered."""
         tree = tree.copy()
         name_columns(tree)
+        return self._written(tree)
+
+    def _written(
+        self, tree: exp.Expression, changed: exp.Table | None = None, columns: pa.Schema | None = None
+    ) -> str:
+        """A tree as SQL of DuckDB. The table that it changes is registered, and its columns are given."""
         schemas: dict[str, pa.Schema] = {}
         arrays = {id(table) for table in tree.find_all(exp.Table) if _is_array(table)}
-        for table in sources(tree):
-            if id(table) not in arrays:
-                self._bind(table, schemas)
+        named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
+        bound = [self._bind(each, schemas) for each in named]
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
         try:
-            return _Writer().generate(inlined(tree, self.functions, self.stored), copy=False)
+            tree = inlined(tree, self.functions, self.stored)
+            prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
+            widen(tree, prefix)
+            return with_prefix(_Writer().generate(tree, copy=False), prefix)
         except RecursionError:
             raise QueryError("The query is nested too deep: write it with fewer levels.") from None
 
@@ -318,8 +327,8 @@ class Engine:
                     )
                 yield batch
 
-    def _bind(self, table: exp.Table, schemas: dict[str, pa.Schema]) -> None:
-        """Replace a table of the query by a view of its rows."""
+    def _bind(self, table: exp.Table, schemas: dict[str, pa.Schema]) -> pa.Schema:
+        """Replace a table of the query by a view of its rows; returns its columns."""
         version = table.args.get("version") or table.args.get("when")
         moment = None
         if isinstance(version, exp.Version):
@@ -336,6 +345,7 @@ class Engine:
         shown = alias.name if alias is not None and alias.name else table.name
         schemas[shown.lower()] = schema
         replace_table(table, name, shown)
+        return schema
 
     def view(self, source: Source, *, hidden: bool = False, rows: bool = True) -> str:
         """Register the rows of a table; returns the name of its view."""
@@ -403,14 +413,10 @@ class Engine:
             name: The temporary table.
         """
         alias = table.args.get("alias")
-        replace_table(table, name, alias.name if alias is not None and alias.name else table.name)
-        schemas: dict[str, pa.Schema] = {}
-        for each in sources(tree):
-            if each is not table and not _is_array(each):
-                self._bind(each, schemas)
-        expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
-        generator = _Writer()
-        written = generator.generate(inlined(tree, self.functions, self.stored), copy=False)
+        shown = alias.name if alias is not None and alias.name else table.name
+        columns = next(schema for own, schema in self.local.values() if own == name)
+        replace_table(table, name, shown)
+        written = self._written(tree, table, columns)
         returning = " RETURNING merge_action" if isinstance(tree, exp.Merge) else ""
         with self._errors(tree):
             counts: dict[str, int] = self._database.changed(written + returning)

@@ -313,6 +313,8 @@ FUNCTIONS: Final[dict[str, str | Writer]] = {
     **{f"{kind.upper()}_TRUNC": _truncated(kind) for kind in ("date", "datetime", "timestamp", "time")},
     **{f"FORMAT_{kind.upper()}": _formatted(kind) for kind in ("date", "datetime", "timestamp", "time")},
     **{f"PARSE_{kind.upper()}": _parsed(kind) for kind in ("date", "datetime", "timestamp", "time")},
+    # Only the engine writes it: see ``decimals.py``.
+    "MERGED$": "bq_merged",
     "STRING": "bq_json_string",
     "INT64": "bq_json_int64",
     "FLOAT64": "bq_json_float64",
@@ -451,6 +453,10 @@ def _plain(name: str) -> Writer:
 
 def _average(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
+    in_having = isinstance(node.find_ancestor(exp.Having, exp.Select), exp.Having)
+    if inside.distinct and not in_having:
+        parts = ", ".join(f"\x01{name}({inside.all})" for name in ("SUM", "COUNT", "AVG"))
+        return f"bq_avg_of({parts})"
     windowed = isinstance(node.parent, exp.Window)
     return f"AVG({inside.all})" if inside.distinct or windowed else f"bq_avg({inside.value})"
 

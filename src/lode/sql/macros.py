@@ -11,6 +11,8 @@ from typing import Final
 
 from lode.sql.geo_functions import GEO_MACROS
 
+# Prefixes of the macros of a query: without BIGNUMERIC, with BIGNUMERIC alone, and with both types.
+PLAIN, BIG, MIXED = "bq", "bqb", "bqm"
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
 
@@ -115,14 +117,23 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     **{
         # With a literal such as 1.5 on one side, which becomes NUMERIC beside a NUMERIC.
         f"{name}_{side}": (
-            f"(x DOUBLE, y DOUBLE) AS bq_{name}(x, y)",
-            f"(x DOUBLE, y {_N}) AS bq_{name}(CAST(x AS {_N}), y)"
+            f"(x DOUBLE, y DOUBLE, literal) AS bq_{name}(x, y)",
+            f"(x DOUBLE, y {_N}, literal) AS bq_{name}(bq_decimal(literal), y)"
             if side == "left"
-            else f"(x {_N}, y DOUBLE) AS bq_{name}(x, CAST(y AS {_N}))",
+            else f"(x {_N}, y DOUBLE, literal) AS bq_{name}(x, bq_decimal(literal))",
         )
         for name in ("plus", "minus", "multiply", "divide")
         for side in ("left", "right")
     },
+    "decimal": ("(x VARCHAR) AS bq_numeric(x)",),
+    "approximate": (f"(x DOUBLE) AS CAST(x AS {_N})",),
+    "merged": (
+        "(x BIGINT) AS x",
+        "(x BIGINT[]) AS x",
+        f"(x {_N}) AS CAST(x AS {_N})",
+        f"(x {_N}[]) AS CAST(x AS {_N}[])",
+        "(x) AS x",
+    ),
     "avg_of": (
         f"(total {_N}, number BIGINT, mean DOUBLE) AS CASE WHEN number = 0 THEN NULL ELSE bq_numeric_divide(total, CAST(number AS {_N})) END",
         "(total DOUBLE, number BIGINT, mean DOUBLE) AS mean",
@@ -223,7 +234,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         f"(x BIGINT) AS CAST(x AS {_B})",
         f"(x {_N}) AS CAST(x AS {_B})",
         f"(x DOUBLE) AS CAST(x AS {_B})",
-        f"(x VARCHAR) AS COALESCE(TRY_CAST(trim(x) AS {_B}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid BIGNUMERIC value: %s', x)) END)",
+        f"(x VARCHAR) AS COALESCE(TRY_CAST(bq_bignumeric_digits(trim(x)) AS {_B}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid BIGNUMERIC value: %s', x)) END)",
     ),
     **{
         f"to_range_{kind}": (
@@ -480,7 +491,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "div": (
         "(x BIGINT, y BIGINT) AS CASE WHEN y = 0 THEN error(printf('division by zero: %d / %d', x, y)) ELSE x // y END",
-        f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN error('division by zero: DIV') ELSE CAST(trunc(bq_numeric_divide(x, y)) AS {_N}) END",
+        f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN error('division by zero: DIV') ELSE bq_numeric_div(x, y) END",
     ),
     "safe_divide": (
         f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN NULL ELSE bq_numeric_divide(x, y) END",
@@ -507,22 +518,22 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "ceiling": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
     "floor": (f"(x {_N}) AS CAST(floor(x) AS {_N})", "(x DOUBLE) AS floor(x)"),
     "pow": (
-        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
+        f"(x {_N}, y {_N}) AS bq_approximate(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)))",
         "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
         "(x DOUBLE, y DOUBLE) AS pow(x, y)",
     ),
     "power": (
-        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
+        f"(x {_N}, y {_N}) AS bq_approximate(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)))",
         "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
         "(x DOUBLE, y DOUBLE) AS pow(x, y)",
     ),
     "sqrt": (
-        f"(x {_N}) AS CAST(sqrt(CAST(x AS DOUBLE)) AS {_N})",
+        f"(x {_N}) AS bq_approximate(sqrt(CAST(x AS DOUBLE)))",
         "(x DOUBLE) AS CASE WHEN x < 0 THEN error(printf('Argument to SQRT cannot be negative: %s', bq_float_text(x))) ELSE sqrt(x) END",
     ),
     "ln": (
         "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LN must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
-        f"(x {_N}) AS CAST(ln(CAST(x AS DOUBLE)) AS {_N})",
+        f"(x {_N}) AS bq_approximate(ln(CAST(x AS DOUBLE)))",
     ),
     "log": (
         "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LOG must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
@@ -564,8 +575,8 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "range_bucket": (
         "(x, bounds) AS CASE WHEN x IS NULL OR bounds IS NULL THEN NULL ELSE len(list_filter(bounds, lambda e: e <= x)) END",
     ),
-    "parse_numeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_N})",),
-    "parse_bignumeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_B})",),
+    "parse_numeric": (f"(x VARCHAR) AS CAST(bq_number_text(x) AS {_N})",),
+    "parse_bignumeric": (f"(x VARCHAR) AS CAST(bq_bignumeric_digits(bq_number_text(x)) AS {_B})",),
     "euclidean_distance": ("(x, y) AS list_distance(CAST(x AS DOUBLE[]), CAST(y AS DOUBLE[]))",),
     "cosine_distance": ("(x, y) AS list_cosine_distance(CAST(x AS DOUBLE[]), CAST(y AS DOUBLE[]))",),
     # -- arrays
@@ -767,11 +778,25 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 
+# What differs in a query with a BIGNUMERIC, besides the digits of decimals. See ``decimals.py``.
+_OF_BIGNUMERIC: Final = {
+    "decimal": ("(x VARCHAR) AS bq_bignumeric(x)",),
+    "approximate": (
+        f"(x DOUBLE) AS CAST(error('A query with BIGNUMERIC has no POW, SQRT and LN of decimals: cast them to FLOAT64') AS {_B})",
+    ),
+    # Casts to NUMERIC round as ever.
+    **{name: (INTERNAL.get(name) or MACROS[name]) for name in ("numeric", "parse_numeric")},
+}
 
-def statements() -> list[str]:
-    """The statements that create all macros."""
-    return [
-        f"CREATE MACRO bq_{name}{', '.join(overloads)}"
-        for found in (INTERNAL, MACROS)
-        for name, overloads in found.items()
-    ]
+
+def overloads_of(name: str, *, big: bool = False) -> tuple[str, ...]:
+    """The overloads of a macro; empty if there is none.
+
+    Args:
+        name: Its name.
+        big: Whether the query has a BIGNUMERIC.
+    """
+    if big and name in _OF_BIGNUMERIC:
+        return _OF_BIGNUMERIC[name]
+    found = INTERNAL.get(name) or MACROS.get(name) or ()
+    return tuple(each.replace(_N, _B) for each in found) if big else found

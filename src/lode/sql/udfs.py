@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from operator import mul, truediv
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.lazy import pa
@@ -49,6 +50,9 @@ _NANO: Final = Decimal("1e-9")
 
 
 def _quantized(value: Decimal, digits: int, rounding: str) -> Decimal:
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and digits > -exponent:
+        return value  # it has no more digits
     with localcontext() as context:
         context.prec = 90
         return value.quantize(Decimal(1).scaleb(-digits), rounding=rounding)
@@ -60,12 +64,6 @@ def numeric_divide(x: Decimal, y: Decimal) -> Decimal:
         return _quantized(x / y, 9, ROUND_HALF_UP)
 
 
-def bignumeric_divide(x: Decimal, y: Decimal) -> Decimal:
-    with localcontext() as context:
-        context.prec = 90
-        return _quantized(x / y, 18, ROUND_HALF_UP)
-
-
 def numeric_multiply(x: Decimal, y: Decimal) -> Decimal:
     with localcontext() as context:
         context.prec = 90
@@ -75,19 +73,69 @@ def numeric_multiply(x: Decimal, y: Decimal) -> Decimal:
     return made
 
 
+def numeric_div(x: Decimal, y: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        return x // y
+
+
 def numeric_round(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_HALF_UP)
+    return _quantized(x, n, ROUND_HALF_UP)
 
 
 def numeric_round_even(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_HALF_EVEN)
+    return _quantized(x, n, ROUND_HALF_EVEN)
 
 
 def numeric_trunc(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_DOWN)
+    return _quantized(x, n, ROUND_DOWN)
 
 
-def numeric_text(x: str) -> str:
+def _exact(operator: str, digits: int) -> Callable[[Decimal, Decimal], Decimal]:
+    """A product or quotient with so many digits after the point; one with more is an error."""
+    compute = {"*": mul, "/": truediv}[operator]
+
+    # DuckDB takes the number of parameters from the signature.
+    def exact(x: Decimal, y: Decimal) -> Decimal:
+        with localcontext() as context:
+            context.prec = 200
+            found = compute(x, y)
+            made = found.quantize(Decimal(1).scaleb(-digits))
+        if made != found:
+            mixed = "NUMERIC and " if digits < 18 else ""
+            raise ValueError(
+                f"{x.normalize():f} {operator} {y.normalize():f} has more than {digits} digits after the "
+                f"point, which a query with {mixed}BIGNUMERIC does not have: cast the operands to FLOAT64"
+            )
+        if abs(made) >= Decimal(10) ** 20:
+            raise ValueError(
+                f"{x.normalize():f} {operator} {y.normalize():f} has more than 20 digits before the point, "
+                "which a query with BIGNUMERIC does not have: cast the operands to FLOAT64"
+            )
+        return made
+
+    return exact
+
+
+def bignumeric_digits(x: str) -> str:
+    """A text as it is, unless it is a number with more digits than a query has."""
+    try:
+        value = Decimal(x)
+    except ArithmeticError:
+        return x
+    if not value.is_finite():
+        return x
+    with localcontext() as context:
+        context.prec = 400
+        _, digits, exponent = value.normalize().as_tuple()
+    if not isinstance(exponent, int) or exponent < -18 or (value and len(digits) + exponent > 20):
+        raise ValueError(
+            f"The BIGNUMERIC {x[:100]} has more digits than a query has: 20 before the point and 18 after it"
+        )
+    return f"{value:f}"
+
+
+def number_text(x: str) -> str:
     cleaned = re.sub(r"\s|,", "", x)
     match = re.fullmatch(r"([+-]?)([0-9.]+(?:[eE][+-]?\d+)?)([+-]?)", cleaned)
     if match is None or (match[1] and match[3]):
@@ -519,12 +567,23 @@ def _one(code: str, flags: str, precision: str | None, plain: str | None, debug:
 UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
     **GEO_UDFS,
     "numeric_divide": (numeric_divide, (_N, _N), _N),
-    "bignumeric_divide": (bignumeric_divide, (_B, _B), _B),
     "numeric_multiply": (numeric_multiply, (_N, _N), _N),
-    "numeric_round": (numeric_round, (_N, "BIGINT"), _N),
-    "numeric_round_even": (numeric_round_even, (_N, "BIGINT"), _N),
-    "numeric_trunc": (numeric_trunc, (_N, "BIGINT"), _N),
-    "numeric_text": (numeric_text, ("VARCHAR",), "VARCHAR"),
+    "bignumeric_divide": (_exact("/", 18), (_B, _B), _B),
+    "bignumeric_multiply": (_exact("*", 18), (_B, _B), _B),
+    "mixed_divide": (_exact("/", 9), (_B, _B), _B),
+    "mixed_multiply": (_exact("*", 9), (_B, _B), _B),
+    **{
+        f"{prefix}_{name}": (function, (kind, second or kind), kind)
+        for prefix, kind in (("numeric", _N), ("bignumeric", _B), ("mixed", _B))
+        for name, function, second in (
+            ("div", numeric_div, ""),
+            ("round", numeric_round, "BIGINT"),
+            ("round_even", numeric_round_even, "BIGINT"),
+            ("trunc", numeric_trunc, "BIGINT"),
+        )
+    },
+    "bignumeric_digits": (bignumeric_digits, ("VARCHAR",), "VARCHAR"),
+    "number_text": (number_text, ("VARCHAR",), "VARCHAR"),
     "float_round": (float_round, ("DOUBLE", "BIGINT"), "DOUBLE"),
     "float_text": (float_text, ("DOUBLE",), "VARCHAR"),
     "hex_integer": (hex_integer, ("VARCHAR",), "BIGINT"),
