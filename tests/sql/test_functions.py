@@ -343,7 +343,7 @@ def test_rows_of_both_types_are_combined_without_loss(lake: Engine) -> None:
         ("SELECT b * b FROM t", "has more than 18 digits after the point"),
         ("SELECT b / 3 FROM t", "has more than 18 digits after the point"),
         ("SELECT AVG(b) FROM t", "has more than 18 digits after the point"),
-        ("SELECT n * n, b FROM t", "has more than 9 digits after the point, which a query with NUMERIC and"),
+        ("SELECT n * n, b + 1 FROM t", "has more than 9 digits after the point, which a query with NUMERIC and"),
         ("SELECT b * 99999999999999999999 * 99 FROM t", "Invalid integer literal"),
         ("SELECT b * 9223372036854775807 * 100 FROM t", "has more than 20 digits before the point"),
         ("SELECT SQRT(b) FROM t", "cast them to FLOAT64"),
@@ -378,3 +378,9 @@ def test_ignore_nulls_leaves_out_nulls(engine: Engine) -> None:
 def test_a_whole_quotient_is_not_rounded_up(engine: Engine) -> None:
     query = "SELECT DIV(NUMERIC '29999999999999999.999999999', 10000000000000000)"
     assert answer(engine, query) == ("NUMERIC", Decimal(2))
+
+
+def test_an_error_after_the_first_rows_is_one_of_the_query(engine: Engine) -> None:
+    query = "SELECT IF(x > 200000, ERROR('too large'), x) FROM UNNEST(GENERATE_ARRAY(1, 300000)) AS x"
+    with pytest.raises(QueryError, match=r"^too large$"):
+        list(engine.run(parse(query)[0]).batches)

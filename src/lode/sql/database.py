@@ -235,6 +235,11 @@ def _errors() -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise DatabaseError(type(error).__name__, str(error)) from error
+    except OSError as error:
+        # Of the second batch and later ones, through Arrow: the name of the class is in the text.
+        if (named := re.match(r"([A-Za-z ]+) Error: ", str(error))) is None:
+            raise
+        raise DatabaseError(f"{named[1].title().replace(' ', '')}Exception", str(error)) from error
 
 
 def _schema(found: Any) -> pa.Schema:

@@ -43,8 +43,14 @@ def prefix_of(tree: exp.Expression, schemas: Iterable[pa.Schema]) -> str:
     found |= {
         _NAMES[each.name.upper()] for each in tree.find_all(exp.Anonymous) if each.name.upper() in _NAMES
     }
-    used = {each.name.lower() for each in tree.find_all(exp.Identifier)}
-    is_star = any(not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star))
+    # Columns that are in the result as they are in the table take part in nothing.
+    items = [each for each in tree.expressions if _is_column(each)] if isinstance(tree, exp.Select) else []
+    shown = {id(each) for item in items for each in item.walk()}
+    used = {each.name.lower() for each in tree.find_all(exp.Identifier) if id(each) not in shown}
+    used |= {item.unalias().name.lower() for item in items if item.alias_or_name.lower() in used}
+    is_star = any(
+        not isinstance(each.parent, exp.Count) for each in tree.find_all(exp.Star) if id(each) not in shown
+    )
     for schema in schemas:
         for each in schema:
             if is_star or each.name.lower() in used:
@@ -52,6 +58,12 @@ def prefix_of(tree: exp.Expression, schemas: Iterable[pa.Schema]) -> str:
     if True not in found:
         return PLAIN
     return MIXED if False in found else BIG
+
+
+def _is_column(item: exp.Expression) -> bool:
+    item = item.unalias()
+    # With EXCEPT and REPLACE a star has expressions.
+    return isinstance(item, exp.Column) or (isinstance(item, exp.Star) and not any(item.args.values()))
 
 
 def _is_decimal(kind: exp.DataType) -> bool:

@@ -450,7 +450,8 @@ class Engine:
             )
         names = [f"c{number}" for number in range(len(columns))]
         casts = ", ".join(
-            f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True)
+            f"{_cast(name, given.type, each)} AS {name}"
+            for name, given, each in zip(names, found, columns, strict=True)
         )
         with self._errors(tree):
             _, batches = self._database.result(
@@ -525,6 +526,12 @@ class _Writer(Generator):
             joins = "".join(self.sql(each) for each in expression.args.get("joins") or ())
             return made + joins
         return str(super().subquery_sql(expression, sep))
+
+
+def _cast(name: str, given: Any, wanted: pa.Field[Any]) -> str:
+    if pt.is_decimal256(given) and pt.is_decimal128(wanted.type):
+        return f"bq_fits_numeric({name})"  # which a cast would round
+    return f"CAST({name} AS {inner_type(wanted)})"
 
 
 def _missing(field: pa.Field[Any]) -> str:

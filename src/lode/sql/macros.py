@@ -127,6 +127,10 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     },
     "decimal": ("(x VARCHAR) AS bq_numeric(x)",),
     "approximate": (f"(x DOUBLE) AS CAST(x AS {_N})",),
+    "fits_numeric": (
+        f"(x {_B}) AS CASE WHEN CAST(x AS {_N}) = x THEN CAST(x AS {_N}) WHEN x IS NOT NULL THEN "
+        "error(printf('%s has more digits after the point than a column of NUMERIC: cast it to NUMERIC', CAST(x AS VARCHAR))) END",
+    ),
     "merged": (
         "(x BIGINT) AS x",
         "(x BIGINT[]) AS x",
