@@ -343,7 +343,10 @@ def test_rows_of_both_types_are_combined_without_loss(lake: Engine) -> None:
         ("SELECT b * b FROM t", "has more than 18 digits after the point"),
         ("SELECT b / 3 FROM t", "has more than 18 digits after the point"),
         ("SELECT AVG(b) FROM t", "has more than 18 digits after the point"),
-        ("SELECT n * n, b + 1 FROM t", "has more than 9 digits after the point, which a query with NUMERIC and"),
+        (
+            "SELECT n * n, b + 1 FROM t",
+            "has more than 9 digits after the point, which a query with NUMERIC and",
+        ),
         ("SELECT b * 99999999999999999999 * 99 FROM t", "Invalid integer literal"),
         ("SELECT b * 9223372036854775807 * 100 FROM t", "has more than 20 digits before the point"),
         ("SELECT SQRT(b) FROM t", "cast them to FLOAT64"),

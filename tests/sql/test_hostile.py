@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from lode.sql import Engine, LimitError, Limits, QueryError, Source, parse
+from lode.sql.rewrite import name_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -143,6 +144,53 @@ def test_a_result_is_bounded() -> None:
 def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> None:
     with pytest.raises(QueryError, match=r"nested too deep|too large|Syntax error"):
         run(query)
+
+
+def test_a_select_with_too_many_columns_is_refused() -> None:
+    with pytest.raises(QueryError, match="Too many columns: a SELECT has 10,001, the most is 10,000"):
+        parse(f"SELECT * FROM (SELECT {', '.join('1' * 10_001)})")
+
+
+def test_unnamed_columns_are_named_in_linear_time() -> None:
+    (tree,) = parse(f"SELECT {', '.join(['1'] * 9_999)}, id FROM t")
+    name_columns(tree)
+    assert [each.alias for each in tree.expressions] == [*(f"f{number}_" for number in range(9_999)), "id"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # Each function calls the one before it twice.
+        "SELECT f30(1)",
+        # The argument is there twice in every body.
+        f"SELECT {'f0(' * 30}1{')' * 30}",
+    ],
+)
+def test_functions_that_grow_without_measure_are_refused(query: str) -> None:
+    with Engine(OneTable()) as engine:
+        for number in range(31):
+            body = f"f{number - 1}(x) + f{number - 1}(x)" if number else "x + x"
+            (engine.functions[f"f{number}"],) = parse(f"CREATE TEMP FUNCTION f{number}(x INT64) AS ({body})")
+        with pytest.raises(QueryError, match="more than 50,000 expressions"):
+            engine.run(parse(query)[0])
+        assert engine.value(parse("SELECT f3(f2(1))")[0].expressions[0])[1] == 128
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (" + ".join(["id"] * 100), 100),
+        ("ABS(" * 30 + "id" + ")" * 30, 1),
+        ("(id + (" * 20 + "id" + "))" * 20, 21),
+        (" + ".join(["SUM(id)"] * 50), 300),
+        ("CONCAT('a'" + ", 'b'" * 60 + ")", "a" + "b" * 60),
+    ],
+)
+def test_operators_in_a_row_are_planned_in_linear_time(expression: str, expected: object) -> None:
+    # Planned twice at each level, this would take years.
+    assert run(f"SELECT {expression} AS v FROM t LIMIT 1") == [{"v": expected}]
+    if "SUM" not in expression:
+        assert len(run(f"SELECT {expression} AS v, COUNT(*) AS n FROM t GROUP BY v ORDER BY v")) in (1, 3)
 
 
 @pytest.mark.parametrize("literal", ["1" * 5_000, "9223372036854775809"])

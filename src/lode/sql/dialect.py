@@ -176,6 +176,8 @@ LATE: Final = "\x01"
 # A minus sign is not part of a literal, so the smallest INT64 has one that is larger than the largest.
 _MAX_INTEGER: Final = 1 << 63
 _MAX_DIGITS: Final = 40
+# So many macros are bound before one gets a lambda.
+_MAX_BINDINGS: Final = 255
 
 
 class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
@@ -602,20 +604,26 @@ _MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
 
 
 def settled(written: str) -> str:
-    """Give macros on aggregates a lambda, in which the types of their arguments are known.
+    """Give macros a lambda that must have one.
 
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``.
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``. In
+    the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro twice, and
+    those of macros inside of each other twice as often for each level. Those of a lambda it binds once.
     """
-    if LATE not in written:
+    if LATE not in written and len(_CALL.findall(written)) < _MAX_BINDINGS.bit_length():
         return written
     made = _settled(written, 0, len(written))[0]
     return _MARKED.sub(lambda match: "" if match[0] == LATE else match[0], made)
 
 
-def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
-    """Convert up to a closing parenthesis or a comma outside of all others; returns where that is."""
+def _settled(written: str, start: int, stop: int) -> tuple[str, int, int]:
+    """Convert up to a closing parenthesis or a comma outside of all others.
+
+    Returns:
+        What was made, where that is, and how many macros DuckDB binds in it.
+    """
     made: list[str] = []
-    at, depth = start, 0
+    at, depth, bindings = start, 0, 0
     while at < stop:
         char = written[at]
         if char in "'\"":
@@ -627,13 +635,18 @@ def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
         if char == "b" and (call := _CALL.match(written, at)) is not None:
             arguments: list[str] = []
             at = call.end()
+            inside = 0
             while written[at] != ")":
-                argument, at = _settled(written, at, stop)
+                argument, at, count = _settled(written, at, stop)
                 arguments.append(argument.strip())
+                inside += count
                 if written[at] == ",":
                     at += 1
             at += 1
-            made.append(_called(call[0], arguments))
+            late = any(LATE in each for each in arguments)
+            many = inside > _MAX_BINDINGS
+            bindings += 1 + (inside if late or many else 2 * inside)
+            made.append(_called(call[0], arguments, LATE if late else "", many=many))
             continue
         if char in "([{":
             depth += 1
@@ -645,15 +658,15 @@ def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
             break
         made.append(char)
         at += 1
-    return "".join(made), at
+    return "".join(made), at, bindings
 
 
-def _called(name: str, arguments: list[str]) -> str:
-    if not any(LATE in each for each in arguments):
+def _called(name: str, arguments: list[str], late: str, *, many: bool) -> str:
+    if not late and not many:
         return f"{name}{', '.join(arguments)})"
     packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
     used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
-    return f"{LATE}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
+    return f"{late}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
 
 
 Generator.TRANSFORMS = {

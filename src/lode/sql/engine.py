@@ -20,8 +20,8 @@ from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
 from lode.sql.rewrite import (
     MAX_DEPTH,
+    Functions,
     expand_arrays,
-    inlined,
     name_columns,
     replace_table,
     sources,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from lode.sql.dml import Changes
 
 MAX_QUERY_CHARS: Final = 1 << 20
+# As the service has it.
+MAX_COLUMNS: Final = 10_000
 _MAX_VIEWS: Final = 200
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
@@ -97,13 +99,18 @@ def parse(query: str) -> list[exp.Expression]:
     except RecursionError:
         raise QueryError("The query is nested too deep: write it with fewer levels.") from None
     for each in made:
-        _check_depth(each)
+        _check_size(each)
     return made
 
 
-def _check_depth(tree: exp.Expression) -> None:
+def _check_size(tree: exp.Expression) -> None:
     level = [tree]
     for _ in range(MAX_DEPTH * 3):
+        for node in level:
+            if isinstance(node, exp.Select) and len(node.expressions) > MAX_COLUMNS:
+                raise QueryError(
+                    f"Too many columns: a SELECT has {len(node.expressions):,}, the most is {MAX_COLUMNS:,}."
+                )
         level = [child for node in level for child in node.iter_expressions()]
         if not level:
             return
@@ -278,7 +285,7 @@ class Engine:
         bound = [self._bind(each, schemas) for each in named]
         expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
         try:
-            tree = inlined(tree, self.functions, self.stored)
+            tree = Functions(self.functions, self.stored).inlined(tree)
             prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
             widen(tree, prefix)
             return with_prefix(_Writer().generate(tree, copy=False), prefix)

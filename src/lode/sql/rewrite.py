@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 MAX_DEPTH: Final = 200
+_MAX_CALLS: Final = 32
+_MAX_NODES: Final = 50_000
 
 
 def cte_names(node: exp.Expression) -> set[str]:
@@ -46,9 +48,11 @@ def name_columns(tree: exp.Expression) -> None:
     if not isinstance(select, exp.Select) or select.args.get("kind"):
         return
     number = 0
-    for each in list(select.expressions):
+    named = []
+    for each in select.expressions:
         inner = each.unalias().unnest()
         if isinstance(each, exp.Alias) or each.is_star:
+            named.append(each)
             continue
         if isinstance(inner, exp.Column | exp.Dot) and not isinstance(
             inner.args.get("expression"), exp.Anonymous
@@ -57,7 +61,8 @@ def name_columns(tree: exp.Expression) -> None:
         else:
             name = f"f{number}_"
             number += 1
-        each.replace(exp.alias_(each.copy(), exp.to_identifier(name, quoted=True)))
+        named.append(exp.alias_(each, exp.to_identifier(name, quoted=True), copy=False))
+    select.set("expressions", named)
 
 
 def bind_parameters(
@@ -169,82 +174,92 @@ def replace_table(table: exp.Table, name: str, shown: str) -> None:
     table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
 
 
-def inlined(
-    tree: exp.Expression,
-    functions: dict[str, exp.Create],
-    stored: Callable[[tuple[str, ...]], exp.Create | None],
-    depth: int = 0,
-) -> exp.Expression:
-    """Replace calls of functions that were created by their bodies.
+class Functions:
+    """Functions that were created with SQL. Their calls are replaced by their bodies.
 
     Args:
-        tree: The query.
-        functions: Those that the query itself has created, by their names in lower case.
+        own: Those that the query itself has created, by their names in lower case.
         stored: Finds others by the parts of their names.
-        depth: How many bodies are around the tree.
     """
-    if depth > _MAX_CALLS:
-        raise QueryError("Functions call each other without an end.")
-    for call in list(tree.find_all(exp.Anonymous)):
-        outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
-        path = [part.name for part in outer.find_all(exp.Identifier)] if outer is not call else []
-        name = call.name if outer is call else f"{'.'.join(_dotted(outer.this))}.{call.name}"
-        found = functions.get(name.lower()) or functions.get(call.name.lower() if outer is call else "")
-        if found is None and outer is not call:
-            found = stored((*_dotted(outer.this), call.name))
-        if found is None or path is None:
-            continue
-        made = _body(found, call)
-        outer.replace(exp.Paren(this=inlined(made, functions, stored, depth + 1)))
-    return tree
+
+    def __init__(
+        self, own: dict[str, exp.Create], stored: Callable[[tuple[str, ...]], exp.Create | None]
+    ) -> None:
+        self._own = own
+        self._stored = stored
+        self._nodes = 0
+
+    def inlined(self, tree: exp.Expression, depth: int = 0) -> exp.Expression:
+        """Replace the calls in a tree, which is inside of so many bodies."""
+        if depth > _MAX_CALLS:
+            raise QueryError("Functions call each other without an end.")
+        # From the inside to the outside, so that each call is replaced once.
+        for call in reversed(list(tree.find_all(exp.Anonymous))):
+            outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
+            if outer is call:
+                found = self._own.get(call.name.lower())
+            else:
+                parts = (*_dotted(outer.this), call.name)
+                found = self._own.get(".".join(parts).lower()) or self._stored(parts)
+            if found is not None:
+                outer.replace(exp.Paren(this=self.inlined(self._body(found, call), depth + 1)))
+        return tree
+
+    def _body(self, function: exp.Create, call: exp.Anonymous) -> exp.Expression:
+        parameters = function.this.expressions
+        if len(parameters) != len(call.expressions):
+            raise QueryError(
+                f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
+                f"{len(call.expressions)} arguments were given{position(call)}"
+            )
+        body: exp.Expression = function.expression.copy()
+        values: dict[str, exp.Expression] = {}
+        for parameter, argument in zip(parameters, call.expressions, strict=True):
+            kind = parameter.args.get("kind")
+            typed = (
+                isinstance(kind, exp.DataType)
+                # ANY TYPE is a VARIANT.
+                and kind.this not in (exp.DType.USERDEFINED, exp.DType.VARIANT)
+            )
+            values[parameter.name.lower()] = (
+                exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+            )
+        holder = exp.Paren(this=body)
+        columns = list(holder.find_all(exp.Column))
+        sizes = {name: _size(value) for name, value in values.items()}
+        self._nodes += _size(holder) + sum(sizes.get(each.parts[0].name.lower(), 0) for each in columns)
+        if self._nodes > _MAX_NODES:
+            raise QueryError(
+                f"The query has more than {_MAX_NODES:,} expressions with the bodies of its functions: nest "
+                "fewer calls."
+            )
+        for column in columns:
+            first = column.parts[0].name.lower()
+            if first in values and len(column.parts) == 1:
+                column.replace(values[first].copy())
+            elif first in values:
+                made: exp.Expression = values[first].copy()
+                for part in column.parts[1:]:
+                    made = exp.Dot(this=made, expression=part.copy())
+                column.replace(made)
+        result = next(
+            (
+                each.this
+                for each in (function.args.get("properties") or exp.Properties()).expressions
+                if isinstance(each, exp.ReturnsProperty)
+            ),
+            None,
+        )
+        if isinstance(result, exp.DataType):
+            return exp.Cast(this=holder, to=result.copy())
+        return holder
 
 
-_MAX_CALLS: Final = 32
+def _size(tree: exp.Expression) -> int:
+    return sum(1 for _ in tree.walk())
 
 
 def _dotted(node: exp.Expression) -> list[str]:
     if isinstance(node, exp.Dot):
         return [*_dotted(node.this), node.expression.name]
     return node.name.split(".")
-
-
-def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
-    parameters = function.this.expressions
-    if len(parameters) != len(call.expressions):
-        raise QueryError(
-            f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
-            f"{len(call.expressions)} arguments were given{position(call)}"
-        )
-    body: exp.Expression = function.expression.copy()
-    values: dict[str, exp.Expression] = {}
-    for parameter, argument in zip(parameters, call.expressions, strict=True):
-        kind = parameter.args.get("kind")
-        typed = (
-            isinstance(kind, exp.DataType)
-            # ANY TYPE is a VARIANT.
-            and kind.this not in (exp.DType.USERDEFINED, exp.DType.VARIANT)
-        )
-        values[parameter.name.lower()] = (
-            exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
-        )
-    holder = exp.Paren(this=body)
-    for column in list(holder.find_all(exp.Column)):
-        first = column.parts[0].name.lower()
-        if first in values and len(column.parts) == 1:
-            column.replace(values[first].copy())
-        elif first in values:
-            made: exp.Expression = values[first].copy()
-            for part in column.parts[1:]:
-                made = exp.Dot(this=made, expression=part.copy())
-            column.replace(made)
-    result = next(
-        (
-            each.this
-            for each in (function.args.get("properties") or exp.Properties()).expressions
-            if isinstance(each, exp.ReturnsProperty)
-        ),
-        None,
-    )
-    if isinstance(result, exp.DataType):
-        return exp.Cast(this=holder, to=result.copy())
-    return holder
