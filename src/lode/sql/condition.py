@@ -11,8 +11,9 @@ from sqlglot import exp
 
 from lode.lazy import pa
 from lode.sql.database import Database, Limits
-from lode.sql.engine import Engine, Source, parse
+from lode.sql.engine import Engine, Source
 from lode.sql.errors import QueryError
+from lode.sql.parser import parse
 
 _ROWS: Final = "rows$"
 # The name that the engine gives to its first table.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from contextlib import contextmanager
@@ -10,23 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
 from lode.lazy import pa, pt
+from lode.sql.arrays import expand_arrays, is_array, unnest_sql
 from lode.sql.database import Database, DatabaseError, Limits
 from lode.sql.decimals import prefix_of, widen, with_prefix
-from lode.sql.dialect import Generator, LakeSql, position
+from lode.sql.dialect import Generator, position
 from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
-from lode.sql.rewrite import (
-    MAX_DEPTH,
-    Functions,
-    expand_arrays,
-    name_columns,
-    replace_table,
-    sources,
-    unnest_sql,
-)
+from lode.sql.messages import as_query_error
+from lode.sql.parser import parse
+from lode.sql.rewrite import Functions, name_columns, replace_table, sources
 from lode.sql.types import inner_type, inward, quoted
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
@@ -36,9 +29,6 @@ if TYPE_CHECKING:
 
     from lode.sql.dml import Changes
 
-MAX_QUERY_CHARS: Final = 1 << 20
-# As the service has it.
-MAX_COLUMNS: Final = 10_000
 _MAX_VIEWS: Final = 200
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
@@ -82,147 +72,6 @@ class Result:
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
     bytes_processed: int = 0
-
-
-def parse(query: str) -> list[exp.Expression]:
-    """The statements of a query."""
-    if len(query) > MAX_QUERY_CHARS:
-        raise QueryError(
-            f"The query is too large: {len(query):,} characters, the most is {MAX_QUERY_CHARS:,}."
-        )
-    try:
-        made: list[Any] = [each for each in LakeSql().parse(query) if each is not None]
-    except TokenError as error:
-        raise QueryError(_token_message(query, error)) from None
-    except ParseError as error:
-        raise QueryError(_parse_message(query, error)) from None
-    except RecursionError:
-        raise QueryError("The query is nested too deep: write it with fewer levels.") from None
-    for each in made:
-        _check_size(each)
-    return made
-
-
-def _check_size(tree: exp.Expression) -> None:
-    level = [tree]
-    for _ in range(MAX_DEPTH * 3):
-        for node in level:
-            if isinstance(node, exp.Select) and len(node.expressions) > MAX_COLUMNS:
-                raise QueryError(
-                    f"Too many columns: a SELECT has {len(node.expressions):,}, the most is {MAX_COLUMNS:,}."
-                )
-        level = [child for node in level for child in node.iter_expressions()]
-        if not level:
-            return
-    raise QueryError("The query is nested too deep: write it with fewer levels.")
-
-
-def _token_message(query: str, error: Exception) -> str:
-    at = re.search(r"(\d+):(\d+)", str(error))
-    where = f"[{at[1]}:{at[2]}]" if at else "[1:1]"
-    if (
-        re.search(r"Missing\s+['\"`]|string|quot", str(error.__cause__ or error))
-        or query.count("'") % 2
-        or query.count('"') % 2
-    ):
-        return f"Syntax error: Unclosed string literal at {where}"
-    return f"Syntax error: Illegal input at {where}"
-
-
-def _parse_message(query: str, error: ParseError) -> str:
-    found = error.errors[0] if error.errors else {}
-    line, column = found.get("line") or 1, found.get("col") or 1
-    token = str(found.get("highlight") or "")
-    column = max(1, column - len(token) + 1)
-    where = f" at [{line}:{column}]"
-    first = re.match(r"\s*(?:--[^\n]*\n\s*)*([A-Za-z_]\w*)", query)
-    if first is not None and first[1].upper() not in _STATEMENTS:
-        line = 1 + query[: first.start(1)].count("\n")
-        return f'Syntax error: Unexpected identifier "{first[1]}" at [{line}:1]'
-    before = str(found.get("start_context") or "").split()
-    if "Expecting )" in str(error):
-        keyword = token.upper() if token.upper() in _KEYWORDS else before[-1].upper() if before else ""
-        if keyword in _KEYWORDS:
-            return f'Syntax error: Expected "," but got keyword {keyword}{where}'
-        return f'Syntax error: Expected ")" but got {_described(token)}{where}'
-    if not token:
-        return f"Syntax error: Unexpected end of script{where}"
-    return f"Syntax error: Unexpected {_described(token)}{where}"
-
-
-_STATEMENTS: Final = frozenset(
-    [
-        "SELECT",
-        "WITH",
-        "FROM",
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "CREATE",
-        "DROP",
-        "ALTER",
-        "TRUNCATE",
-        "DECLARE",
-        "SET",
-        "BEGIN",
-        "IF",
-        "WHILE",
-        "LOOP",
-        "FOR",
-        "REPEAT",
-        "CASE",
-        "CALL",
-        "EXECUTE",
-        "EXPORT",
-        "LOAD",
-        "ASSERT",
-        "RAISE",
-        "RETURN",
-        "BREAK",
-        "LEAVE",
-        "CONTINUE",
-        "ITERATE",
-        "COMMIT",
-        "ROLLBACK",
-        "GRANT",
-        "REVOKE",
-        "EXPLAIN",
-    ]
-)
-_KEYWORDS: Final = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "ORDER",
-        "BY",
-        "HAVING",
-        "LIMIT",
-        "AS",
-        "ON",
-        "JOIN",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "UNION",
-        "ALL",
-        "WITH",
-        "END",
-    ]
-)
-
-
-def _described(token: str) -> str:
-    if token.upper() in _KEYWORDS:
-        return f"keyword {token.upper()}"
-    if re.fullmatch(r"[A-Za-z_]\w*", token):
-        return f'identifier "{token}"'
-    if token.isdigit():
-        return f'integer literal "{token}"'
-    return f'"{token}"'
 
 
 class Engine:
@@ -280,10 +129,10 @@ class Engine:
     ) -> str:
         """A tree as SQL of DuckDB. The table that it changes is registered, and its columns are given."""
         schemas: dict[str, pa.Schema] = {}
-        arrays = {id(table) for table in tree.find_all(exp.Table) if _is_array(table)}
+        arrays = {id(table) for table in tree.find_all(exp.Table) if is_array(table)}
         named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
         bound = [self._bind(each, schemas) for each in named]
-        expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
+        expand_arrays(tree, schemas)
         try:
             tree = Functions(self.functions, self.stored).inlined(tree)
             prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
@@ -549,106 +398,3 @@ def _uses(table: exp.Table, pseudo: dict[str, str]) -> bool:
     root = table.root()
     names = {name.lower() for name in pseudo}
     return any(column.name.lower() in names for column in root.find_all(exp.Column))
-
-
-def _is_array(table: exp.Table) -> bool:
-    from lode.sql.rewrite import _aliases_before
-
-    return (
-        bool(table.args.get("db"))
-        and isinstance(table.this, exp.Identifier)
-        and table.parts[0].name.lower() in _aliases_before(table)
-    )
-
-
-def _is_struct_array(value: exp.Expression, schemas: dict[str, pa.Schema], tree: exp.Expression) -> bool:
-    """Whether the elements of an array are structs, as far as the tree and the tables show."""
-    unwrapped: Any = value.unnest() if isinstance(value, exp.Paren) else value
-    value = unwrapped
-    if isinstance(value, exp.Array):
-        first = value.expressions[0] if value.expressions else None
-        if isinstance(first, exp.Select):
-            return first.args.get("kind") == "STRUCT"
-        return isinstance(first, exp.Struct | exp.Tuple) or (
-            isinstance(first, exp.Cast) and first.to.this == exp.DType.STRUCT
-        )
-    if isinstance(value, exp.Cast):
-        kind = value.to
-        return (
-            kind.this == exp.DType.ARRAY
-            and bool(kind.expressions)
-            and kind.expressions[0].this == exp.DType.STRUCT
-        )
-    if isinstance(value, exp.ArrayAgg):
-        inner = value.this
-        while isinstance(inner, exp.IgnoreNulls | exp.RespectNulls | exp.Order | exp.Limit | exp.Distinct):
-            inner = inner.this if not isinstance(inner, exp.Distinct) else inner.expressions[0]
-        return isinstance(inner, exp.Struct)
-    if isinstance(value, exp.Anonymous) and value.expressions:
-        if value.name.upper() in ("ARRAY_CONCAT", "ARRAY_REVERSE", "ARRAY_SLICE"):
-            return _is_struct_array(value.expressions[0], schemas, tree)
-        return False
-    if isinstance(value, exp.Column | exp.Dot):
-        path = [part.name.lower() for part in value.parts]
-        for schema in [schemas[path[0]]] if path[0] in schemas else list(schemas.values()):
-            kind = _kind_at(schema, path[1:] if path[0] in schemas else path)
-            if kind is not None and pt.is_list(kind):
-                return bool(pt.is_struct(kind.value_type))
-        for alias in tree.find_all(exp.Alias):
-            if alias.alias.lower() == path[-1] and not isinstance(alias.this, exp.Column):
-                return _is_struct_array(alias.this, schemas, tree)
-    return False
-
-
-def _kind_at(schema: Any, path: Sequence[str]) -> Any:
-    kind: Any = None
-    fields: Any = schema
-    for name in path:
-        found = next((each for each in fields if each.name.lower() == name), None)
-        if found is None:
-            return None
-        kind = found.type
-        fields = kind if pt.is_struct(kind) else ()
-    return kind
-
-
-# -- errors -------------------------------------------------------------------------------------------------
-
-_COLUMN: Final = re.compile(
-    r'(?:Referenced column|column named|Referenced table) "?([^"]+?)"? (?:not found|was not found|does not)',
-    re.IGNORECASE,
-)
-_VALUES: Final = re.compile(
-    r"Values list \"(\w+)\" does not have a column named \"(\w+)\""
-    r"|Table \"(\w+)\" does not have a column named \"(\w+)\""
-)
-
-
-def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryError:
-    """An error of DuckDB in the words of BigQuery, as far as there are any."""
-    whole = str(error)
-    sentence = whole.split("\n\n")[0]
-    if (ours := re.findall(r"(?:ValueError|error): (.+)", whole)) and "Python exception" in whole:
-        return QueryError(ours[-1].strip())
-    if error.kind == "BinderException":
-        if (match := _VALUES.search(whole)) is not None:
-            name = match[2] or match[4]
-            return QueryError(f"Name {name} not found inside {match[1] or match[3]}{_place(tree, name)}")
-        if (match := re.search(r'Column "([^"]+)" referenced that exists in the SELECT', whole)) is not None:
-            return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-        if (match := _COLUMN.search(whole)) is not None:
-            return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-    if error.kind == "OutOfRangeException" and ("INT64" in whole or "Overflow in" in whole):
-        return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
-    sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
-    if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:
-        return QueryError(f"Invalid time zone: {match[1]}")
-    return QueryError(" ".join(sentence.split()) if "\n  " not in sentence else sentence)
-
-
-def _place(tree: exp.Expression | None, name: str) -> str:
-    if tree is not None:
-        for column in tree.find_all(exp.Column, exp.Identifier):
-            if column.name.lower() == name.lower():
-                return position(column)
-    return " at [1:1]"

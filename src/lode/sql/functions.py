@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lode.sql.errors import QueryError
 from lode.sql.macros import MACROS
-from lode.sql.types import quoted, text
+from lode.sql.types import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -272,11 +272,6 @@ def _json_keys(generator: Any, node: Any) -> str:
     ]
     depth = plain[1] if len(plain) > 1 else "NULL"
     return f"bq_json_key_paths(CAST({plain[0]} AS VARCHAR), {depth})"
-
-
-def _round(generator: Any, node: Any) -> str:
-    arguments = _arguments(generator, node)
-    return f"bq_round({', '.join(arguments)})"
 
 
 def _safe(name: str) -> Writer:
@@ -572,5 +567,3 @@ AGGREGATES: Final[dict[str, Writer]] = {
     "Stddev": _plain("stddev_samp"),
     "ApproxDistinct": lambda generator, node: f"COUNT(DISTINCT {generator.sql(node, 'this')})",
 }
-
-__all__ = ["AGGREGATES", "FUNCTIONS", "PARTS", "quoted"]

@@ -371,9 +371,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     # -- text
     "length": ("(x VARCHAR) AS length(x)", "(x BLOB) AS octet_length(x)"),
     "char_length": ("(x VARCHAR) AS length(x)",),
-    "character_length": ("(x VARCHAR) AS length(x)",),
     "byte_length": ("(x VARCHAR) AS strlen(x)", "(x BLOB) AS octet_length(x)"),
-    "octet_length": ("(x VARCHAR) AS strlen(x)", "(x BLOB) AS octet_length(x)"),
     "upper": ("(x VARCHAR) AS replace(upper(x), 'ẞ', 'SS')", "(x BLOB) AS encode(upper(decode(x)))"),
     "lower": ("(x VARCHAR) AS lower(x)", "(x BLOB) AS encode(lower(decode(x)))"),
     "substr": (
@@ -467,11 +465,6 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
     ),
-    "regexp_substr": (
-        "(x VARCHAR, y VARCHAR) AS CASE WHEN NOT regexp_matches(x, y) THEN NULL WHEN bq_has_group(y) THEN regexp_extract(x, y, 1) ELSE regexp_extract(x, y, 0) END",
-        "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
-        "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
-    ),
     "regexp_instr": (
         "(x VARCHAR, y VARCHAR) AS bq_regexp_place(x, y, 1, 1, 0)",
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_place(x, y, start, 1, 0)",
@@ -519,14 +512,8 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x DOUBLE, n BIGINT) AS trunc(x * pow(10, n)) / pow(10, n)",
     ),
     "ceil": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
-    "ceiling": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
     "floor": (f"(x {_N}) AS CAST(floor(x) AS {_N})", "(x DOUBLE) AS floor(x)"),
     "pow": (
-        f"(x {_N}, y {_N}) AS bq_approximate(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)))",
-        "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
-        "(x DOUBLE, y DOUBLE) AS pow(x, y)",
-    ),
-    "power": (
         f"(x {_N}, y {_N}) AS bq_approximate(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)))",
         "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
         "(x DOUBLE, y DOUBLE) AS pow(x, y)",
@@ -695,17 +682,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x, pretty) AS bq_json_text(CAST(to_json(x) AS VARCHAR), pretty)",
     ),
     "json_value": ("(x) AS bq_json_scalar(x, '$')", "(x, path) AS bq_json_scalar(x, bq_json_path(path))"),
-    "json_extract_scalar": (
-        "(x) AS bq_json_scalar(x, '$')",
-        "(x, path) AS bq_json_scalar(x, bq_json_path(path))",
-    ),
     "json_query": (
-        "(x JSON) AS x",
-        "(x JSON, path) AS json_extract(x, bq_json_path(path))",
-        "(x VARCHAR) AS x",
-        "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)",
-    ),
-    "json_extract": (
         "(x JSON) AS x",
         "(x JSON, path) AS json_extract(x, bq_json_path(path))",
         "(x VARCHAR) AS x",
@@ -717,17 +694,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
         "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
     ),
-    "json_extract_array": (
-        "(x JSON) AS bq_json_list(x, '$')",
-        "(x JSON, path) AS bq_json_list(x, bq_json_path(path))",
-        "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
-        "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
-    ),
     "json_value_array": (
-        "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
-        "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
-    ),
-    "json_extract_string_array": (
         "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
         "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
     ),
@@ -781,6 +748,24 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         'lambda e: struct_pack("range$start" := e, "range$end" := least(e + step, x."range$end")))',
     ),
 }
+
+# Other names of the same functions.
+MACROS.update(
+    {
+        name: MACROS[same]
+        for name, same in {
+            "character_length": "char_length",
+            "octet_length": "byte_length",
+            "regexp_substr": "regexp_extract",
+            "ceiling": "ceil",
+            "power": "pow",
+            "json_extract_scalar": "json_value",
+            "json_extract": "json_query",
+            "json_extract_array": "json_query_array",
+            "json_extract_string_array": "json_value_array",
+        }.items()
+    }
+)
 
 # What differs in a query with a BIGNUMERIC, besides the digits of decimals. See ``decimals.py``.
 _OF_BIGNUMERIC: Final = {

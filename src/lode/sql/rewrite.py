@@ -1,4 +1,4 @@
-"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays, names of columns."""
+"""Changes of a query's tree before it is written for DuckDB: tables, parameters, functions, names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,10 @@ from sqlglot import exp
 
 from lode.sql.dialect import position
 from lode.sql.errors import QueryError
-from lode.sql.types import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MAX_DEPTH: Final = 200
 _MAX_CALLS: Final = 32
 _MAX_NODES: Final = 50_000
 
@@ -82,88 +80,6 @@ def bind_parameters(
                 f"Query parameter number {number + 1} is not defined: the query has more question marks"
             )
         mark.replace(positional[number].copy())
-
-
-def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bool]) -> None:
-    """Write arrays in FROM as subqueries.
-
-    An array of structs has its members as columns, any other one column with the name of its alias.
-    """
-    for table in list(tree.find_all(exp.Table)):
-        if table.args.get("db") and isinstance(table.this, exp.Identifier):
-            parts = [part.name for part in table.parts]
-            if parts[0].lower() in _aliases_before(table):
-                _implicit(table)
-    for unnest in list(tree.find_all(exp.Unnest)):
-        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or (
-            unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join)
-        ):
-            unnest.replace(_unnested(unnest, is_struct))
-        elif isinstance(unnest.parent, exp.In):
-            continue
-
-
-def _aliases_before(table: exp.Table) -> set[str]:
-    found: set[str] = set()
-    at: Any = table.find_ancestor(exp.Select)
-    while at is not None:
-        for each in (at.args.get("from_") or at.args.get("from"), *(at.args.get("joins") or ())):
-            source = each.this if each is not None else None
-            if source is not None and source is not table:
-                found.add(source.alias_or_name.lower())
-        at = at.parent.find_ancestor(exp.Select) if at.parent else None
-    return found
-
-
-def _implicit(table: exp.Table) -> None:
-    """``FROM t, t.items``: the array of each row."""
-    first, *rest = [part.copy() for part in table.parts]
-    value: exp.Expression = exp.Column(this=rest[0], table=first)
-    for part in rest[1:]:
-        value = exp.Dot(this=value, expression=part)
-    alias = table.args.get("alias")
-    name = alias.name if alias is not None and alias.name else rest[-1].name
-    unnest = exp.Unnest(expressions=[value], alias=exp.TableAlias(columns=[exp.to_identifier(name)]))
-    parent: Any = table.parent
-    if (joined := table.args.get("joins")) is not None:
-        unnest.set("joins", joined)
-    table.replace(unnest)
-    if isinstance(parent, exp.Join) and not parent.args.get("on") and not parent.args.get("kind"):
-        parent.set("kind", "CROSS" if not parent.args.get("side") else parent.args.get("kind"))
-
-
-def _unnested(unnest: exp.Unnest, is_struct: Callable[[exp.Expression], bool]) -> exp.Expression:
-    alias = unnest.args.get("alias")
-    columns = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
-    name = columns[0] if columns else (alias.name if alias is not None and alias.name else "")
-    offset = unnest.args.get("offset")
-    counter = (offset.name if isinstance(offset, exp.Expression) else "offset") if offset else None
-    if counter is not None and len(columns) > 1 and columns[-1] == counter:
-        columns = columns[:-1]
-    value = unnest.expressions[0]
-    own = name or "unnamed$"
-    made = exp.Subquery(
-        this=exp.Select(expressions=[]),
-        alias=exp.TableAlias(this=exp.to_identifier(own, quoted=True)),
-    )
-    made.meta["unnest"] = (value, own, counter, is_struct(value), not name)
-    made.set("lateral$", None)
-    made.this.set("expressions", [exp.Column(this=exp.to_identifier("unnest$"))])
-    made.meta["array"] = True
-    made.args["array$"] = value
-    value.parent = made
-    if unnest.args.get("joins"):
-        made.set("joins", unnest.args["joins"])
-    return made
-
-
-def unnest_sql(made: exp.Subquery, array: str) -> str:
-    """The subquery of an array in FROM."""
-    _, name, counter, struct, _ = made.meta["unnest"]
-    columns = [f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {quoted(name)}"]
-    if counter is not None:
-        columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
-    return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
 
 
 def replace_table(table: exp.Table, name: str, shown: str) -> None:

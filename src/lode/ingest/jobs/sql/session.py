@@ -13,8 +13,8 @@ from lode.ingest.jobs.sql.export import export
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
 from lode.sql.dialect import is_float
-from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
