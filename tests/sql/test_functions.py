@@ -286,7 +286,7 @@ class OneTable:
     """A lake with BIGNUMERIC and NUMERIC columns."""
 
     def table(self, parts: tuple[str, ...], as_of: dt.datetime | None) -> Source:
-        rows = {
+        rows: dict[str, Any] = {
             "id": [1, 2, 3],
             "b": pa.array(BIG, pa.decimal128(38, 18)),
             "n": pa.array([Decimal("1.5"), Decimal("0.000000001"), None], pa.decimal128(38, 9)),

@@ -61,9 +61,9 @@ def prefix_of(tree: exp.Expression, schemas: Iterable[pa.Schema]) -> str:
 
 
 def _is_column(item: exp.Expression) -> bool:
-    item = item.unalias()
+    shown = item.unalias()
     # With EXCEPT and REPLACE a star has expressions.
-    return isinstance(item, exp.Column) or (isinstance(item, exp.Star) and not any(item.args.values()))
+    return isinstance(shown, exp.Column) or (isinstance(shown, exp.Star) and not any(shown.args.values()))
 
 
 def _is_decimal(kind: exp.DataType) -> bool:
@@ -85,8 +85,9 @@ def widen(tree: exp.Expression, prefix: str) -> None:
     """Change the tree of a query with a BIGNUMERIC, so that no digits are lost between its macros."""
     if prefix == PLAIN:
         return
+    node: Any
     for node in list(tree.find_all(exp.Literal)):
-        parent: Any = node.parent.parent if isinstance(node.parent, exp.Neg) else node.parent
+        parent = node.parent.parent if isinstance(node.parent, exp.Neg) else node.parent
         in_having = isinstance(parent, exp.Binary) and _is_in_having(parent)
         if is_float(node) and (in_having or isinstance(parent, (*_COMPARISONS, *_MERGING))):
             # BigQuery takes a literal beside a BIGNUMERIC as one.
@@ -113,12 +114,12 @@ def widen(tree: exp.Expression, prefix: str) -> None:
             _widen_merged(merging)
 
 
-def _is_safe(node: exp.Expression) -> bool:
+def _is_safe(node: Any) -> bool:
     dot = node.parent
     return isinstance(node, exp.SafeFunc) or (isinstance(dot, exp.Dot) and dot.this.name.upper() == "SAFE")
 
 
-def _is_in_having(node: exp.Expression) -> bool:
+def _is_in_having(node: Any) -> bool:
     return isinstance(node.find_ancestor(exp.Having, exp.Select, exp.AggFunc), exp.Having)
 
 

@@ -48,6 +48,11 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         "(n) AS CASE WHEN n > 1048576 "
         "THEN error('Output of LPAD/RPAD exceeds max allowed output size of 1MB') ELSE CAST(n AS INTEGER) END",
     ),
+    # DuckDB compares all pairs of characters, and does not stop in between.
+    "comparable": (
+        "(x, y) AS CASE WHEN CAST(strlen(x) AS HUGEINT) * strlen(y) > 100000000 "
+        "THEN error('The texts of EDIT_DISTANCE are too long: their lengths may have a product of 100,000,000') ELSE y END",
+    ),
     "replacing": (
         "(x, z) AS CASE WHEN CAST(strlen(x) + 1 AS HUGEINT) * strlen(z) > 268435456 "
         "THEN error('Output of REPLACE may exceed the max allowed output size of 256MB') ELSE z END",
@@ -440,8 +445,8 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x, y) AS contains(lower(CAST(x AS VARCHAR)), lower(y))",
     ),
     "edit_distance": (
-        "(x VARCHAR, y VARCHAR) AS levenshtein(x, y)",
-        "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, y), max_distance)",
+        "(x VARCHAR, y VARCHAR) AS levenshtein(x, bq_comparable(x, y))",
+        "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, bq_comparable(x, y)), max_distance)",
     ),
     "to_hex": ("(x BLOB) AS lower(hex(x))",),
     "from_hex": ("(x VARCHAR) AS unhex(CASE WHEN length(x) % 2 = 1 THEN '0' || x ELSE x END)",),

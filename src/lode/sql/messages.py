@@ -29,6 +29,9 @@ def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryEr
     sentence = whole.split("\n\n")[0]
     if (ours := re.findall(r"(?:ValueError|error): (.+)", whole)) and "Python exception" in whole:
         return QueryError(ours[-1].strip())
+    if (failed := re.search(r"Python exception occurred while executing the UDF: (\w+)", whole)) is not None:
+        what = "is nested too deep" if failed[1] == "RecursionError" else f"is refused ({failed[1]})"
+        return QueryError(f"The argument of a function {what}.")
     if error.kind == "BinderException":
         if (match := _VALUES.search(whole)) is not None:
             name = match[2] or match[4]

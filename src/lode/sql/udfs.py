@@ -43,7 +43,8 @@ if TYPE_CHECKING:
 
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
-_NANO: Final = Decimal("1e-9")
+# Of numbers that are written out.
+_MAX_EXPONENT: Final = 60
 
 
 # -- numbers ------------------------------------------------------------------------------------------------
@@ -53,6 +54,8 @@ def _quantized(value: Decimal, digits: int, rounding: str) -> Decimal:
     exponent = value.as_tuple().exponent
     if isinstance(exponent, int) and digits > -exponent:
         return value  # it has no more digits
+    if digits < -_MAX_EXPONENT:
+        return Decimal(0)
     with localcontext() as context:
         context.prec = 90
         return value.quantize(Decimal(1).scaleb(-digits), rounding=rounding)
@@ -93,7 +96,7 @@ def numeric_trunc(x: Decimal, n: int) -> Decimal:
 
 def _exact(operator: str, digits: int) -> Callable[[Decimal, Decimal], Decimal]:
     """A product or quotient with so many digits after the point; one with more is an error."""
-    compute = {"*": mul, "/": truediv}[operator]
+    compute: Callable[[Decimal, Decimal], Decimal] = {"*": mul, "/": truediv}[operator]
 
     # DuckDB takes the number of parameters from the signature.
     def exact(x: Decimal, y: Decimal) -> Decimal:
@@ -123,24 +126,28 @@ def bignumeric_digits(x: str) -> str:
         value = Decimal(x)
     except ArithmeticError:
         return x
-    if not value.is_finite():
-        return x
-    with localcontext() as context:
-        context.prec = 400
-        _, digits, exponent = value.normalize().as_tuple()
-    if not isinstance(exponent, int) or exponent < -18 or (value and len(digits) + exponent > 20):
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return x  # no number
+    kept = "".join(map(str, digits)).rstrip("0")
+    smallest = exponent + len(digits) - len(kept)
+    if value and (smallest < -18 or len(kept) + smallest > 20):
         raise ValueError(
             f"The BIGNUMERIC {x[:100]} has more digits than a query has: 20 before the point and 18 after it"
         )
-    return f"{value:f}"
+    return f"{value:f}" if value else "0"
 
 
 def number_text(x: str) -> str:
     cleaned = re.sub(r"\s|,", "", x)
     match = re.fullmatch(r"([+-]?)([0-9.]+(?:[eE][+-]?\d+)?)([+-]?)", cleaned)
     if match is None or (match[1] and match[3]):
-        raise ValueError(f"Invalid NUMERIC value: {x}")
-    return f"{Decimal(match[1] + match[2] if match[1] else match[3] + match[2]):f}"
+        raise ValueError(f"Invalid NUMERIC value: {x[:100]}")
+    value = Decimal((match[1] or match[3]) + match[2])
+    if value and value.adjusted() > _MAX_EXPONENT:
+        raise ValueError(f"Invalid NUMERIC value: {x[:100]}")
+    # Written out, a number such as 1e999999999 has a gigabyte.
+    return f"{value:f}" if value.adjusted() > -_MAX_EXPONENT else "0"
 
 
 def float_round(x: float, n: int) -> float:
@@ -148,7 +155,9 @@ def float_round(x: float, n: int) -> float:
         return x
     with localcontext() as context:
         context.prec = 400
-        return float(Decimal(repr(x)).quantize(Decimal(1).scaleb(-min(n, 330)), rounding=ROUND_HALF_UP))
+        return float(
+            Decimal(repr(x)).quantize(Decimal(1).scaleb(-max(min(n, 330), -330)), rounding=ROUND_HALF_UP)
+        )
 
 
 def float_text(x: float) -> str:
