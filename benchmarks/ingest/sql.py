@@ -62,8 +62,8 @@ def queries(runs: Runs, folder: Path) -> Table:
         [row_of(name, each, None if name == PEER else PEER) for name, each in outcomes.items()],
         ratios=columns,
         notes=[
-            f"The best of {_QUERIES}; the answers are checked. Memory is the largest of the queries, with the "
-            "processes that compute them, and not that of the load before them.",
+            f"The best of {_QUERIES}; the answers are checked. Memory is that of the queries, with their "
+            "processes, and not that of the load before them.",
             _NOTE,
         ],
     )
@@ -116,7 +116,7 @@ def loads(runs: Runs, folder: Path) -> Table:
         [row_of(name, each, None if name == PEER else PEER) for name, each in outcomes.items()],
         ratios=columns,
         notes=[
-            f"{sizes}; with the upload, each on a fresh server. Rows, and the sums of ids and counts, are checked.",
+            f"{sizes}; with the upload, each on a fresh server. Rows and sums are checked.",
             _NOTE,
         ],
     )
