@@ -1,6 +1,6 @@
 """BIGNUMERIC beside NUMERIC: which of both a query has, and how its tree is changed for that.
 
-DuckDB's overloads do not tell decimals apart, and where it merges two of them, as in UNION, it drops digits
+DuckDB's overloads do not distinguish decimals, and where it merges two of them, as in UNION, it drops digits
 of the longer one. So a query with a BIGNUMERIC uses variants of the macros that compute all decimals with 18
 digits after the point. They refuse what has more. A query with both types does not know which of them an
 operand had, so it also refuses products and quotients that a NUMERIC would round.
