@@ -100,6 +100,11 @@ class Server(ABC):
         """The largest resident size of the process and those it started, in MB."""
         return sum(_peak_mb(process) for process in _with_children(self._running.pid))
 
+    def forget_peak(self) -> None:
+        """Let ``peak_mb`` count from now on."""
+        for process in _with_children(self._running.pid):
+            Path(f"/proc/{process}/clear_refs").write_text("5")
+
     def post(self, path: str, body: dict[str, Any]) -> Any:
         request = urllib.request.Request(
             f"{self.http}/bigquery/v2/projects/{PROJECT}/{path}",

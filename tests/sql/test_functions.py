@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lode.ingest.types.arrow import from_arrow
-from lode.sql import Engine, QueryError, parse
+from lode.ingest.types.columns import Column, TableSchema
+from lode.sql import Engine, QueryError, Source, parse
 
 UTC = dt.UTC
 
@@ -271,3 +274,116 @@ def test_an_error_names_what_is_wrong_and_where(engine: Engine, query: str, mess
     with pytest.raises(QueryError) as raised:
         list(engine.run(parse(query)[0]).batches)
     assert message in str(raised.value)
+
+
+# -- decimals -----------------------------------------------------------------------------------------------
+
+BIG = [Decimal("0.123456789012345678"), Decimal("1.000000000000000001"), None]
+DECIMALS = TableSchema((Column("id", "INT64"), Column("b", "BIGNUMERIC"), Column("n", "NUMERIC")))
+
+
+class OneTable:
+    """A lake with BIGNUMERIC and NUMERIC columns."""
+
+    def table(self, parts: tuple[str, ...], as_of: dt.datetime | None) -> Source:
+        rows: dict[str, Any] = {
+            "id": [1, 2, 3],
+            "b": pa.array(BIG, pa.decimal128(38, 18)),
+            "n": pa.array([Decimal("1.5"), Decimal("0.000000001"), None], pa.decimal128(38, 9)),
+        }
+        return Source(pa.table(rows), DECIMALS.arrow)
+
+
+@pytest.fixture(scope="module")
+def lake() -> Any:
+    with Engine(OneTable()) as engine:
+        yield engine
+
+
+EXACT: list[tuple[str, str, str]] = [
+    ("SUM(b)", "BIGNUMERIC", "1.123456789012345679"),
+    ("SUM(b) + 0.1", "BIGNUMERIC", "1.223456789012345679"),
+    ("SUM(b) - SUM(n)", "BIGNUMERIC", "-0.376543211987654321"),
+    ("SUM(b * 2)", "BIGNUMERIC", "2.246913578024691358"),
+    ("SUM(COALESCE(b, 0) + 1)", "BIGNUMERIC", "4.123456789012345679"),
+    ("SUM(COALESCE(b, 0.5))", "BIGNUMERIC", "1.623456789012345679"),
+    ("SUM(IF(id = 1, n, b))", "BIGNUMERIC", "2.500000000000000001"),
+    ("MAX(GREATEST(b, n))", "BIGNUMERIC", "1.5"),
+    ("SUM(ROUND(b, 17))", "BIGNUMERIC", "1.12345678901234568"),
+    ("SUM(CAST(b AS NUMERIC))", "BIGNUMERIC", "1.123456789"),
+    ("AVG(IF(id = 1, b, NULL))", "BIGNUMERIC", "0.123456789012345678"),
+    ("MAX(CAST(b AS STRING))", "STRING", "1.000000000000000001"),
+    ("STRING_AGG(TO_JSON_STRING(b), ' ' ORDER BY id LIMIT 1)", "STRING", '"0.123456789012345678"'),
+    ("COUNTIF(b = 0.123456789)", "INT64", "0"),
+    ("COUNTIF(b > 1.0)", "INT64", "1"),
+    ("COUNTIF(b = n)", "INT64", "0"),
+    ("COUNTIF(b IN (SELECT n FROM t))", "INT64", "0"),
+    ("COUNT(DISTINCT b)", "INT64", "2"),
+    ("AVG(DISTINCT n)", "NUMERIC", "0.750000001"),
+    ("SUM(n * n)", "NUMERIC", "2.25"),
+]
+
+
+@pytest.mark.parametrize(("expression", "kind", "expected"), EXACT)
+def test_no_digit_of_a_bignumeric_is_lost(lake: Engine, expression: str, kind: str, expected: str) -> None:
+    found, value = answer(lake, f"SELECT {expression} FROM t")
+    assert (found, value) == (kind, expected if kind == "STRING" else Decimal(expected))
+
+
+def test_rows_of_both_types_are_combined_without_loss(lake: Engine) -> None:
+    query = "SELECT b AS x FROM t WHERE id = 1 UNION ALL SELECT n FROM t WHERE id = 2 ORDER BY x"
+    result = lake.run(parse(query)[0])
+    values = [value for batch in result.batches for value in batch.column(0).to_pylist()]
+    assert values == [Decimal("0.000000001"), BIG[0]]
+
+
+@pytest.mark.parametrize(
+    ("query", "reason"),
+    [
+        ("SELECT b * b FROM t", "has more than 18 digits after the point"),
+        ("SELECT b / 3 FROM t", "has more than 18 digits after the point"),
+        ("SELECT AVG(b) FROM t", "has more than 18 digits after the point"),
+        (
+            "SELECT n * n, b + 1 FROM t",
+            "has more than 9 digits after the point, which a query with NUMERIC and",
+        ),
+        ("SELECT b * 99999999999999999999 * 99 FROM t", "Invalid integer literal"),
+        ("SELECT b * 9223372036854775807 * 100 FROM t", "has more than 20 digits before the point"),
+        ("SELECT SQRT(b) FROM t", "cast them to FLOAT64"),
+        ("SELECT SAFE_MULTIPLY(b, b) FROM t", "use operators"),
+        ("SELECT SAFE.ABS(b * b) FROM t", "use operators"),
+        ("SELECT id FROM t WHERE b = 0.12345678901234567", "write BIGNUMERIC '0.12345678901234567'"),
+        ("SELECT SUM(b) FROM t HAVING SUM(b) / 2 > 1", "cannot divide in HAVING"),
+        ("SELECT * FROM t UNION ALL SELECT * FROM t", "name the columns"),
+        ("SELECT CAST('0.1234567890123456789' AS BIGNUMERIC)", "more digits than a query has"),
+        ("SELECT SAFE_CAST('1e-19' AS BIGNUMERIC)", "more digits than a query has"),
+        ("SELECT PARSE_BIGNUMERIC('123456789012345678901')", "more digits than a query has"),
+    ],
+)
+def test_a_bignumeric_that_would_be_rounded_is_refused(lake: Engine, query: str, reason: str) -> None:
+    with pytest.raises(QueryError, match=re.escape(reason)):
+        list(lake.run(parse(query)[0]).batches)
+
+
+def test_the_text_of_a_literal_is_no_name_of_a_macro(engine: Engine) -> None:
+    assert answer(engine, "SELECT SAFE.SUBSTR('bq_abc', 1)") == ("STRING", "bq_abc")
+
+
+def test_ignore_nulls_leaves_out_nulls(engine: Engine) -> None:
+    numbers = "UNNEST([1, NULL, 3]) AS x"
+    assert answer(engine, f"SELECT ARRAY_AGG(x IGNORE NULLS ORDER BY x) FROM {numbers}")[1] == [1, 3]
+    query = (
+        f"SELECT FIRST_VALUE(x IGNORE NULLS) OVER (ORDER BY x) AS v FROM {numbers} ORDER BY v DESC LIMIT 1"
+    )
+    assert answer(engine, query)[1] == 1
+
+
+def test_a_whole_quotient_is_not_rounded_up(engine: Engine) -> None:
+    query = "SELECT DIV(NUMERIC '29999999999999999.999999999', 10000000000000000)"
+    assert answer(engine, query) == ("NUMERIC", Decimal(2))
+
+
+def test_an_error_after_the_first_rows_is_one_of_the_query(engine: Engine) -> None:
+    query = "SELECT IF(x > 200000, ERROR('too large'), x) FROM UNNEST(GENERATE_ARRAY(1, 300000)) AS x"
+    with pytest.raises(QueryError, match=r"^too large$"):
+        list(engine.run(parse(query)[0]).batches)

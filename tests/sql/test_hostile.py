@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
 from lode.sql import Engine, LimitError, Limits, QueryError, Source, parse
+from lode.sql.rewrite import name_columns
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -145,6 +148,55 @@ def test_a_query_that_is_nested_too_deep_or_too_long_is_refused(query: str) -> N
         run(query)
 
 
+def test_a_select_with_too_many_columns_is_refused() -> None:
+    with pytest.raises(QueryError, match="Too many columns: a SELECT has 10,001, the most is 10,000"):
+        parse(f"SELECT * FROM (SELECT {', '.join('1' * 10_001)})")
+
+
+def test_unnamed_columns_are_named_in_linear_time() -> None:
+    (tree,) = parse(f"SELECT {', '.join(['1'] * 9_999)}, id FROM t")
+    name_columns(tree)
+    assert [each.alias for each in tree.expressions] == [*(f"f{number}_" for number in range(9_999)), "id"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        # Each function calls the one before it twice.
+        "SELECT f30(1)",
+        # The argument is there twice in every body.
+        f"SELECT {'f0(' * 30}1{')' * 30}",
+    ],
+)
+def test_functions_that_grow_without_measure_are_refused(query: str) -> None:
+    with Engine(OneTable()) as engine:
+        for number in range(31):
+            body = f"f{number - 1}(x) + f{number - 1}(x)" if number else "x + x"
+            (made,) = parse(f"CREATE TEMP FUNCTION f{number}(x INT64) AS ({body})")
+            assert isinstance(made, exp.Create)
+            engine.functions[f"f{number}"] = made
+        with pytest.raises(QueryError, match="more than 50,000 expressions"):
+            engine.run(parse(query)[0])
+        assert engine.value(parse("SELECT f3(f2(1))")[0].expressions[0])[1] == 128
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        (" + ".join(["id"] * 100), 100),
+        ("ABS(" * 30 + "id" + ")" * 30, 1),
+        ("(id + (" * 20 + "id" + "))" * 20, 21),
+        (" + ".join(["SUM(id)"] * 50), 300),
+        ("CONCAT('a'" + ", 'b'" * 60 + ")", "a" + "b" * 60),
+    ],
+)
+def test_operators_in_a_row_are_planned_in_linear_time(expression: str, expected: object) -> None:
+    # Planned twice at each level, this would take years.
+    assert run(f"SELECT {expression} AS v FROM t LIMIT 1") == [{"v": expected}]
+    if "SUM" not in expression:
+        assert len(run(f"SELECT {expression} AS v, COUNT(*) AS n FROM t GROUP BY v ORDER BY v")) in (1, 3)
+
+
 @pytest.mark.parametrize("literal", ["1" * 5_000, "9223372036854775809"])
 def test_a_number_that_no_type_has_is_refused(literal: str) -> None:
     with pytest.raises(QueryError, match="Invalid integer literal"):
@@ -192,4 +244,31 @@ def test_a_regular_expression_takes_linear_time(form: str) -> None:
     ) == [{"v": None, "p": 0}]
     assert run(r"SELECT ARRAY_LENGTH(REGEXP_EXTRACT_ALL(REPEAT('a', 5000) || '!', r'(a*)*b')) AS n") == [
         {"n": 0}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("PARSE_NUMERIC('1e999999999')", "Invalid NUMERIC value"),
+        ("PARSE_BIGNUMERIC('1e999999999')", "Invalid NUMERIC value"),
+        ("CAST('1e999999999' AS BIGNUMERIC)", "more digits than a query has"),
+        ("CAST('1e-999999999' AS BIGNUMERIC)", "more digits than a query has"),
+        ("CAST(REPEAT('9', 1000000) AS BIGNUMERIC)", "more digits than a query has"),
+        ("EDIT_DISTANCE(REPEAT('a', 1000000), REPEAT('b', 1000000))", "EDIT_DISTANCE are too long"),
+        ("FORMAT_DATE(REPEAT('%A', 500000), DATE '2020-01-01')", "A format has at most 10,000 characters"),
+        ("PARSE_JSON(REPEAT('[', 100000) || REPEAT(']', 100000))", "nested too deep"),
+        ("FORMAT('%s %s', 'a')", "The argument of a function is refused"),
+    ],
+)
+def test_a_value_that_would_take_hours_or_all_memory_is_refused(expression: str, reason: str) -> None:
+    with pytest.raises(QueryError, match=reason):
+        run(f"SELECT {expression} AS v")
+
+
+def test_numbers_are_rounded_to_any_number_of_digits() -> None:
+    query = "SELECT ROUND(NUMERIC '1.5', -1000000000) AS a, ROUND(1.5, -1000000000) AS b"
+    assert run(f"{query}, PARSE_NUMERIC('1e-99') AS c") == [{"a": 0, "b": 0, "c": 0}]
+    assert run("SELECT ROUND(NUMERIC '1.5', 1000000000) AS a, EDIT_DISTANCE('ab', 'b') AS b") == [
+        {"a": Decimal("1.5"), "b": 1}
     ]

@@ -5,8 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lode.sql.database import Limits
-    from lode.sql.engine import Engine, Resolver, Result, Source, parse
+    from lode.sql.engine import Engine, Resolver, Result, Source
     from lode.sql.errors import LimitError, QueryError, UnsupportedError
+    from lode.sql.parser import parse
 
 __all__ = [
     "Engine",

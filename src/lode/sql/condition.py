@@ -10,11 +10,14 @@ from typing import Any, Final
 from sqlglot import exp
 
 from lode.lazy import pa
-from lode.sql.database import Limits
-from lode.sql.engine import Engine, Source, parse
+from lode.sql.database import Database, Limits
+from lode.sql.engine import Engine, Source
 from lode.sql.errors import QueryError
+from lode.sql.parser import parse
 
 _ROWS: Final = "rows$"
+# The name that the engine gives to its first table.
+_VIEW: Final = "table$0"
 _LIMITS: Final = Limits(memory_bytes=512 << 20, seconds=30)
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 # Each read of a row must have the same result: a reader may continue at an offset.
@@ -64,7 +67,7 @@ def parse_condition(text: str) -> exp.Expression:
 
 
 class Condition:
-    """A condition on rows, as ``WHERE`` has it.
+    """A condition on rows, as ``WHERE`` has it. It has a database of its own until it is closed.
 
     Args:
         tree: The condition.
@@ -96,27 +99,43 @@ class Condition:
         self._query = exp.select(exp.alias_(tree, "passes")).from_(
             exp.Table(this=exp.to_identifier(_ROWS, quoted=True))
         )
-        found = self._passes(self._schema.empty_table())
-        if len(found):
-            raise QueryError("A condition on rows cannot have an aggregate.")
+        database = self._database = Database(_LIMITS)
+        source = Source(self._schema.empty_table(), self._schema)
+        self._engine = Engine(_Rows(source), _LIMITS, open_database=lambda _limits: database)
+        try:
+            self._engine.__enter__()
+            self._written = self._engine.write(self._query)
+            if len(self._passes()):
+                raise QueryError("A condition on rows cannot have an aggregate.")
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Close the database. Idempotent."""
+        self._engine.__exit__()
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The rows for which it is true."""
         if not batch.num_rows:
             return batch
-        return batch.filter(self._passes(pa.Table.from_batches([batch.select(self._schema.names)])))
+        self._database.replace(_VIEW, pa.Table.from_batches([batch.select(self._schema.names)]))
+        self._engine.start_clock()
+        return batch.filter(self._passes())
 
-    def _passes(self, rows: pa.Table) -> pa.Array[Any]:
-        with Engine(_Rows(Source(rows, self._schema)), _LIMITS) as engine:
-            result = engine.run(self._query)
+    def _passes(self) -> pa.Array[Any]:
+        try:
+            result = self._engine.run_written(self._written, self._query)
             if not pa.types.is_boolean(result.schema.field(0).type):
                 raise QueryError("A condition must be a BOOL.")
             masks = [batch.column(0) for batch in result.batches]
+        finally:
+            self._engine.stop_clock()
         return pa.concat_arrays(masks) if masks else pa.array([], pa.bool_())
 
 
 class _Rows:
-    """Finds the rows of one batch. Implements ``Resolver``."""
+    """Has one table. Implements ``Resolver``."""
 
     def __init__(self, source: Source) -> None:
         self._source = source

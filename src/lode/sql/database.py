@@ -59,7 +59,7 @@ class Database:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self._connection: Any = _connect(limits)
-        self._made: set[tuple[str, str]] = {("bq", "error")}
+        self._made: set[tuple[str, str]] = set()
         self._files: list[str] = []
         self._is_locked = False
 
@@ -95,6 +95,11 @@ class Database:
             self._make(columns)
             source = native or quoted(f"rows${name}")
             self._connection.execute(f"CREATE TEMP VIEW {quoted(name)} AS SELECT {columns} FROM {source}")
+
+    def replace(self, name: str, rows: pa.Table) -> None:
+        """Give a view that reads Arrow other rows of the same columns."""
+        with _errors():
+            self._connection.register(f"rows${name}", rows)
 
     def _native(self, rows: ScanRows) -> str:
         """The query with which DuckDB reads files of this machine itself; empty if it cannot."""
@@ -218,11 +223,8 @@ class Database:
                     null_handling="special" if special else "default",
                     side_effects=False,
                 )
-            elif (found := macros.INTERNAL.get(name) or macros.MACROS.get(name)) is not None:
-                made = ", ".join(found)
-                if prefix == "bqs":
-                    made = re.sub(r"\berror\(", "bqs_error(", made.replace("bq_", "bqs_"))
-                self._connection.execute(f"CREATE MACRO {prefix}_{name}{made}")
+            elif found := _overloads(prefix, name):
+                self._connection.execute(f"CREATE MACRO {prefix}_{name}{', '.join(found)}")
 
 
 @contextmanager
@@ -233,6 +235,11 @@ def _errors() -> Iterator[None]:
         yield
     except duckdb.Error as error:
         raise DatabaseError(type(error).__name__, str(error)) from error
+    except OSError as error:
+        # Of the second batch and later ones, through Arrow: the name of the class is in the text.
+        if (named := re.match(r"([A-Za-z ]+) Error: ", str(error))) is None:
+            raise
+        raise DatabaseError(f"{named[1].title().replace(' ', '')}Exception", str(error)) from error
 
 
 def _schema(found: Any) -> pa.Schema:
@@ -266,11 +273,21 @@ def _connect(limits: Limits) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-@functools.lru_cache(maxsize=1024)
-def _uses_of(name: str) -> tuple[str, ...]:
-    overloads = " ".join(macros.INTERNAL.get(name) or macros.MACROS.get(name) or ())
-    more = ["error"] if re.search(r"\berror\(", overloads) else []
-    return tuple(sorted({*re.findall(r"\bbq_(\w+)", overloads), *more}))
+@functools.lru_cache(maxsize=2048)
+def _overloads(prefix: str, name: str) -> tuple[str, ...]:
+    """The overloads of a macro that calls others with its own prefix."""
+    kind = prefix.rstrip("s")
+    found = macros.overloads_of(name, big=kind != macros.PLAIN)
+    functions = {macros.BIG: "bq_bignumeric_", macros.MIXED: "bq_mixed_"}.get(kind, "bq_numeric_")
+    made = [each.replace("bq_numeric_", functions).replace("bq_", f"{prefix}_") for each in found]
+    if prefix.endswith("s"):
+        made = [re.sub(r"\berror\(", f"{prefix}_error(", each) for each in made]
+    return tuple(made)
+
+
+@functools.lru_cache(maxsize=2048)
+def _uses_of(prefix: str, name: str) -> tuple[str, ...]:
+    return tuple(sorted(set(re.findall(rf"\b{prefix}_(\w+)", " ".join(_overloads(prefix, name))))))
 
 
 def _ordered(written: str) -> list[tuple[str, str]]:
@@ -280,11 +297,11 @@ def _ordered(written: str) -> list[tuple[str, str]]:
     def visit(prefix: str, name: str, path: tuple[str, ...]) -> None:
         if (prefix, name) in found or name in path:
             return
-        for other in _uses_of(name):
+        for other in _uses_of(prefix, name):
             visit(prefix, other, (*path, name))
         found[prefix, name] = None
 
-    for prefix, name in re.findall(r"\b(bqs?)_(\w+)", written):
+    for prefix, name in re.findall(r"\b(bq[bm]?s?)_(\w+)\(", written):
         visit(prefix, name, ())
     return list(found)
 

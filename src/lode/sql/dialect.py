@@ -176,6 +176,8 @@ LATE: Final = "\x01"
 # A minus sign is not part of a literal, so the smallest INT64 has one that is larger than the largest.
 _MAX_INTEGER: Final = 1 << 63
 _MAX_DIGITS: Final = 40
+# So many macros are bound before one gets a lambda.
+_MAX_BINDINGS: Final = 255
 
 
 class _Parser(BigQuery.Parser):  # type: ignore[misc, valid-type]
@@ -258,6 +260,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
             return f"CAST({int(written, 16)} AS BIGINT)"
         if written.isdigit() and (len(written) > _MAX_DIGITS or int(written) > _MAX_INTEGER):
             raise QueryError(f"Invalid integer literal: {shortened(written, 40)}{position(expression)}")
+        if expression.meta.get("decimal"):
+            return written
         if not written.isdigit():
             return written if "e" in written.lower() else f"{written}e0"
         if isinstance(expression.parent, exp.Add | exp.Sub | exp.Mul | exp.Neg | exp.Array | exp.PropertyEQ):
@@ -304,8 +308,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def _cast(self, expression: exp.Cast) -> str:
         kind = expression.to
-        value = self.sql(expression, "this")
         target = duck_type(kind)
+        # Digits of a literal are not lost on the way.
+        exact = target in (NUMERIC, BIGNUMERIC) and is_float(expression.this)
+        value = text(expression.this.sql()) if exact else self.sql(expression, "this")
         if isinstance(expression.this, exp.Null):
             return f"CAST(NULL AS {target})"
         if kind.this == exp.DType.RANGE:
@@ -361,9 +367,10 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         # HAVING takes no lambda, which a macro on aggregates needs.
         if expression.find_ancestor(exp.Having, exp.Select, exp.AggFunc).__class__ is exp.Having:
             return f"({left} {operator} {right})"
-        sides = [_is_float(expression.this), _is_float(expression.expression)]
+        sides = [is_float(expression.this), is_float(expression.expression)]
         if sum(sides) == 1:
-            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right})"
+            literal = (expression.this if sides[0] else expression.expression).sql()
+            return f"{macro}_{'left' if sides[0] else 'right'}({left}, {right}, {text(literal)})"
         return f"{macro}({left}, {right})"
 
     def in_sql(self, expression: exp.In) -> str:
@@ -403,7 +410,7 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
 
     def _safe(self, made: str) -> str:
         # TRY takes no function that may raise on purpose: the variants of macros give NULL instead.
-        made = re.sub(r"\bbq_", "bqs_", made)
+        made = _MACRO.sub(lambda match: "bqs_" if match[0] == "bq_" else match[0], made)
         return f"TRY({made})"
 
     # -- functions -----------------------------------------------------------------------------
@@ -445,6 +452,16 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         if name not in _NATIVE:
             raise UnsupportedError(f"{expression.sql_name()}")
         return (LATE if name not in _SCALAR else "") + str(super().function_fallback_sql(expression))
+
+    def ignorenulls_sql(self, expression: exp.IgnoreNulls) -> str:
+        # The parser has the clause around the function; those of ``functions.py`` look for it inside.
+        function = expression.this
+        if isinstance(function, exp.Func) and not isinstance(function.this, exp.IgnoreNulls):
+            function.set("this", exp.IgnoreNulls(this=function.this))
+        return str(self.sql(function))
+
+    def respectnulls_sql(self, expression: exp.RespectNulls) -> str:
+        return str(self.sql(expression, "this"))
 
     def window_sql(self, expression: exp.Window) -> str:
         if isinstance(expression.this, exp.Avg) and not isinstance(expression.this.this, exp.Distinct):
@@ -558,7 +575,8 @@ class Generator(DuckDB.Generator):  # type: ignore[misc, valid-type]
         return settled(str(super().generate(expression, copy=copy)))
 
 
-def _is_float(node: Any) -> bool:
+def is_float(node: Any) -> bool:
+    """Whether a node is a literal of FLOAT64, perhaps with a minus sign."""
     node = node.this if isinstance(node, exp.Neg) else node
     return isinstance(node, exp.Literal) and not node.is_string and not str(node.this).isdigit()
 
@@ -582,23 +600,30 @@ def _name_members(structs: list[Any]) -> None:
 _CALL: Final = re.compile(r"(?<![\w$])bqs?_\w+\(")
 _QUOTED: Final = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 _MARKED: Final = re.compile(_QUOTED.pattern + "|" + LATE)
+_MACRO: Final = re.compile(_QUOTED.pattern + r"|\bbq_")
 
 
 def settled(written: str) -> str:
-    """Give macros on aggregates a lambda, in which the types of their arguments are known.
+    """Give macros a lambda that must have one.
 
-    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``.
+    ``bq_round(SUM(x), 2)`` becomes ``list_transform([{a0: SUM(x), a1: 2}], lambda v: bq_round(…))[1]``. In
+    the lambda the types of aggregates are known. Besides, DuckDB binds the arguments of a macro twice, and
+    those of macros inside of each other twice as often for each level. Those of a lambda it binds once.
     """
-    if LATE not in written:
+    if LATE not in written and len(_CALL.findall(written)) < _MAX_BINDINGS.bit_length():
         return written
     made = _settled(written, 0, len(written))[0]
     return _MARKED.sub(lambda match: "" if match[0] == LATE else match[0], made)
 
 
-def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
-    """Convert up to a closing parenthesis or a comma outside of all others; returns where that is."""
+def _settled(written: str, start: int, stop: int) -> tuple[str, int, int]:
+    """Convert up to a closing parenthesis or a comma outside of all others.
+
+    Returns:
+        What was made, where that is, and how many macros DuckDB binds in it.
+    """
     made: list[str] = []
-    at, depth = start, 0
+    at, depth, bindings = start, 0, 0
     while at < stop:
         char = written[at]
         if char in "'\"":
@@ -610,13 +635,18 @@ def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
         if char == "b" and (call := _CALL.match(written, at)) is not None:
             arguments: list[str] = []
             at = call.end()
+            inside = 0
             while written[at] != ")":
-                argument, at = _settled(written, at, stop)
+                argument, at, count = _settled(written, at, stop)
                 arguments.append(argument.strip())
+                inside += count
                 if written[at] == ",":
                     at += 1
             at += 1
-            made.append(_called(call[0], arguments))
+            late = any(LATE in each for each in arguments)
+            many = inside > _MAX_BINDINGS
+            bindings += 1 + (inside if late or many else 2 * inside)
+            made.append(_called(call[0], arguments, LATE if late else "", many=many))
             continue
         if char in "([{":
             depth += 1
@@ -628,15 +658,15 @@ def _settled(written: str, start: int, stop: int) -> tuple[str, int]:
             break
         made.append(char)
         at += 1
-    return "".join(made), at
+    return "".join(made), at, bindings
 
 
-def _called(name: str, arguments: list[str]) -> str:
-    if not any(LATE in each for each in arguments):
+def _called(name: str, arguments: list[str], late: str, *, many: bool) -> str:
+    if not late and not many:
         return f"{name}{', '.join(arguments)})"
     packed = ", ".join(f"a{number} := {each}" for number, each in enumerate(arguments))
     used = ", ".join(f"v.a{number}" for number in range(len(arguments)))
-    return f"{LATE}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
+    return f"{late}list_transform([struct_pack({packed})], lambda v: {name}{used}))[1]"
 
 
 Generator.TRANSFORMS = {

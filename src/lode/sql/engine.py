@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 import time
 from contextlib import contextmanager
@@ -10,22 +9,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sqlglot import exp
-from sqlglot.errors import ParseError, TokenError
 
 from lode.lazy import pa, pt
+from lode.sql.arrays import expand_arrays, is_array, unnest_sql
 from lode.sql.database import Database, DatabaseError, Limits
-from lode.sql.dialect import Generator, LakeSql, position
+from lode.sql.decimals import prefix_of, widen, with_prefix
+from lode.sql.dialect import Generator, position
 from lode.sql.dml import TARGET
 from lode.sql.errors import LimitError, QueryError
-from lode.sql.rewrite import (
-    MAX_DEPTH,
-    expand_arrays,
-    inlined,
-    name_columns,
-    replace_table,
-    sources,
-    unnest_sql,
-)
+from lode.sql.messages import as_query_error
+from lode.sql.parser import parse
+from lode.sql.rewrite import Functions, name_columns, replace_table, sources
 from lode.sql.types import inner_type, inward, quoted
 from lode.sql.workers import RemoteDatabase, WorkerLostError
 
@@ -35,7 +29,6 @@ if TYPE_CHECKING:
 
     from lode.sql.dml import Changes
 
-MAX_QUERY_CHARS: Final = 1 << 20
 _MAX_VIEWS: Final = 200
 _WATCH_SECONDS: Final = 0.1
 # What has not reacted to so many interrupts is stopped with its process.
@@ -81,142 +74,6 @@ class Result:
     bytes_processed: int = 0
 
 
-def parse(query: str) -> list[exp.Expression]:
-    """The statements of a query."""
-    if len(query) > MAX_QUERY_CHARS:
-        raise QueryError(
-            f"The query is too large: {len(query):,} characters, the most is {MAX_QUERY_CHARS:,}."
-        )
-    try:
-        made: list[Any] = [each for each in LakeSql().parse(query) if each is not None]
-    except TokenError as error:
-        raise QueryError(_token_message(query, error)) from None
-    except ParseError as error:
-        raise QueryError(_parse_message(query, error)) from None
-    except RecursionError:
-        raise QueryError("The query is nested too deep: write it with fewer levels.") from None
-    for each in made:
-        _check_depth(each)
-    return made
-
-
-def _check_depth(tree: exp.Expression) -> None:
-    level = [tree]
-    for _ in range(MAX_DEPTH * 3):
-        level = [child for node in level for child in node.iter_expressions()]
-        if not level:
-            return
-    raise QueryError("The query is nested too deep: write it with fewer levels.")
-
-
-def _token_message(query: str, error: Exception) -> str:
-    at = re.search(r"(\d+):(\d+)", str(error))
-    where = f"[{at[1]}:{at[2]}]" if at else "[1:1]"
-    if (
-        re.search(r"Missing\s+['\"`]|string|quot", str(error.__cause__ or error))
-        or query.count("'") % 2
-        or query.count('"') % 2
-    ):
-        return f"Syntax error: Unclosed string literal at {where}"
-    return f"Syntax error: Illegal input at {where}"
-
-
-def _parse_message(query: str, error: ParseError) -> str:
-    found = error.errors[0] if error.errors else {}
-    line, column = found.get("line") or 1, found.get("col") or 1
-    token = str(found.get("highlight") or "")
-    column = max(1, column - len(token) + 1)
-    where = f" at [{line}:{column}]"
-    first = re.match(r"\s*(?:--[^\n]*\n\s*)*([A-Za-z_]\w*)", query)
-    if first is not None and first[1].upper() not in _STATEMENTS:
-        line = 1 + query[: first.start(1)].count("\n")
-        return f'Syntax error: Unexpected identifier "{first[1]}" at [{line}:1]'
-    before = str(found.get("start_context") or "").split()
-    if "Expecting )" in str(error):
-        keyword = token.upper() if token.upper() in _KEYWORDS else before[-1].upper() if before else ""
-        if keyword in _KEYWORDS:
-            return f'Syntax error: Expected "," but got keyword {keyword}{where}'
-        return f'Syntax error: Expected ")" but got {_described(token)}{where}'
-    if not token:
-        return f"Syntax error: Unexpected end of script{where}"
-    return f"Syntax error: Unexpected {_described(token)}{where}"
-
-
-_STATEMENTS: Final = frozenset(
-    [
-        "SELECT",
-        "WITH",
-        "FROM",
-        "INSERT",
-        "UPDATE",
-        "DELETE",
-        "MERGE",
-        "CREATE",
-        "DROP",
-        "ALTER",
-        "TRUNCATE",
-        "DECLARE",
-        "SET",
-        "BEGIN",
-        "IF",
-        "WHILE",
-        "LOOP",
-        "FOR",
-        "REPEAT",
-        "CASE",
-        "CALL",
-        "EXECUTE",
-        "EXPORT",
-        "LOAD",
-        "ASSERT",
-        "RAISE",
-        "RETURN",
-        "BREAK",
-        "LEAVE",
-        "CONTINUE",
-        "ITERATE",
-        "COMMIT",
-        "ROLLBACK",
-        "GRANT",
-        "REVOKE",
-        "EXPLAIN",
-    ]
-)
-_KEYWORDS: Final = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "ORDER",
-        "BY",
-        "HAVING",
-        "LIMIT",
-        "AS",
-        "ON",
-        "JOIN",
-        "AND",
-        "OR",
-        "NOT",
-        "IN",
-        "UNION",
-        "ALL",
-        "WITH",
-        "END",
-    ]
-)
-
-
-def _described(token: str) -> str:
-    if token.upper() in _KEYWORDS:
-        return f"keyword {token.upper()}"
-    if re.fullmatch(r"[A-Za-z_]\w*", token):
-        return f'identifier "{token}"'
-    if token.isdigit():
-        return f'integer literal "{token}"'
-    return f'"{token}"'
-
-
 class Engine:
     """Runs statements of one query, with the tables that a resolver finds."""
 
@@ -240,50 +97,56 @@ class Engine:
         # Finds the statement that created a function of a dataset by the parts of its name.
         self.stored: Callable[[tuple[str, ...]], exp.Create | None] = lambda _parts: None
         self._cancelled = cancelled
-        self._ended = threading.Event()
-        self._late = False
+        self._watch: _Watch | None = None
 
     def __enter__(self) -> Engine:
         with self._errors(None):
             self._database = self._open_database(self.limits)
-        threading.Thread(target=self._watch, name="lode-query-watch", daemon=True).start()
+        self.start_clock()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ended.set()
+        self.stop_clock()
         self._database.close()
 
-    def _watch(self) -> None:
-        """Interrupt the query when its time is over, or when it was cancelled."""
-        end = time.monotonic() + self.limits.seconds
-        interrupts = 0
-        while not self._ended.wait(_WATCH_SECONDS):
-            self._late = time.monotonic() > end
-            if self._late or self._cancelled():
-                interrupts += 1
-                if interrupts < _MAX_INTERRUPTS:
-                    self._database.interrupt()
-                else:
-                    self._database.kill()
+    def start_clock(self) -> None:
+        """Count the time of the query from now on."""
+        self._watch = _Watch(self._database, self.limits.seconds, self._cancelled)
+
+    def stop_clock(self) -> None:
+        """Count no time until the next ``start_clock``."""
+        if self._watch is not None:
+            self._watch.ended.set()
 
     def write(self, tree: exp.Expression) -> str:
         """A query as SQL of DuckDB. Its tables are registered."""
         tree = tree.copy()
         name_columns(tree)
+        return self._written(tree)
+
+    def _written(
+        self, tree: exp.Expression, changed: exp.Table | None = None, columns: pa.Schema | None = None
+    ) -> str:
+        """A tree as SQL of DuckDB. The table that it changes is registered, and its columns are given."""
         schemas: dict[str, pa.Schema] = {}
-        arrays = {id(table) for table in tree.find_all(exp.Table) if _is_array(table)}
-        for table in sources(tree):
-            if id(table) not in arrays:
-                self._bind(table, schemas)
-        expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
+        arrays = {id(table) for table in tree.find_all(exp.Table) if is_array(table)}
+        named = [each for each in sources(tree) if each is not changed and id(each) not in arrays]
+        bound = [self._bind(each, schemas) for each in named]
+        expand_arrays(tree, schemas)
         try:
-            return _Writer().generate(inlined(tree, self.functions, self.stored), copy=False)
+            tree = Functions(self.functions, self.stored).inlined(tree)
+            prefix = prefix_of(tree, bound if columns is None else [*bound, columns])
+            widen(tree, prefix)
+            return with_prefix(_Writer().generate(tree, copy=False), prefix)
         except RecursionError:
             raise QueryError("The query is nested too deep: write it with fewer levels.") from None
 
     def run(self, tree: exp.Expression) -> Result:
         """Run a query."""
-        written = self.write(tree)
+        return self.run_written(self.write(tree), tree)
+
+    def run_written(self, written: str, tree: exp.Expression) -> Result:
+        """Run a query that ``write`` has returned."""
         with self._errors(tree):
             schema, batches = self._database.result(written)
         return Result(schema, self._batches(batches, tree), self.bytes_processed)
@@ -320,8 +183,8 @@ class Engine:
                     )
                 yield batch
 
-    def _bind(self, table: exp.Table, schemas: dict[str, pa.Schema]) -> None:
-        """Replace a table of the query by a view of its rows."""
+    def _bind(self, table: exp.Table, schemas: dict[str, pa.Schema]) -> pa.Schema:
+        """Replace a table of the query by a view of its rows; returns its columns."""
         version = table.args.get("version") or table.args.get("when")
         moment = None
         if isinstance(version, exp.Version):
@@ -338,6 +201,7 @@ class Engine:
         shown = alias.name if alias is not None and alias.name else table.name
         schemas[shown.lower()] = schema
         replace_table(table, name, shown)
+        return schema
 
     def view(self, source: Source, *, hidden: bool = False, rows: bool = True) -> str:
         """Register the rows of a table; returns the name of its view."""
@@ -405,14 +269,10 @@ class Engine:
             name: The temporary table.
         """
         alias = table.args.get("alias")
-        replace_table(table, name, alias.name if alias is not None and alias.name else table.name)
-        schemas: dict[str, pa.Schema] = {}
-        for each in sources(tree):
-            if each is not table and not _is_array(each):
-                self._bind(each, schemas)
-        expand_arrays(tree, lambda value: _is_struct_array(value, schemas, tree))
-        generator = _Writer()
-        written = generator.generate(inlined(tree, self.functions, self.stored), copy=False)
+        shown = alias.name if alias is not None and alias.name else table.name
+        columns = next(schema for own, schema in self.local.values() if own == name)
+        replace_table(table, name, shown)
+        written = self._written(tree, table, columns)
         returning = " RETURNING merge_action" if isinstance(tree, exp.Merge) else ""
         with self._errors(tree):
             counts: dict[str, int] = self._database.changed(written + returning)
@@ -446,7 +306,8 @@ class Engine:
             )
         names = [f"c{number}" for number in range(len(columns))]
         casts = ", ".join(
-            f"CAST({name} AS {inner_type(each)}) AS {name}" for name, each in zip(names, columns, strict=True)
+            f"{_cast(name, given.type, each)} AS {name}"
+            for name, given, each in zip(names, found, columns, strict=True)
         )
         with self._errors(tree):
             _, batches = self._database.result(
@@ -469,7 +330,7 @@ class Engine:
         except DatabaseError as error:
             lost = isinstance(error, WorkerLostError)
             stopped = lost or error.kind == "InterruptException"
-            if stopped and self._late:
+            if stopped and self._watch is not None and self._watch.is_late:
                 raise LimitError(
                     f"Query exceeded the time limit of {self.limits.seconds:g} seconds", reason="timeout"
                 ) from None
@@ -487,6 +348,31 @@ class Engine:
             raise as_query_error(error, tree) from error
 
 
+class _Watch:
+    """A thread that interrupts a query when its time is over or it was cancelled, until it has ended."""
+
+    def __init__(
+        self, database: Database | RemoteDatabase, seconds: float, cancelled: Callable[[], bool]
+    ) -> None:
+        self._database = database
+        self._end = time.monotonic() + seconds
+        self._cancelled = cancelled
+        self.is_late = False
+        self.ended = threading.Event()
+        threading.Thread(target=self._run, name="lode-query-watch", daemon=True).start()
+
+    def _run(self) -> None:
+        interrupts = 0
+        while not self.ended.wait(_WATCH_SECONDS):
+            self.is_late = time.monotonic() > self._end
+            if self.is_late or self._cancelled():
+                interrupts += 1
+                if interrupts < _MAX_INTERRUPTS:
+                    self._database.interrupt()
+                else:
+                    self._database.kill()
+
+
 class _Writer(Generator):
     """Writes arrays in FROM, too."""
 
@@ -498,6 +384,12 @@ class _Writer(Generator):
         return str(super().subquery_sql(expression, sep))
 
 
+def _cast(name: str, given: Any, wanted: pa.Field[Any]) -> str:
+    if pt.is_decimal256(given) and pt.is_decimal128(wanted.type):
+        return f"bq_fits_numeric({name})"  # which a cast would round
+    return f"CAST({name} AS {inner_type(wanted)})"
+
+
 def _missing(field: pa.Field[Any]) -> str:
     return "[]" if pt.is_list(field.type) else "NULL"
 
@@ -506,106 +398,3 @@ def _uses(table: exp.Table, pseudo: dict[str, str]) -> bool:
     root = table.root()
     names = {name.lower() for name in pseudo}
     return any(column.name.lower() in names for column in root.find_all(exp.Column))
-
-
-def _is_array(table: exp.Table) -> bool:
-    from lode.sql.rewrite import _aliases_before
-
-    return (
-        bool(table.args.get("db"))
-        and isinstance(table.this, exp.Identifier)
-        and table.parts[0].name.lower() in _aliases_before(table)
-    )
-
-
-def _is_struct_array(value: exp.Expression, schemas: dict[str, pa.Schema], tree: exp.Expression) -> bool:
-    """Whether the elements of an array are structs, as far as the tree and the tables show."""
-    unwrapped: Any = value.unnest() if isinstance(value, exp.Paren) else value
-    value = unwrapped
-    if isinstance(value, exp.Array):
-        first = value.expressions[0] if value.expressions else None
-        if isinstance(first, exp.Select):
-            return first.args.get("kind") == "STRUCT"
-        return isinstance(first, exp.Struct | exp.Tuple) or (
-            isinstance(first, exp.Cast) and first.to.this == exp.DType.STRUCT
-        )
-    if isinstance(value, exp.Cast):
-        kind = value.to
-        return (
-            kind.this == exp.DType.ARRAY
-            and bool(kind.expressions)
-            and kind.expressions[0].this == exp.DType.STRUCT
-        )
-    if isinstance(value, exp.ArrayAgg):
-        inner = value.this
-        while isinstance(inner, exp.IgnoreNulls | exp.RespectNulls | exp.Order | exp.Limit | exp.Distinct):
-            inner = inner.this if not isinstance(inner, exp.Distinct) else inner.expressions[0]
-        return isinstance(inner, exp.Struct)
-    if isinstance(value, exp.Anonymous) and value.expressions:
-        if value.name.upper() in ("ARRAY_CONCAT", "ARRAY_REVERSE", "ARRAY_SLICE"):
-            return _is_struct_array(value.expressions[0], schemas, tree)
-        return False
-    if isinstance(value, exp.Column | exp.Dot):
-        path = [part.name.lower() for part in value.parts]
-        for schema in [schemas[path[0]]] if path[0] in schemas else list(schemas.values()):
-            kind = _kind_at(schema, path[1:] if path[0] in schemas else path)
-            if kind is not None and pt.is_list(kind):
-                return bool(pt.is_struct(kind.value_type))
-        for alias in tree.find_all(exp.Alias):
-            if alias.alias.lower() == path[-1] and not isinstance(alias.this, exp.Column):
-                return _is_struct_array(alias.this, schemas, tree)
-    return False
-
-
-def _kind_at(schema: Any, path: Sequence[str]) -> Any:
-    kind: Any = None
-    fields: Any = schema
-    for name in path:
-        found = next((each for each in fields if each.name.lower() == name), None)
-        if found is None:
-            return None
-        kind = found.type
-        fields = kind if pt.is_struct(kind) else ()
-    return kind
-
-
-# -- errors -------------------------------------------------------------------------------------------------
-
-_COLUMN: Final = re.compile(
-    r'(?:Referenced column|column named|Referenced table) "?([^"]+?)"? (?:not found|was not found|does not)',
-    re.IGNORECASE,
-)
-_VALUES: Final = re.compile(
-    r"Values list \"(\w+)\" does not have a column named \"(\w+)\""
-    r"|Table \"(\w+)\" does not have a column named \"(\w+)\""
-)
-
-
-def as_query_error(error: DatabaseError, tree: exp.Expression | None) -> QueryError:
-    """An error of DuckDB in the words of BigQuery, as far as there are any."""
-    whole = str(error)
-    sentence = whole.split("\n\n")[0]
-    if (ours := re.findall(r"(?:ValueError|error): (.+)", whole)) and "Python exception" in whole:
-        return QueryError(ours[-1].strip())
-    if error.kind == "BinderException":
-        if (match := _VALUES.search(whole)) is not None:
-            name = match[2] or match[4]
-            return QueryError(f"Name {name} not found inside {match[1] or match[3]}{_place(tree, name)}")
-        if (match := re.search(r'Column "([^"]+)" referenced that exists in the SELECT', whole)) is not None:
-            return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-        if (match := _COLUMN.search(whole)) is not None:
-            return QueryError(f"Unrecognized name: {match[1]}{_place(tree, match[1])}")
-    if error.kind == "OutOfRangeException" and ("INT64" in whole or "Overflow in" in whole):
-        return QueryError("Integer Overflow" if "INT64" not in whole else "int64 overflow: Integer Overflow")
-    sentence = re.sub(r"^[A-Z][A-Za-z ]+ Error: ", "", sentence)
-    if (match := re.match(r"Unknown TimeZone '(.+)'", sentence)) is not None:
-        return QueryError(f"Invalid time zone: {match[1]}")
-    return QueryError(" ".join(sentence.split()) if "\n  " not in sentence else sentence)
-
-
-def _place(tree: exp.Expression | None, name: str) -> str:
-    if tree is not None:
-        for column in tree.find_all(exp.Column, exp.Identifier):
-            if column.name.lower() == name.lower():
-                return position(column)
-    return " at [1:1]"

@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from lode.sql.errors import QueryError
 from lode.sql.macros import MACROS
-from lode.sql.types import quoted, text
+from lode.sql.types import text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -274,11 +274,6 @@ def _json_keys(generator: Any, node: Any) -> str:
     return f"bq_json_key_paths(CAST({plain[0]} AS VARCHAR), {depth})"
 
 
-def _round(generator: Any, node: Any) -> str:
-    arguments = _arguments(generator, node)
-    return f"bq_round({', '.join(arguments)})"
-
-
 def _safe(name: str) -> Writer:
     return lambda generator, node: f"TRY({name}({', '.join(_arguments(generator, node))}))"
 
@@ -313,6 +308,8 @@ FUNCTIONS: Final[dict[str, str | Writer]] = {
     **{f"{kind.upper()}_TRUNC": _truncated(kind) for kind in ("date", "datetime", "timestamp", "time")},
     **{f"FORMAT_{kind.upper()}": _formatted(kind) for kind in ("date", "datetime", "timestamp", "time")},
     **{f"PARSE_{kind.upper()}": _parsed(kind) for kind in ("date", "datetime", "timestamp", "time")},
+    # Only the engine writes it: see ``decimals.py``.
+    "MERGED$": "bq_merged",
     "STRING": "bq_json_string",
     "INT64": "bq_json_int64",
     "FLOAT64": "bq_json_float64",
@@ -451,6 +448,10 @@ def _plain(name: str) -> Writer:
 
 def _average(generator: Any, node: Any) -> str:
     inside = _Inside(generator, node.this)
+    in_having = isinstance(node.find_ancestor(exp.Having, exp.Select), exp.Having)
+    if inside.distinct and not in_having:
+        parts = ", ".join(f"\x01{name}({inside.all})" for name in ("SUM", "COUNT", "AVG"))
+        return f"bq_avg_of({parts})"
     windowed = isinstance(node.parent, exp.Window)
     return f"AVG({inside.all})" if inside.distinct or windowed else f"bq_avg({inside.value})"
 
@@ -566,5 +567,3 @@ AGGREGATES: Final[dict[str, Writer]] = {
     "Stddev": _plain("stddev_samp"),
     "ApproxDistinct": lambda generator, node: f"COUNT(DISTINCT {generator.sql(node, 'this')})",
 }
-
-__all__ = ["AGGREGATES", "FUNCTIONS", "PARTS", "quoted"]

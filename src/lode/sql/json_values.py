@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 from typing import Any
 
 
@@ -38,8 +39,14 @@ def _plain_numbers(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1e15 else value
 
 
+def _float_or_text(number: str) -> float | str:
+    """A number that is no FLOAT64, such as a NUMERIC with many digits, is a text in JSON."""
+    found = float(number)
+    return found if Decimal(repr(found)) == Decimal(number) else number
+
+
 def json_text(x: str, pretty: bool) -> str:
-    value = _plain_numbers(json.loads(x))
+    value = _plain_numbers(json.loads(x, parse_float=_float_or_text))
     return (
         json.dumps(value, ensure_ascii=False, indent=2)
         if pretty

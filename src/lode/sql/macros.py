@@ -11,6 +11,8 @@ from typing import Final
 
 from lode.sql.geo_functions import GEO_MACROS
 
+# Prefixes of the macros of a query: without BIGNUMERIC, with BIGNUMERIC alone, and with both types.
+PLAIN, BIG, MIXED = "bq", "bqb", "bqm"
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
 
@@ -45,6 +47,11 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     "padded": (
         "(n) AS CASE WHEN n > 1048576 "
         "THEN error('Output of LPAD/RPAD exceeds max allowed output size of 1MB') ELSE CAST(n AS INTEGER) END",
+    ),
+    # DuckDB compares all pairs of characters, and does not stop in between.
+    "comparable": (
+        "(x, y) AS CASE WHEN CAST(strlen(x) AS HUGEINT) * strlen(y) > 100000000 "
+        "THEN error('The texts of EDIT_DISTANCE are too long: their lengths may have a product of 100,000,000') ELSE y END",
     ),
     "replacing": (
         "(x, z) AS CASE WHEN CAST(strlen(x) + 1 AS HUGEINT) * strlen(z) > 268435456 "
@@ -115,14 +122,27 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
     **{
         # With a literal such as 1.5 on one side, which becomes NUMERIC beside a NUMERIC.
         f"{name}_{side}": (
-            f"(x DOUBLE, y DOUBLE) AS bq_{name}(x, y)",
-            f"(x DOUBLE, y {_N}) AS bq_{name}(CAST(x AS {_N}), y)"
+            f"(x DOUBLE, y DOUBLE, literal) AS bq_{name}(x, y)",
+            f"(x DOUBLE, y {_N}, literal) AS bq_{name}(bq_decimal(literal), y)"
             if side == "left"
-            else f"(x {_N}, y DOUBLE) AS bq_{name}(x, CAST(y AS {_N}))",
+            else f"(x {_N}, y DOUBLE, literal) AS bq_{name}(x, bq_decimal(literal))",
         )
         for name in ("plus", "minus", "multiply", "divide")
         for side in ("left", "right")
     },
+    "decimal": ("(x VARCHAR) AS bq_numeric(x)",),
+    "approximate": (f"(x DOUBLE) AS CAST(x AS {_N})",),
+    "fits_numeric": (
+        f"(x {_B}) AS CASE WHEN CAST(x AS {_N}) = x THEN CAST(x AS {_N}) WHEN x IS NOT NULL THEN "
+        "error(printf('%s has more digits after the point than a column of NUMERIC: cast it to NUMERIC', CAST(x AS VARCHAR))) END",
+    ),
+    "merged": (
+        "(x BIGINT) AS x",
+        "(x BIGINT[]) AS x",
+        f"(x {_N}) AS CAST(x AS {_N})",
+        f"(x {_N}[]) AS CAST(x AS {_N}[])",
+        "(x) AS x",
+    ),
     "avg_of": (
         f"(total {_N}, number BIGINT, mean DOUBLE) AS CASE WHEN number = 0 THEN NULL ELSE bq_numeric_divide(total, CAST(number AS {_N})) END",
         "(total DOUBLE, number BIGINT, mean DOUBLE) AS mean",
@@ -223,7 +243,7 @@ INTERNAL: Final[dict[str, tuple[str, ...]]] = {
         f"(x BIGINT) AS CAST(x AS {_B})",
         f"(x {_N}) AS CAST(x AS {_B})",
         f"(x DOUBLE) AS CAST(x AS {_B})",
-        f"(x VARCHAR) AS COALESCE(TRY_CAST(trim(x) AS {_B}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid BIGNUMERIC value: %s', x)) END)",
+        f"(x VARCHAR) AS COALESCE(TRY_CAST(bq_bignumeric_digits(trim(x)) AS {_B}), CASE WHEN x IS NULL THEN NULL ELSE error(printf('Invalid BIGNUMERIC value: %s', x)) END)",
     ),
     **{
         f"to_range_{kind}": (
@@ -356,9 +376,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     # -- text
     "length": ("(x VARCHAR) AS length(x)", "(x BLOB) AS octet_length(x)"),
     "char_length": ("(x VARCHAR) AS length(x)",),
-    "character_length": ("(x VARCHAR) AS length(x)",),
     "byte_length": ("(x VARCHAR) AS strlen(x)", "(x BLOB) AS octet_length(x)"),
-    "octet_length": ("(x VARCHAR) AS strlen(x)", "(x BLOB) AS octet_length(x)"),
     "upper": ("(x VARCHAR) AS replace(upper(x), 'ẞ', 'SS')", "(x BLOB) AS encode(upper(decode(x)))"),
     "lower": ("(x VARCHAR) AS lower(x)", "(x BLOB) AS encode(lower(decode(x)))"),
     "substr": (
@@ -427,8 +445,8 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x, y) AS contains(lower(CAST(x AS VARCHAR)), lower(y))",
     ),
     "edit_distance": (
-        "(x VARCHAR, y VARCHAR) AS levenshtein(x, y)",
-        "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, y), max_distance)",
+        "(x VARCHAR, y VARCHAR) AS levenshtein(x, bq_comparable(x, y))",
+        "(x VARCHAR, y VARCHAR, max_distance) AS least(levenshtein(x, bq_comparable(x, y)), max_distance)",
     ),
     "to_hex": ("(x BLOB) AS lower(hex(x))",),
     "from_hex": ("(x VARCHAR) AS unhex(CASE WHEN length(x) % 2 = 1 THEN '0' || x ELSE x END)",),
@@ -448,11 +466,6 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x BLOB, y BLOB) AS regexp_matches(decode(x), decode(y))",
     ),
     "regexp_extract": (
-        "(x VARCHAR, y VARCHAR) AS CASE WHEN NOT regexp_matches(x, y) THEN NULL WHEN bq_has_group(y) THEN regexp_extract(x, y, 1) ELSE regexp_extract(x, y, 0) END",
-        "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
-        "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
-    ),
-    "regexp_substr": (
         "(x VARCHAR, y VARCHAR) AS CASE WHEN NOT regexp_matches(x, y) THEN NULL WHEN bq_has_group(y) THEN regexp_extract(x, y, 1) ELSE regexp_extract(x, y, 0) END",
         "(x VARCHAR, y VARCHAR, start) AS bq_regexp_find(x, y, start, 1)",
         "(x VARCHAR, y VARCHAR, start, nth) AS bq_regexp_find(x, y, start, nth)",
@@ -480,7 +493,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "div": (
         "(x BIGINT, y BIGINT) AS CASE WHEN y = 0 THEN error(printf('division by zero: %d / %d', x, y)) ELSE x // y END",
-        f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN error('division by zero: DIV') ELSE CAST(trunc(bq_numeric_divide(x, y)) AS {_N}) END",
+        f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN error('division by zero: DIV') ELSE bq_numeric_div(x, y) END",
     ),
     "safe_divide": (
         f"(x {_N}, y {_N}) AS CASE WHEN y = 0 THEN NULL ELSE bq_numeric_divide(x, y) END",
@@ -504,25 +517,19 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x DOUBLE, n BIGINT) AS trunc(x * pow(10, n)) / pow(10, n)",
     ),
     "ceil": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
-    "ceiling": (f"(x {_N}) AS CAST(ceil(x) AS {_N})", "(x DOUBLE) AS ceil(x)"),
     "floor": (f"(x {_N}) AS CAST(floor(x) AS {_N})", "(x DOUBLE) AS floor(x)"),
     "pow": (
-        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
-        "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
-        "(x DOUBLE, y DOUBLE) AS pow(x, y)",
-    ),
-    "power": (
-        f"(x {_N}, y {_N}) AS CAST(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)) AS {_N})",
+        f"(x {_N}, y {_N}) AS bq_approximate(pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE)))",
         "(x BIGINT, y BIGINT) AS pow(CAST(x AS DOUBLE), CAST(y AS DOUBLE))",
         "(x DOUBLE, y DOUBLE) AS pow(x, y)",
     ),
     "sqrt": (
-        f"(x {_N}) AS CAST(sqrt(CAST(x AS DOUBLE)) AS {_N})",
+        f"(x {_N}) AS bq_approximate(sqrt(CAST(x AS DOUBLE)))",
         "(x DOUBLE) AS CASE WHEN x < 0 THEN error(printf('Argument to SQRT cannot be negative: %s', bq_float_text(x))) ELSE sqrt(x) END",
     ),
     "ln": (
         "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LN must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
-        f"(x {_N}) AS CAST(ln(CAST(x AS DOUBLE)) AS {_N})",
+        f"(x {_N}) AS bq_approximate(ln(CAST(x AS DOUBLE)))",
     ),
     "log": (
         "(x DOUBLE) AS CASE WHEN x <= 0 THEN error(printf('Argument to LOG must be positive: %s', bq_float_text(x))) ELSE ln(x) END",
@@ -564,8 +571,8 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     "range_bucket": (
         "(x, bounds) AS CASE WHEN x IS NULL OR bounds IS NULL THEN NULL ELSE len(list_filter(bounds, lambda e: e <= x)) END",
     ),
-    "parse_numeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_N})",),
-    "parse_bignumeric": (f"(x VARCHAR) AS CAST(bq_numeric_text(x) AS {_B})",),
+    "parse_numeric": (f"(x VARCHAR) AS CAST(bq_number_text(x) AS {_N})",),
+    "parse_bignumeric": (f"(x VARCHAR) AS CAST(bq_bignumeric_digits(bq_number_text(x)) AS {_B})",),
     "euclidean_distance": ("(x, y) AS list_distance(CAST(x AS DOUBLE[]), CAST(y AS DOUBLE[]))",),
     "cosine_distance": ("(x, y) AS list_cosine_distance(CAST(x AS DOUBLE[]), CAST(y AS DOUBLE[]))",),
     # -- arrays
@@ -680,17 +687,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x, pretty) AS bq_json_text(CAST(to_json(x) AS VARCHAR), pretty)",
     ),
     "json_value": ("(x) AS bq_json_scalar(x, '$')", "(x, path) AS bq_json_scalar(x, bq_json_path(path))"),
-    "json_extract_scalar": (
-        "(x) AS bq_json_scalar(x, '$')",
-        "(x, path) AS bq_json_scalar(x, bq_json_path(path))",
-    ),
     "json_query": (
-        "(x JSON) AS x",
-        "(x JSON, path) AS json_extract(x, bq_json_path(path))",
-        "(x VARCHAR) AS x",
-        "(x VARCHAR, path) AS CAST(json_extract(x, bq_json_path(path)) AS VARCHAR)",
-    ),
-    "json_extract": (
         "(x JSON) AS x",
         "(x JSON, path) AS json_extract(x, bq_json_path(path))",
         "(x VARCHAR) AS x",
@@ -702,17 +699,7 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
         "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
         "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
     ),
-    "json_extract_array": (
-        "(x JSON) AS bq_json_list(x, '$')",
-        "(x JSON, path) AS bq_json_list(x, bq_json_path(path))",
-        "(x VARCHAR) AS CAST(bq_json_list(x, '$') AS VARCHAR[])",
-        "(x VARCHAR, path) AS CAST(bq_json_list(x, bq_json_path(path)) AS VARCHAR[])",
-    ),
     "json_value_array": (
-        "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
-        "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
-    ),
-    "json_extract_string_array": (
         "(x) AS list_transform(bq_json_list(x, '$'), lambda e: e ->> '$')",
         "(x, path) AS list_transform(bq_json_list(x, bq_json_path(path)), lambda e: e ->> '$')",
     ),
@@ -767,11 +754,43 @@ MACROS: Final[dict[str, tuple[str, ...]]] = {
     ),
 }
 
+# Other names of the same functions.
+MACROS.update(
+    {
+        name: MACROS[same]
+        for name, same in {
+            "character_length": "char_length",
+            "octet_length": "byte_length",
+            "regexp_substr": "regexp_extract",
+            "ceiling": "ceil",
+            "power": "pow",
+            "json_extract_scalar": "json_value",
+            "json_extract": "json_query",
+            "json_extract_array": "json_query_array",
+            "json_extract_string_array": "json_value_array",
+        }.items()
+    }
+)
 
-def statements() -> list[str]:
-    """The statements that create all macros."""
-    return [
-        f"CREATE MACRO bq_{name}{', '.join(overloads)}"
-        for found in (INTERNAL, MACROS)
-        for name, overloads in found.items()
-    ]
+# What differs in a query with a BIGNUMERIC, besides the digits of decimals. See ``decimals.py``.
+_OF_BIGNUMERIC: Final = {
+    "decimal": ("(x VARCHAR) AS bq_bignumeric(x)",),
+    "approximate": (
+        f"(x DOUBLE) AS CAST(error('A query with BIGNUMERIC has no POW, SQRT and LN of decimals: cast them to FLOAT64') AS {_B})",
+    ),
+    # Casts to NUMERIC round as ever.
+    **{name: (INTERNAL.get(name) or MACROS[name]) for name in ("numeric", "parse_numeric")},
+}
+
+
+def overloads_of(name: str, *, big: bool = False) -> tuple[str, ...]:
+    """The overloads of a macro; empty if there is none.
+
+    Args:
+        name: Its name.
+        big: Whether the query has a BIGNUMERIC.
+    """
+    if big and name in _OF_BIGNUMERIC:
+        return _OF_BIGNUMERIC[name]
+    found = INTERNAL.get(name) or MACROS.get(name) or ()
+    return tuple(each.replace(_N, _B) for each in found) if big else found

@@ -49,6 +49,8 @@ def zoned_text(moment: dt.datetime, zone: str) -> str:
 def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | None:
     if x is None:
         return None
+    if len(form) > _MAX_FORM_CHARS:
+        raise ValueError(f"A format has at most {_MAX_FORM_CHARS:,} characters, this one has {len(form):,}")
 
     def one(match: re.Match[str]) -> str:
         code = match[0][1:]
@@ -117,6 +119,7 @@ def format_moment(form: str, x: dt.datetime | None, zone: str | None) -> str | N
     return re.sub(r"%(?:E[1-9*]?[SY]|E4Y|Ez|.)", one, form, flags=re.DOTALL)
 
 
+_MAX_FORM_CHARS: Final = 10_000
 _MONTHS: Final = {
     name.lower(): number
     for names in (calendar.month_name, calendar.month_abbr)

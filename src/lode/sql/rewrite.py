@@ -1,4 +1,4 @@
-"""Changes of a query's tree before it is written for DuckDB: tables, parameters, arrays, names of columns."""
+"""Changes of a query's tree before it is written for DuckDB: tables, parameters, functions, names."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from sqlglot import exp
 
 from lode.sql.dialect import position
 from lode.sql.errors import QueryError
-from lode.sql.types import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-MAX_DEPTH: Final = 200
+_MAX_CALLS: Final = 32
+_MAX_NODES: Final = 50_000
 
 
 def cte_names(node: exp.Expression) -> set[str]:
@@ -46,9 +46,11 @@ def name_columns(tree: exp.Expression) -> None:
     if not isinstance(select, exp.Select) or select.args.get("kind"):
         return
     number = 0
-    for each in list(select.expressions):
+    named = []
+    for each in select.expressions:
         inner = each.unalias().unnest()
         if isinstance(each, exp.Alias) or each.is_star:
+            named.append(each)
             continue
         if isinstance(inner, exp.Column | exp.Dot) and not isinstance(
             inner.args.get("expression"), exp.Anonymous
@@ -57,7 +59,8 @@ def name_columns(tree: exp.Expression) -> None:
         else:
             name = f"f{number}_"
             number += 1
-        each.replace(exp.alias_(each.copy(), exp.to_identifier(name, quoted=True)))
+        named.append(exp.alias_(each, exp.to_identifier(name, quoted=True), copy=False))
+    select.set("expressions", named)
 
 
 def bind_parameters(
@@ -79,88 +82,6 @@ def bind_parameters(
         mark.replace(positional[number].copy())
 
 
-def expand_arrays(tree: exp.Expression, is_struct: Callable[[exp.Expression], bool]) -> None:
-    """Write arrays in FROM as subqueries.
-
-    An array of structs has its members as columns, any other one column with the name of its alias.
-    """
-    for table in list(tree.find_all(exp.Table)):
-        if table.args.get("db") and isinstance(table.this, exp.Identifier):
-            parts = [part.name for part in table.parts]
-            if parts[0].lower() in _aliases_before(table):
-                _implicit(table)
-    for unnest in list(tree.find_all(exp.Unnest)):
-        if isinstance(unnest.parent, exp.From | exp.Join | exp.Lateral | exp.Subquery) or (
-            unnest.arg_key in ("this", "joins") and isinstance(unnest.parent, exp.From | exp.Join)
-        ):
-            unnest.replace(_unnested(unnest, is_struct))
-        elif isinstance(unnest.parent, exp.In):
-            continue
-
-
-def _aliases_before(table: exp.Table) -> set[str]:
-    found: set[str] = set()
-    at: Any = table.find_ancestor(exp.Select)
-    while at is not None:
-        for each in (at.args.get("from_") or at.args.get("from"), *(at.args.get("joins") or ())):
-            source = each.this if each is not None else None
-            if source is not None and source is not table:
-                found.add(source.alias_or_name.lower())
-        at = at.parent.find_ancestor(exp.Select) if at.parent else None
-    return found
-
-
-def _implicit(table: exp.Table) -> None:
-    """``FROM t, t.items``: the array of each row."""
-    first, *rest = [part.copy() for part in table.parts]
-    value: exp.Expression = exp.Column(this=rest[0], table=first)
-    for part in rest[1:]:
-        value = exp.Dot(this=value, expression=part)
-    alias = table.args.get("alias")
-    name = alias.name if alias is not None and alias.name else rest[-1].name
-    unnest = exp.Unnest(expressions=[value], alias=exp.TableAlias(columns=[exp.to_identifier(name)]))
-    parent: Any = table.parent
-    if (joined := table.args.get("joins")) is not None:
-        unnest.set("joins", joined)
-    table.replace(unnest)
-    if isinstance(parent, exp.Join) and not parent.args.get("on") and not parent.args.get("kind"):
-        parent.set("kind", "CROSS" if not parent.args.get("side") else parent.args.get("kind"))
-
-
-def _unnested(unnest: exp.Unnest, is_struct: Callable[[exp.Expression], bool]) -> exp.Expression:
-    alias = unnest.args.get("alias")
-    columns = [each.name for each in alias.args.get("columns") or ()] if alias is not None else []
-    name = columns[0] if columns else (alias.name if alias is not None and alias.name else "")
-    offset = unnest.args.get("offset")
-    counter = (offset.name if isinstance(offset, exp.Expression) else "offset") if offset else None
-    if counter is not None and len(columns) > 1 and columns[-1] == counter:
-        columns = columns[:-1]
-    value = unnest.expressions[0]
-    own = name or "unnamed$"
-    made = exp.Subquery(
-        this=exp.Select(expressions=[]),
-        alias=exp.TableAlias(this=exp.to_identifier(own, quoted=True)),
-    )
-    made.meta["unnest"] = (value, own, counter, is_struct(value), not name)
-    made.set("lateral$", None)
-    made.this.set("expressions", [exp.Column(this=exp.to_identifier("unnest$"))])
-    made.meta["array"] = True
-    made.args["array$"] = value
-    value.parent = made
-    if unnest.args.get("joins"):
-        made.set("joins", unnest.args["joins"])
-    return made
-
-
-def unnest_sql(made: exp.Subquery, array: str) -> str:
-    """The subquery of an array in FROM."""
-    _, name, counter, struct, _ = made.meta["unnest"]
-    columns = [f"unnest({array}, max_depth := 2)" if struct else f"unnest({array}) AS {quoted(name)}"]
-    if counter is not None:
-        columns.append(f"generate_subscripts({array}, 1) - 1 AS {quoted(counter)}")
-    return f"(SELECT {', '.join(columns)}) AS {quoted(name)}"
-
-
 def replace_table(table: exp.Table, name: str, shown: str) -> None:
     """Make a table of the tree another one, under the name that the query uses."""
     table.set("catalog", None)
@@ -169,82 +90,92 @@ def replace_table(table: exp.Table, name: str, shown: str) -> None:
     table.set("alias", exp.TableAlias(this=exp.to_identifier(shown, quoted=True)))
 
 
-def inlined(
-    tree: exp.Expression,
-    functions: dict[str, exp.Create],
-    stored: Callable[[tuple[str, ...]], exp.Create | None],
-    depth: int = 0,
-) -> exp.Expression:
-    """Replace calls of functions that were created by their bodies.
+class Functions:
+    """Functions that were created with SQL. Their calls are replaced by their bodies.
 
     Args:
-        tree: The query.
-        functions: Those that the query itself has created, by their names in lower case.
+        own: Those that the query itself has created, by their names in lower case.
         stored: Finds others by the parts of their names.
-        depth: How many bodies are around the tree.
     """
-    if depth > _MAX_CALLS:
-        raise QueryError("Functions call each other without an end.")
-    for call in list(tree.find_all(exp.Anonymous)):
-        outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
-        path = [part.name for part in outer.find_all(exp.Identifier)] if outer is not call else []
-        name = call.name if outer is call else f"{'.'.join(_dotted(outer.this))}.{call.name}"
-        found = functions.get(name.lower()) or functions.get(call.name.lower() if outer is call else "")
-        if found is None and outer is not call:
-            found = stored((*_dotted(outer.this), call.name))
-        if found is None or path is None:
-            continue
-        made = _body(found, call)
-        outer.replace(exp.Paren(this=inlined(made, functions, stored, depth + 1)))
-    return tree
+
+    def __init__(
+        self, own: dict[str, exp.Create], stored: Callable[[tuple[str, ...]], exp.Create | None]
+    ) -> None:
+        self._own = own
+        self._stored = stored
+        self._nodes = 0
+
+    def inlined(self, tree: exp.Expression, depth: int = 0) -> exp.Expression:
+        """Replace the calls in a tree, which is inside of so many bodies."""
+        if depth > _MAX_CALLS:
+            raise QueryError("Functions call each other without an end.")
+        # From the inside to the outside, so that each call is replaced once.
+        for call in reversed(list(tree.find_all(exp.Anonymous))):
+            outer = call.parent if isinstance(call.parent, exp.Dot) and call.arg_key == "expression" else call
+            if outer is call:
+                found = self._own.get(call.name.lower())
+            else:
+                parts = (*_dotted(outer.this), call.name)
+                found = self._own.get(".".join(parts).lower()) or self._stored(parts)
+            if found is not None:
+                outer.replace(exp.Paren(this=self.inlined(self._body(found, call), depth + 1)))
+        return tree
+
+    def _body(self, function: exp.Create, call: exp.Anonymous) -> exp.Expression:
+        parameters = function.this.expressions
+        if len(parameters) != len(call.expressions):
+            raise QueryError(
+                f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
+                f"{len(call.expressions)} arguments were given{position(call)}"
+            )
+        body: exp.Expression = function.expression.copy()
+        values: dict[str, exp.Expression] = {}
+        for parameter, argument in zip(parameters, call.expressions, strict=True):
+            kind = parameter.args.get("kind")
+            typed = (
+                isinstance(kind, exp.DataType)
+                # ANY TYPE is a VARIANT.
+                and kind.this not in (exp.DType.USERDEFINED, exp.DType.VARIANT)
+            )
+            values[parameter.name.lower()] = (
+                exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
+            )
+        holder = exp.Paren(this=body)
+        columns = list(holder.find_all(exp.Column))
+        sizes = {name: _size(value) for name, value in values.items()}
+        self._nodes += _size(holder) + sum(sizes.get(each.parts[0].name.lower(), 0) for each in columns)
+        if self._nodes > _MAX_NODES:
+            raise QueryError(
+                f"The query has more than {_MAX_NODES:,} expressions with the bodies of its functions: nest "
+                "fewer calls."
+            )
+        for column in columns:
+            first = column.parts[0].name.lower()
+            if first in values and len(column.parts) == 1:
+                column.replace(values[first].copy())
+            elif first in values:
+                made: exp.Expression = values[first].copy()
+                for part in column.parts[1:]:
+                    made = exp.Dot(this=made, expression=part.copy())
+                column.replace(made)
+        result = next(
+            (
+                each.this
+                for each in (function.args.get("properties") or exp.Properties()).expressions
+                if isinstance(each, exp.ReturnsProperty)
+            ),
+            None,
+        )
+        if isinstance(result, exp.DataType):
+            return exp.Cast(this=holder, to=result.copy())
+        return holder
 
 
-_MAX_CALLS: Final = 32
+def _size(tree: exp.Expression) -> int:
+    return sum(1 for _ in tree.walk())
 
 
 def _dotted(node: exp.Expression) -> list[str]:
     if isinstance(node, exp.Dot):
         return [*_dotted(node.this), node.expression.name]
     return node.name.split(".")
-
-
-def _body(function: exp.Create, call: exp.Anonymous) -> exp.Expression:
-    parameters = function.this.expressions
-    if len(parameters) != len(call.expressions):
-        raise QueryError(
-            f"No matching signature for function {call.name}: it has {len(parameters)} parameters, "
-            f"{len(call.expressions)} arguments were given{position(call)}"
-        )
-    body: exp.Expression = function.expression.copy()
-    values: dict[str, exp.Expression] = {}
-    for parameter, argument in zip(parameters, call.expressions, strict=True):
-        kind = parameter.args.get("kind")
-        typed = (
-            isinstance(kind, exp.DataType)
-            # ANY TYPE is a VARIANT.
-            and kind.this not in (exp.DType.USERDEFINED, exp.DType.VARIANT)
-        )
-        values[parameter.name.lower()] = (
-            exp.Cast(this=argument.copy(), to=kind.copy()) if typed else exp.Paren(this=argument.copy())
-        )
-    holder = exp.Paren(this=body)
-    for column in list(holder.find_all(exp.Column)):
-        first = column.parts[0].name.lower()
-        if first in values and len(column.parts) == 1:
-            column.replace(values[first].copy())
-        elif first in values:
-            made: exp.Expression = values[first].copy()
-            for part in column.parts[1:]:
-                made = exp.Dot(this=made, expression=part.copy())
-            column.replace(made)
-    result = next(
-        (
-            each.this
-            for each in (function.args.get("properties") or exp.Properties()).expressions
-            if isinstance(each, exp.ReturnsProperty)
-        ),
-        None,
-    )
-    if isinstance(result, exp.DataType):
-        return exp.Cast(this=holder, to=result.copy())
-    return holder

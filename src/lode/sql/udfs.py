@@ -10,6 +10,7 @@ import json
 import re
 import unicodedata
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, ROUND_HALF_UP, Decimal, localcontext
+from operator import mul, truediv
 from typing import TYPE_CHECKING, Any, Final
 
 from lode.lazy import pa
@@ -42,13 +43,19 @@ if TYPE_CHECKING:
 
 _N = "DECIMAL(38, 9)"
 _B = "DECIMAL(38, 18)"
-_NANO: Final = Decimal("1e-9")
+# Of numbers that are written out.
+_MAX_EXPONENT: Final = 60
 
 
 # -- numbers ------------------------------------------------------------------------------------------------
 
 
 def _quantized(value: Decimal, digits: int, rounding: str) -> Decimal:
+    exponent = value.as_tuple().exponent
+    if isinstance(exponent, int) and digits > -exponent:
+        return value  # it has no more digits
+    if digits < -_MAX_EXPONENT:
+        return Decimal(0)
     with localcontext() as context:
         context.prec = 90
         return value.quantize(Decimal(1).scaleb(-digits), rounding=rounding)
@@ -60,12 +67,6 @@ def numeric_divide(x: Decimal, y: Decimal) -> Decimal:
         return _quantized(x / y, 9, ROUND_HALF_UP)
 
 
-def bignumeric_divide(x: Decimal, y: Decimal) -> Decimal:
-    with localcontext() as context:
-        context.prec = 90
-        return _quantized(x / y, 18, ROUND_HALF_UP)
-
-
 def numeric_multiply(x: Decimal, y: Decimal) -> Decimal:
     with localcontext() as context:
         context.prec = 90
@@ -75,24 +76,78 @@ def numeric_multiply(x: Decimal, y: Decimal) -> Decimal:
     return made
 
 
+def numeric_div(x: Decimal, y: Decimal) -> Decimal:
+    with localcontext() as context:
+        context.prec = 90
+        return x // y
+
+
 def numeric_round(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_HALF_UP)
+    return _quantized(x, n, ROUND_HALF_UP)
 
 
 def numeric_round_even(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_HALF_EVEN)
+    return _quantized(x, n, ROUND_HALF_EVEN)
 
 
 def numeric_trunc(x: Decimal, n: int) -> Decimal:
-    return _quantized(x, min(n, 9), ROUND_DOWN)
+    return _quantized(x, n, ROUND_DOWN)
 
 
-def numeric_text(x: str) -> str:
+def _exact(operator: str, digits: int) -> Callable[[Decimal, Decimal], Decimal]:
+    """A product or quotient with so many digits after the point; one with more is an error."""
+    compute: Callable[[Decimal, Decimal], Decimal] = {"*": mul, "/": truediv}[operator]
+
+    # DuckDB takes the number of parameters from the signature.
+    def exact(x: Decimal, y: Decimal) -> Decimal:
+        with localcontext() as context:
+            context.prec = 200
+            found = compute(x, y)
+            made = found.quantize(Decimal(1).scaleb(-digits))
+        if made != found:
+            mixed = "NUMERIC and " if digits < 18 else ""
+            raise ValueError(
+                f"{x.normalize():f} {operator} {y.normalize():f} has more than {digits} digits after the "
+                f"point, which a query with {mixed}BIGNUMERIC does not have: cast the operands to FLOAT64"
+            )
+        if abs(made) >= Decimal(10) ** 20:
+            raise ValueError(
+                f"{x.normalize():f} {operator} {y.normalize():f} has more than 20 digits before the point, "
+                "which a query with BIGNUMERIC does not have: cast the operands to FLOAT64"
+            )
+        return made
+
+    return exact
+
+
+def bignumeric_digits(x: str) -> str:
+    """A text as it is, unless it is a number with more digits than a query has."""
+    try:
+        value = Decimal(x)
+    except ArithmeticError:
+        return x
+    _, digits, exponent = value.as_tuple()
+    if not isinstance(exponent, int):
+        return x  # no number
+    kept = "".join(map(str, digits)).rstrip("0")
+    smallest = exponent + len(digits) - len(kept)
+    if value and (smallest < -18 or len(kept) + smallest > 20):
+        raise ValueError(
+            f"The BIGNUMERIC {x[:100]} has more digits than a query has: 20 before the point and 18 after it"
+        )
+    return f"{value:f}" if value else "0"
+
+
+def number_text(x: str) -> str:
     cleaned = re.sub(r"\s|,", "", x)
     match = re.fullmatch(r"([+-]?)([0-9.]+(?:[eE][+-]?\d+)?)([+-]?)", cleaned)
     if match is None or (match[1] and match[3]):
-        raise ValueError(f"Invalid NUMERIC value: {x}")
-    return f"{Decimal(match[1] + match[2] if match[1] else match[3] + match[2]):f}"
+        raise ValueError(f"Invalid NUMERIC value: {x[:100]}")
+    value = Decimal((match[1] or match[3]) + match[2])
+    if value and value.adjusted() > _MAX_EXPONENT:
+        raise ValueError(f"Invalid NUMERIC value: {x[:100]}")
+    # Written out, a number such as 1e999999999 has a gigabyte.
+    return f"{value:f}" if value.adjusted() > -_MAX_EXPONENT else "0"
 
 
 def float_round(x: float, n: int) -> float:
@@ -100,7 +155,9 @@ def float_round(x: float, n: int) -> float:
         return x
     with localcontext() as context:
         context.prec = 400
-        return float(Decimal(repr(x)).quantize(Decimal(1).scaleb(-min(n, 330)), rounding=ROUND_HALF_UP))
+        return float(
+            Decimal(repr(x)).quantize(Decimal(1).scaleb(-max(min(n, 330), -330)), rounding=ROUND_HALF_UP)
+        )
 
 
 def float_text(x: float) -> str:
@@ -519,12 +576,23 @@ def _one(code: str, flags: str, precision: str | None, plain: str | None, debug:
 UDFS: Final[dict[str, tuple[Callable[..., Any], tuple[str, ...], str]]] = {
     **GEO_UDFS,
     "numeric_divide": (numeric_divide, (_N, _N), _N),
-    "bignumeric_divide": (bignumeric_divide, (_B, _B), _B),
     "numeric_multiply": (numeric_multiply, (_N, _N), _N),
-    "numeric_round": (numeric_round, (_N, "BIGINT"), _N),
-    "numeric_round_even": (numeric_round_even, (_N, "BIGINT"), _N),
-    "numeric_trunc": (numeric_trunc, (_N, "BIGINT"), _N),
-    "numeric_text": (numeric_text, ("VARCHAR",), "VARCHAR"),
+    "bignumeric_divide": (_exact("/", 18), (_B, _B), _B),
+    "bignumeric_multiply": (_exact("*", 18), (_B, _B), _B),
+    "mixed_divide": (_exact("/", 9), (_B, _B), _B),
+    "mixed_multiply": (_exact("*", 9), (_B, _B), _B),
+    **{
+        f"{prefix}_{name}": (function, (kind, second or kind), kind)
+        for prefix, kind in (("numeric", _N), ("bignumeric", _B), ("mixed", _B))
+        for name, function, second in (
+            ("div", numeric_div, ""),
+            ("round", numeric_round, "BIGINT"),
+            ("round_even", numeric_round_even, "BIGINT"),
+            ("trunc", numeric_trunc, "BIGINT"),
+        )
+    },
+    "bignumeric_digits": (bignumeric_digits, ("VARCHAR",), "VARCHAR"),
+    "number_text": (number_text, ("VARCHAR",), "VARCHAR"),
     "float_round": (float_round, ("DOUBLE", "BIGINT"), "DOUBLE"),
     "float_text": (float_text, ("DOUBLE",), "VARCHAR"),
     "hex_integer": (hex_integer, ("VARCHAR",), "BIGINT"),

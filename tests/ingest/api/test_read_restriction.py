@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import pyarrow as pa
 import pytest
@@ -19,6 +20,8 @@ from lode.ingest.api.grpc_read.restriction import parse_restriction
 from lode.ingest.api.grpc_read.session import decode_session
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.columns import Column, TableSchema
+from lode.sql import condition
+from lode.sql.database import Database
 from support.ingest.reading import Lake, Served, read, session
 
 if TYPE_CHECKING:
@@ -576,6 +579,50 @@ def test_a_computed_restriction_is_read_from_any_offset_and_in_parts(lake: Lake,
     assert [row["id"] for row in last.rows(made)] == [n for n in expected if len(made.streams) < 2 or n > 39][
         1:
     ]
+
+
+class CountedDatabase(Database):
+    """A database that counts those that are open."""
+
+    opened = 0
+    closed: ClassVar[list[Any]] = []
+    all_closed = threading.Event()
+
+    def __init__(self, limits: Any) -> None:
+        super().__init__(limits)
+        type(self).opened += 1
+        self.all_closed.clear()
+
+    def close(self) -> None:
+        super().close()
+        if self not in self.closed:
+            self.closed.append(self)
+        if len(self.closed) == self.opened:
+            self.all_closed.set()
+
+
+def test_a_computed_restriction_has_one_database_per_stream_that_is_closed_with_it(
+    lake: Lake, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condition, "Database", CountedDatabase)
+    table = lake.table("counted", [Column("id", "INT64"), Column("s", "STRING")])
+    for start in range(0, 60, 10):
+        lake.write(table, [{"id": start + n, "s": "x" * 500_000} for n in range(10)])
+    made = session(
+        served.client, table, row_restriction="CASE WHEN TRUE THEN LENGTH(s) > 7 END", max_stream_count=1
+    )
+    assert CountedDatabase.opened == 1  # to check the restriction
+    assert len(read(served.client, made)) == 60
+    assert CountedDatabase.opened == 2
+    assert CountedDatabase.all_closed.wait(60)
+    cut_off = served.client.read_rows(made.streams[0].name)
+    assert next(iter(cut_off)).row_count
+    cut_off.cancel()
+    assert CountedDatabase.all_closed.wait(60)
+    with pytest.raises(InvalidArgument, match="Bad int64 value"):
+        read(served.client, session(served.client, table, row_restriction="CAST(s AS INT64) = 1"))
+    assert CountedDatabase.all_closed.wait(60)
+    assert CountedDatabase.opened == len(CountedDatabase.closed) == 5
 
 
 def test_a_restriction_without_columns_is_answered(lake: Lake, served: Served) -> None:

@@ -264,6 +264,19 @@ def test_rows_under_older_names_and_wide_decimals_are_changed(engine: Engine) ->
     ]
 
 
+def test_decimals_are_changed_without_a_digit_lost(engine: Engine) -> None:
+    run(engine, "CREATE TABLE d.t (id INT64, n NUMERIC, b BIGNUMERIC)")
+    run(engine, "INSERT INTO d.t VALUES (1, 1, 0.123456789012345678), (2, 0.1, 2)")
+    run(engine, "UPDATE d.t SET n = n / 3 WHERE id = 1")
+    run(engine, "UPDATE d.t SET b = b + 1 WHERE id = 1")
+    with pytest.raises(QueryError, match="more digits after the point than a column of NUMERIC"):
+        run(engine, "UPDATE d.t SET n = b WHERE id = 1")
+    with pytest.raises(QueryError, match="more digits after the point than a column of NUMERIC"):
+        run(engine, "INSERT INTO d.t (id, n) SELECT 3, b FROM d.t")
+    found = select(engine, "SELECT CAST(n AS STRING) AS n, CAST(b AS STRING) AS b FROM d.t ORDER BY id")
+    assert found == [{"n": "0.333333333", "b": "1.123456789012345678"}, {"n": "0.1", "b": "2"}]
+
+
 def test_a_changed_row_stays_in_the_partition_of_its_arrival(engine: Engine, store: CountingStore) -> None:
     run(engine, "CREATE TABLE d.t (n INT64) PARTITION BY _PARTITIONDATE")
     run(engine, "INSERT INTO d.t VALUES (1), (2)")

@@ -30,6 +30,7 @@ class Computed:
         self._condition = condition
         self.columns = condition.columns
         self.now_micros = condition.now_micros
+        self.close = condition.close
 
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that pass, or refuse what cannot be computed."""

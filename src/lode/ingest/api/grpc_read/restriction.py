@@ -6,6 +6,7 @@ by the SQL engine for the rows that are left.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from lode.ingest.catalog.partition_times import PARTITION_DATE, PARTITION_TIME
 from lode.ingest.status import invalid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
 
     from lode.ingest.api.grpc_read.computed import Computed
     from lode.ingest.catalog.table import TableDefinition
@@ -55,6 +56,11 @@ class Restriction:
         """The value of CURRENT_TIMESTAMP(), in microseconds since 1970; None if it is not used."""
         return self.filter.now_micros if self.computed is None else self.computed.now_micros
 
+    def close(self) -> None:
+        """Close the database of what is computed. Idempotent."""
+        if self.computed is not None:
+            self.computed.close()
+
     def apply(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """Return the rows that pass, or refuse what cannot be computed."""
         try:
@@ -66,6 +72,8 @@ class Restriction:
 
 def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = None) -> Restriction | None:
     """Parse a restriction on a table's columns, or refuse it; None if it is empty.
+
+    The restriction has to be closed.
 
     Args:
         text: The restriction.
@@ -91,6 +99,19 @@ def parse_restriction(text: str, schema: TableSchema, now_micros: int | None = N
         raise refusal from None
     found, computed = computed_restriction(text, schema, now_micros, as_filter, refusal)
     return Restriction(found, computed)
+
+
+@contextmanager
+def open_restriction(
+    text: str, schema: TableSchema, now_micros: int | None = None
+) -> Iterator[Restriction | None]:
+    """``parse_restriction`` for a ``with`` block, at the end of which the restriction is closed."""
+    restriction = parse_restriction(text, schema, now_micros)
+    try:
+        yield restriction
+    finally:
+        if restriction is not None:
+            restriction.close()
 
 
 def check_partition_filter(table: TableDefinition, columns: Collection[str]) -> None:

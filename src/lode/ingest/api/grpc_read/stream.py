@@ -88,7 +88,7 @@ class Reader:
         schema = pa.schema([known[name] for name in used if name in known])
         return self.plan.matching(rows, self.restriction.where, schema)
 
-    def read(self, rows: SnapshotRange, offset: int) -> Iterator[StreamedBatch]:
+    def read(self, rows: SnapshotRange, offset: int) -> Generator[StreamedBatch, None, None]:
         """Yield the rows from ``offset`` on. The offset counts the rows that match the restriction."""
         batches = self._restricted if self.restriction else self._unrestricted
         held: list[pa.RecordBatch] = []

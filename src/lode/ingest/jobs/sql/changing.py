@@ -29,9 +29,10 @@ from lode.ingest.status import Code, Refused
 from lode.ingest.types.changes import CHANGE_SEQUENCE
 from lode.lazy import pa
 from lode.sql.dml import DELETE, INSERT, UPDATE, Target, changes_of
-from lode.sql.engine import Source, parse
+from lode.sql.engine import Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import ROW, numbered_rows
+from lode.sql.parser import parse
 from lode.write.removal import Removal
 
 if TYPE_CHECKING:

@@ -13,9 +13,10 @@ from lode.ingest.jobs.sql.information import information
 from lode.ingest.names import TableName, parse_table
 from lode.ingest.status import Code, Refused
 from lode.lazy import pa
-from lode.sql.engine import Source, parse
+from lode.sql.engine import Source
 from lode.sql.errors import QueryError
 from lode.sql.numbered import narrow
+from lode.sql.parser import parse
 from lode.sql.rows import ScanRows
 
 if TYPE_CHECKING:

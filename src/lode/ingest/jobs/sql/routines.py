@@ -19,8 +19,8 @@ from lode.ingest.catalog.dataset import DatasetName
 from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.status import Code, Refused
 from lode.sql.dialect import ScriptSql
-from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.parser import parse
 
 if TYPE_CHECKING:
     from lode.ingest.catalog.catalog import Catalog

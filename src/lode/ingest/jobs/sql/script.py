@@ -17,8 +17,8 @@ from lode.ingest.jobs.sql.names import is_procedure
 from lode.ingest.jobs.sql.routines import Routine, Token, read_routine, tokens
 from lode.lazy import pa
 from lode.sql.dialect import position
-from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.parser import parse
 from lode.sql.rewrite import bind_parameters
 
 if TYPE_CHECKING:

@@ -12,8 +12,9 @@ from lode.ingest.jobs.sql.context import Context, Outcome
 from lode.ingest.jobs.sql.export import export
 from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
-from lode.sql.engine import parse
+from lode.sql.dialect import is_float
 from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.parser import parse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -147,7 +148,7 @@ def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Express
             else [row.this if isinstance(row, exp.Paren) else row]
         )
         for column, value in zip(columns, list(values), strict=False):
-            value.replace(_named(value.copy(), column))
+            value.replace(_fitted(value.copy(), column))
     for row in source.expressions:
         for number, each in enumerate(list(row.expressions) if isinstance(row, exp.Tuple) else []):
             if (
@@ -173,19 +174,21 @@ def _with_defaults(source: exp.Expression, columns: list[Column]) -> exp.Express
     return whole
 
 
-def _named(value: exp.Expression, column: Column) -> exp.Expression:
-    """A value with the names of its column for members of structs that have none."""
+def _fitted(value: exp.Expression, column: Column) -> exp.Expression:
+    """A value for a column: with names for the members of structs, and with all digits of a decimal."""
     if isinstance(value, exp.Array):
-        value.set("expressions", [_named(each, column) for each in value.expressions])
+        value.set("expressions", [_fitted(each, column) for each in value.expressions])
     elif isinstance(value, exp.Struct | exp.Tuple) and column.type == "STRUCT":
         inner = [each.expression if isinstance(each, exp.PropertyEQ) else each for each in value.expressions]
         members = [
             exp.PropertyEQ(
-                this=exp.to_identifier(field.name, quoted=True), expression=_named(each.copy(), field)
+                this=exp.to_identifier(field.name, quoted=True), expression=_fitted(each.copy(), field)
             )
             for field, each in zip(column.fields, inner, strict=False)
         ]
         return exp.Struct(expressions=members)
+    if is_float(value) and column.type in ("NUMERIC", "BIGNUMERIC"):
+        return exp.cast(value, column.type, dialect="bigquery")
     return value
 
 

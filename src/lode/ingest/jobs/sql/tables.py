@@ -16,8 +16,8 @@ from lode.ingest.jobs.sql.names import as_query_error
 from lode.ingest.status import Code, Refused
 from lode.ingest.types.arrow import from_arrow
 from lode.ingest.types.columns import Column, TableSchema
-from lode.sql.engine import parse
 from lode.sql.errors import QueryError, UnsupportedError
+from lode.sql.parser import parse
 
 if TYPE_CHECKING:
     from lode.ingest.catalog.partitioning import Partitioning
