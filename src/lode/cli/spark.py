@@ -339,7 +339,7 @@ def compact(
     store_option: list[str] = STORE_OPTION,
 ) -> None:
     """Put the rows of small files into fewer large ones, in tasks."""
-    from lode.spark.change import compact as compact_files
+    from lode.spark.compact import compact as compact_files
 
     said, size = parse_metadata(metadata), file_bytes(target_file_size)
     place = open_existing(dataset, root, store_option)
