@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 
 import lode
 import lode.spark
+from lode.lineage.position import ends, plan_between
+from lode.spark import copier, jobs
+from lode.spark import export as exports
 from lode.spark.spread import spread
 from lode.upkeep import share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.usefixtures("small_shares")
 
 DAYS = 6
 SNAPSHOTS = 8
@@ -29,8 +34,9 @@ def small_shares(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def days_in(lake: str, **options: Any) -> lode.Dataset:
     """A dataset with a file for each day in each snapshot."""
-    options = {"layout": lode.HiveLayout("day"), "checksum": "md5", **options}
-    dataset = lode.Dataset("days", lake, codec=lode.Parquet({"day": "string!", "n": "int64!"}), **options)
+    codec = lode.Parquet({"day": "string!", "n": "int64!"})
+    options = {"codec": codec, "layout": lode.HiveLayout("day"), "checksum": "md5", **options}
+    dataset = lode.Dataset("days", lake, **options)
     for number in range(SNAPSHOTS):
         dataset.write([{"day": f"d{day}", "n": number} for day in range(DAYS)])
     return dataset
@@ -41,9 +47,7 @@ def rows_at(dataset: lode.Dataset, snapshot: lode.Snapshot | None = None) -> lis
     return sorted(tuple(row.values()) for row in rows)
 
 
-def test_the_files_of_a_partition_are_in_one_share_unless_they_are_too_many(
-    lake: str, small_shares: None
-) -> None:
+def test_the_files_of_a_partition_are_in_one_share_unless_they_are_too_many(lake: str) -> None:
     found = days_in(lake)._handle.find()
     head = found.chain.resolve().manifest
     assert head is not None
@@ -63,7 +67,7 @@ def test_the_files_of_a_partition_are_in_one_share_unless_they_are_too_many(
 
 
 def test_a_compaction_in_shares_has_the_rows_and_files_of_one_that_holds_everything(
-    spark: SparkSession, lake: str, small_shares: None
+    spark: SparkSession, lake: str
 ) -> None:
     dataset = days_in(lake)
     before = rows_at(dataset)
@@ -93,7 +97,7 @@ def test_a_compaction_in_shares_has_the_rows_and_files_of_one_that_holds_everyth
 
 @pytest.mark.parametrize("codec", [None, "jsonl"])
 def test_one_partition_that_is_larger_than_a_share_becomes_a_few_files(
-    spark: SparkSession, lake: str, small_shares: None, codec: str | None
+    spark: SparkSession, lake: str, codec: str | None
 ) -> None:
     dataset = lode.Dataset("flat", lake, codec=codec or lode.Parquet({"n": "int64!"}))
     for number in range(SNAPSHOTS):
@@ -110,9 +114,7 @@ def test_one_partition_that_is_larger_than_a_share_becomes_a_few_files(
     assert lode.verify(dataset).ok
 
 
-def test_a_key_is_of_the_last_commit_of_a_compaction_in_shares(
-    spark: SparkSession, lake: str, small_shares: None
-) -> None:
+def test_a_key_is_of_the_last_commit_of_a_compaction_in_shares(spark: SparkSession, lake: str) -> None:
     dataset = days_in(lake)
     done = lode.spark.compact(dataset, idempotency_key="night", spark=spark)
     assert done.snapshot is not None
@@ -143,7 +145,7 @@ def dying_after(jobs: int) -> Callable[..., Any]:
 
 
 def test_a_driver_that_dies_between_shares_leaves_complete_compactions_and_the_next_does_the_rest(
-    spark: SparkSession, lake: str, small_shares: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = days_in(lake)
     before = rows_at(dataset)
@@ -161,7 +163,7 @@ def test_a_driver_that_dies_between_shares_leaves_complete_compactions_and_the_n
 
 
 def test_another_writer_between_shares_loses_nothing(
-    spark: SparkSession, lake: str, small_shares: None, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = days_in(lake)
     other = lode.open_dataset("days", lake)
@@ -178,3 +180,103 @@ def test_another_writer_between_shares_loses_nothing(
     assert len([row for row in rows if row[1] == 100]) >= 3
     assert len([row for row in rows if row[1] != 100]) == DAYS * SNAPSHOTS - 1
     assert lode.verify(dataset).ok
+
+
+# -- export ------------------------------------------------------------------------------------------
+
+
+def exported(spark: SparkSession, folder: Path) -> list[tuple[Any, ...]]:
+    return sorted(tuple(row) for row in spark.read.parquet(str(folder)).select("day", "n").collect())
+
+
+@pytest.mark.parametrize("codec", ["parquet", "jsonl"])
+def test_an_export_in_shares_and_batches_has_every_row_once(
+    spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, codec: str
+) -> None:
+    monkeypatch.setattr(exports, "_FILES_PER_JOB", 4)
+    schema = {"day": "string!", "n": "int64!"}
+    dataset = days_in(lake, codec=lode.Parquet(schema) if codec == "parquet" else lode.JSONL(schema))
+    first = dataset.snapshots()[0]
+    shares = list(exports._plans(dataset, *ends(dataset, None, None)))
+    assert len(shares) >= 3
+    assert sum(scan.row_count for scan in shares) == DAYS * SNAPSHOTS
+    assert max(len(scan.paths) for scan in shares) < DAYS * SNAPSHOTS
+    done = jobs.export(spark, dataset, str(tmp_path / "appended"))
+    assert (done.receipt.rows, exported(spark, tmp_path / "appended")) == (DAYS * SNAPSHOTS, rows_at(dataset))
+    since = jobs.export(spark, dataset, str(tmp_path / "since"), since=first)
+    assert since.receipt.rows == DAYS * (SNAPSHOTS - 1)
+    dataset.delete("n = 3")
+    dataset.overwrite([{"day": "d2", "n": 50}])
+    changed = jobs.export(spark, dataset, str(tmp_path / "changed"), partition_by=["day"])
+    assert exported(spark, tmp_path / "changed") == rows_at(dataset)
+    assert changed.receipt.rows == len(rows_at(dataset))
+    assert jobs.export(spark, dataset, str(tmp_path / "changed")).replayed
+    # Rows that came and went in a range are left out.
+    jobs.export(spark, dataset, str(tmp_path / "range"), since=dataset.snapshots()[-1])
+    assert exported(spark, tmp_path / "range") == []
+
+
+def test_a_range_with_removals_is_exported_in_shares_too(
+    spark: SparkSession, lake: str, tmp_path: Path
+) -> None:
+    dataset = days_in(lake)
+    since = dataset.latest()
+    dataset.write([{"day": f"d{day}", "n": 100 + day} for day in range(DAYS)])
+    dataset.delete("n = 103")
+    done = jobs.export(spark, dataset, str(tmp_path / "range"), since=since)
+    expected = [(f"d{day}", 100 + day) for day in range(DAYS) if day != 3]
+    assert (done.receipt.rows, exported(spark, tmp_path / "range")) == (len(expected), expected)
+    dataset.delete("n = 1")
+    with pytest.raises(lode.RowsRemovedError):
+        jobs.export(spark, dataset, str(tmp_path / "refused"), since=since)
+    assert not (tmp_path / "refused").exists()
+
+
+def test_a_driver_that_dies_between_shares_of_an_export_leaves_no_receipt(
+    spark: SparkSession, lake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dataset = days_in(lake)
+    before = dataset.snapshots()
+    calls = 0
+
+    def plan(*arguments: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise Died
+        return plan_between(*arguments, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(exports, "plan_between", plan)
+        with pytest.raises(Died):
+            jobs.export(spark, dataset, str(tmp_path / "out"))
+    assert 0 < len(exported(spark, tmp_path / "out")) < DAYS * SNAPSHOTS
+    with pytest.raises(lode.InvalidOptionError, match="files that are no finished export"):
+        jobs.export(spark, dataset, str(tmp_path / "out"))
+    jobs.export(spark, dataset, str(tmp_path / "out"), overwrite=True)
+    assert exported(spark, tmp_path / "out") == rows_at(dataset)
+    assert dataset.snapshots() == before
+
+
+# -- copy --------------------------------------------------------------------------------------------
+
+
+def test_a_driver_that_dies_between_groups_of_a_copy_leaves_whole_snapshots_and_the_next_copies_the_rest(
+    spark: SparkSession, lake: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copier, "_FILES_PER_JOB", 2 * DAYS)
+    origin = days_in(lake)
+    origin.delete("n = 2")
+    sink = lode.spark.DatasetRef(lake, "copy")
+    with monkeypatch.context() as patch:
+        patch.setattr(copier, "spread", dying_after(2))
+        with pytest.raises(Died):
+            jobs.copy(spark, origin, sink)
+    copied = sink.open().snapshots()
+    assert 0 < len(copied) < SNAPSHOTS
+    for there, here in zip(origin.snapshots(), copied, strict=False):
+        assert rows_at(sink.open(), here) == rows_at(origin, there)
+    assert lode.verify(sink.open()).ok
+    rest = jobs.copy(spark, origin, sink)
+    assert len(rest) == SNAPSHOTS + 1 - len(copied)
+    assert rows_at(sink.open()) == rows_at(origin)
