@@ -114,8 +114,10 @@ def slim_file(file: FileRef) -> FileRef:
     stats = file.stats
     if stats is None:
         return file
-    kept = (each for each in stats.columns if each.min is None or isinstance(each.min, float))
-    return msgspec.structs.replace(file, stats=FileStats(stats.row_count, tuple(kept)))
+    kept = tuple(each for each in stats.columns if each.min is None or isinstance(each.min, float))
+    if len(kept) == len(stats.columns):
+        return file
+    return msgspec.structs.replace(file, stats=FileStats(stats.row_count, kept))
 
 
 class Workers:

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 MAX_CACHED_MANIFESTS: Final = 64
 MAX_CACHED_BYTES: Final = 1 << 20
-MAX_CACHE_BYTES: Final = 16 << 20
+MAX_CACHE_BYTES: Final = 4 << 20
 # A pointer is one snapshot id, perhaps with white space around it.
 MAX_POINTER_BYTES: Final = 4096
 GUIDE: Final = "docs/guides/recovering.md"
