@@ -10,9 +10,10 @@ keeps the definition under which it was written.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
 
@@ -46,7 +47,8 @@ MIN_CHECKPOINT_FILES: Final = 1_000
 UNKNOWN: Final = -1
 
 
-class Cut(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cut:
     """What of the files of a history is held in memory; everything by default.
 
     ``only`` says of a path whether the file is held, ``slim`` returns what of it.
@@ -57,7 +59,7 @@ class Cut(NamedTuple):
 
     def __call__(self, manifest: Manifest) -> Manifest:
         """A manifest with only some of the files that it adds and removes."""
-        only, slim = self
+        only, slim = self.only, self.slim
         if only is None and slim is None:
             return manifest
         files = manifest.files if only is None else [file for file in manifest.files if only(file.path)]

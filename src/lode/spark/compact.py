@@ -69,7 +69,7 @@ def compact(
             dry_run=dry_run,
             progress=None,
             # What an earlier share has written is not read again.
-            only=share and (lambda path: share.has(path) and staged(path) not in own),
+            only=None if share is None else lambda path: share.has(path) and staged(path) not in own,
         )
 
     staged = partial(found.layout.staged, dataset.id)
